@@ -1,1 +1,1 @@
-"""What is measured, each by one command."""
+"""The benchmarks; each module is one command."""

@@ -1,8 +1,8 @@
-"""What people's questions cost kube-scheduler: filter's latency while one is answered, beside the same moments without.
+"""Measure what people's requests cost kube-scheduler: filter's latency with and without one being answered.
 
-The real app in a process of its own, as in `benchmarks.verbs`. One client asks filter in turn, and meanwhile another
-asks one question after the other: explain with what would admit the job, what-if, the queue with expected starts, and a
-comparison of the journal with another policy. Rounds without and with alternate.
+The real app runs in a process of its own, as in `benchmarks.verbs`. One client calls filter again and again, and
+meanwhile another sends one request after the other: explain with what would admit the job, what-if, the queue with
+expected starts, or a comparison of the journal with another policy. Rounds with and without alternate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.report import Report, progress
 from benchmarks.verbs import Server, cases_of, serving
 
 SECONDS = 4.0
-PAUSE = 0.002  # seconds between two calls: kube-scheduler has other things to do
+PAUSE = 0.002  # seconds between two calls, because kube-scheduler has other work too
 TFJOB = {
     "apiVersion": "kubeflow.org/v1",
     "kind": "TFJob",
@@ -51,7 +51,7 @@ def _get(path: str) -> Ask:
 
 
 def _comparing() -> Ask:
-    """Another policy each time: an answer is kept."""
+    """Ask about another policy each time, because answers are cached."""
     names = cycle(OTHERS)
     return lambda client: _asked(client, "GET", f"/v1/comparison?policy={next(names)}", b"")
 
@@ -65,7 +65,7 @@ def _asked(client: http.client.HTTPConnection, method: str, path: str, body: byt
 
 
 def questions() -> dict[str, Ask]:
-    """By name."""
+    """Return the kinds of requests by name."""
     what_if = json.dumps({"job": TFJOB}).encode()
     return {
         "explain": _get("/v1/explain/team/refused?unblock=true"),
@@ -77,7 +77,7 @@ def questions() -> dict[str, Ask]:
 
 @contextmanager
 def asking(port: int, ask: Ask) -> Iterator[list[int]]:
-    """Ask again and again meanwhile; how often it was answered."""
+    """Send requests in a thread for as long as the context lasts; yield the number of answers."""
     stop, answered, failed = threading.Event(), [0], list[BaseException]()
 
     def run() -> None:
@@ -103,7 +103,7 @@ def asking(port: int, ask: Ask) -> Iterator[list[int]]:
 
 
 def filtering(server: Server, path: str, body: bytes, seconds: float = SECONDS) -> list[float]:
-    """Seconds of each call, for so long."""
+    """Call filter for so many seconds; return the seconds of each call."""
     client = http.client.HTTPConnection("127.0.0.1", server.said["port"])
     found, ends = [], time.perf_counter() + seconds
     while time.perf_counter() < ends:
@@ -116,7 +116,7 @@ def filtering(server: Server, path: str, body: bytes, seconds: float = SECONDS) 
 
 
 def measure(options: argparse.Namespace) -> Report:
-    """Round by round, every question after a stretch without one."""
+    """Measure each kind of request in every round, after a stretch without requests."""
     report = Report("beside", {"nodes": options.nodes, "pods": options.pods, "rounds": options.rounds})
     with tempfile.TemporaryDirectory() as folder, serving(options.nodes, options.pods, folder) as server:
         path, body = cases_of(options.nodes)["filter, planned"]
@@ -141,7 +141,6 @@ def _note(report: Report, name: str, alone: list[float], beside: list[float]) ->
 
 
 def main() -> None:
-    """The command."""
     made = command.parser("beside", __doc__, (1000,), 3, several=False)
     made.add_argument("--pods", type=command.positive, default=10_000, help="pods that the server knows")
     command.run(made, measure)

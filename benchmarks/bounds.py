@@ -1,4 +1,4 @@
-"""Bounds of figures and ratios: bounds.toml holds each with the mean, spread, margin and date it was taken from."""
+"""Bounds of figures and ratios; bounds.toml has each with the mean, spread, margin and date behind it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ FILE = Path(__file__).with_name("bounds.toml")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A figure's limit. mean and spread: what was measured; margin: how far beyond it the limit lies, as a share."""
+    """A figure's limit.
+
+    ``mean`` and ``spread`` were measured; ``margin`` is the distance of the limit from them, as a share.
+    """
 
     name: str
     date: str
@@ -25,7 +28,7 @@ class Bound:
     at_most: float | None = None
 
     def holds(self, value: float) -> bool:
-        """Whether the value is inside."""
+        """Tell whether the value is within the bound."""
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
     def __str__(self) -> str:
@@ -33,7 +36,7 @@ class Bound:
 
 
 def read(path: Path = FILE) -> dict[str, list[Bound]]:
-    """The bounds of each benchmark."""
+    """Return the bounds of each benchmark."""
     with path.open("rb") as handle:
         tables = tomllib.load(handle)
     return {benchmark: [_bound(name, row) for name, row in rows.items()] for benchmark, rows in tables.items()}
@@ -47,7 +50,7 @@ def _bound(name: str, row: Mapping[str, object]) -> Bound:
 
 
 def judge(report: Report, bounds: list[Bound]) -> tuple[list[str], bool]:
-    """A line for each bound whose figure was measured, and whether all of them hold; none at all is a miss."""
+    """Return a line for each bound whose figure was measured, and whether all hold; without any, the check fails."""
     found = report.figures | report.ratios
     met = [(bound, found[bound.name].median) for bound in bounds if bound.name in found]
     lines = [f"{'ok  ' if b.holds(value) else 'MISS'} {b.name}: {value:.4g} (bound {b})" for b, value in met]

@@ -1,11 +1,11 @@
-"""A full cluster with 1,000 waiting pods and ten unrelated events a second: what waiting costs, and how fast it ends.
+"""Measure a full cluster with 1,000 waiting pods and ten unrelated events a second: cost and end of waiting.
 
-Every node but one is full of one running gang; 200 gangs of five wait, each as large as one node. On the last node four
-of five would fit, so kube-scheduler asks filter about every ungated pod that an event wakes, and is refused; gated ones
-are not looked at. Once every ungated one has been refused, and after a while in which only the unrelated events happen
-(a small bound pod of somebody else is created, then deleted), nodes are emptied one by one: the time runs from the
-deletion of the first pod on the node, which with the four that fit elsewhere is room for a gang, to the last binding
-of a gang, as a watch sees it.
+Every node except the last is filled by one running gang. 200 gangs of five wait, each as large as one node. On the last
+node four pods of five would fit, so kube-scheduler calls filter for every ungated pod that an event wakes, and is
+refused; gated pods are not tried. An unrelated event is the creation or deletion of another scheduler's small bound
+pod. Once every ungated pod has been refused, and after a while with unrelated events only, nodes are emptied one by
+one. The measured time runs from the deletion of the first pod on a node (which with the four that fit elsewhere is room
+for a gang) to the last binding of a gang, as a watch sees it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OTHERS = "/api/v1/namespaces/default/pods"
 
 
 def measure(options: argparse.Namespace) -> Report:
-    """Ungated and gated in turn."""
+    """Measure ungated and gated pods in turn."""
     setup = {"nodes": options.nodes, "waiting pods": options.gangs * GANG, "rounds": options.rounds,
              "seconds": options.seconds, "rooms": options.rooms}  # fmt: skip
     report = Report("burst", setup)
@@ -77,13 +77,16 @@ def _round(
 
 
 def _untried(plane: ControlPlane) -> bool:
-    """Whether kube-scheduler has not looked at some pod yet."""
+    """Tell whether there is a pod that kube-scheduler has not tried yet."""
     pods = plane.api.get(live.PODS, fieldSelector="spec.nodeName=")["items"]
     return any(not pod.get("status", {}).get("conditions") for pod in pods)
 
 
 def _rooms(plane: ControlPlane, rooms: int) -> list[float]:
-    """Seconds from room to a bound gang, one node after the other; one that takes too long counts as the limit."""
+    """Return the seconds from free room to a bound gang, for one node after the other.
+
+    A gang that takes too long counts with the limit.
+    """
     found = []
     with live.Seen(plane) as seen:
         for room in range(rooms):
@@ -110,7 +113,7 @@ def _filters(parts: Kohort) -> float:
 
 @contextmanager
 def _unrelated(plane: ControlPlane) -> Iterator[None]:
-    """Ten events a second about pods that are nobody's business."""
+    """Create ten events a second about pods of another scheduler."""
     stop = threading.Event()
 
     def run() -> None:
@@ -137,7 +140,6 @@ def _other(name: str, node: str, cpu: str) -> live.Json:
 
 
 def main() -> None:
-    """The command."""
     made = command.parser("burst", __doc__, (100,), 3, several=False)
     made.add_argument("--gangs", type=command.positive, default=200, help="waiting gangs of five pods")
     made.add_argument("--seconds", type=command.positive, default=20, help="how long waiting is watched")

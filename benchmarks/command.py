@@ -1,4 +1,4 @@
-"""What every benchmark's command line has in common."""
+"""The common part of every benchmark's command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.report import Report
 
 
 def positive(text: str) -> int:
-    """A whole number above zero."""
+    """Return the text as a whole number above zero. Raises ArgumentTypeError."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a number above zero")
@@ -23,7 +23,7 @@ def positive(text: str) -> int:
 def parser(
     name: str, doc: str | None, nodes: Sequence[int], rounds: int, *, several: bool = True
 ) -> argparse.ArgumentParser:
-    """The options of all benchmarks. ``several``: whether one run can do several numbers of nodes."""
+    """Return a parser with the common options; ``several`` tells whether one run can do several numbers of nodes."""
     made = argparse.ArgumentParser(
         allow_abbrev=False, prog=f"python -m benchmarks.{name}", description=(doc or "").split("\n", 1)[0]
     )
@@ -38,7 +38,7 @@ def parser(
 
 
 def finish(report: Report, options: argparse.Namespace) -> int:
-    """Print, write and judge; the exit code."""
+    """Print, write and judge the report; return the exit code."""
     console = Console()
     report.show(console)
     if options.json:
@@ -51,6 +51,6 @@ def finish(report: Report, options: argparse.Namespace) -> int:
 
 
 def run(made: argparse.ArgumentParser, measure: Callable[[argparse.Namespace], Report]) -> None:
-    """The whole of a ``main``."""
+    """Run a benchmark's ``main``: parse the options, measure, finish."""
     options = made.parse_args()
     raise SystemExit(finish(measure(options), options))

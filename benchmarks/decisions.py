@@ -1,11 +1,11 @@
-"""What a decision costs: one step after each kind of event, placing, the queue and explain; no network.
+"""Measure what decisions cost: a step after each kind of event, placing, the queue and explain; no network.
 
-A step is pure, so the same one is timed again and again on the same snapshot, by the CPU clock: it waits for nothing,
-so that is what it takes on a machine that is not busy with something else. The cluster is full: every node holds a gang
-of five; the waiting gangs have fifty shapes. ``heavy job`` finds its room by shrinking: every running gang may be a
-victim, and what they would give has been worked out by ``prepare``, as the service does between two steps;
-``unprepared``: it has not. ``wide`` is a gang of 41 that fits no single node. A step is KOD2's where no system is
-named. ``oasis`` is what each of 150 jobs costs that system on arrival, CPU time and by the clock.
+A step is pure, so the same step is timed repeatedly on the same snapshot, by the CPU clock; as it never waits, this is
+its duration on an idle machine. The maps of the snapshot are layered, as in a service that has run for a while. The
+cluster is full: every node holds a gang of five, and the waiting gangs have fifty shapes. ``heavy job`` gets its room
+by shrinking: every running gang may be a victim, and ``prepare`` has computed what they would give, as the service does
+between two steps; ``unprepared`` means that it has not. ``wide`` is a gang of 41 that fits on no single node. A step is
+KOD2's where no system is named. ``oasis`` is the cost of each of 150 jobs on its arrival, in CPU time and by the clock.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from benchmarks import command, oasis_scene, scenes
 from benchmarks.report import Report, percentile, progress
 from policy.answers.explain import explain
 from policy.cluster.events import BindHeld, Event, JobSeen, PodSeen, Tick
-from policy.cluster.index import Index
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
 from policy.placement.gang import ask_of, place
 from policy.placement.room import Room
 from policy.step import step
-from policy.systems.base import Policy, prepare
+from policy.systems.base import Policy
 from policy.systems.dragon import Dragon
 from policy.systems.drs import Drs
 from policy.systems.kod2 import Kod2
@@ -39,7 +38,7 @@ SECONDS_A_CASE, FEWEST, MOST = 0.2, 3, 300
 
 
 def measure(options: argparse.Namespace) -> Report:
-    """Every case of every size once a round, in turn."""
+    """Measure every case of every size once per round."""
     report = Report("decisions", {"nodes": options.nodes, "waiting": options.waiting, "rounds": options.rounds,
                                   "OASiS's servers": options.servers})  # fmt: skip
     cases: Cases = {}
@@ -60,7 +59,7 @@ def measure(options: argparse.Namespace) -> Report:
 
 
 def _oasis(report: Report, servers: int, number: int) -> None:
-    """Another trace each round."""
+    """Measure OASiS, on another trace in each round."""
     clock = oasis_scene.timed(servers, 1000 + number)
     for name, seconds in (("oasis, a job", clock.cpu), ("oasis by the clock, a job", clock.wall)):
         report.times(f"{name}, {servers} + {servers} servers", seconds)
@@ -100,10 +99,12 @@ def _full(nodes: int, waiting: int) -> Cases:
 
 
 def _heavy(policy: Policy, full: Snapshot, which: str, *, arrival: float) -> Cases:
-    """A heavy job arrives after a quiet moment of the service, and right after its start."""
-    fresh = replace(full, index=Index.of(full))
-    quiet = step(replace(full, index=Index.of(full)), [Tick()], policy, scenes.NOW)[0]
-    prepare(policy, quiet, scenes.NOW)
+    """Return the cases in which a heavy job arrives: after a quiet moment of the service, and right after its start."""
+    quiet = step(scenes.after_start(full), [Tick()], policy, scenes.NOW)[0]
+    policy.prepare(quiet, scenes.NOW)
+    quiet = scenes.after_a_while(quiet, policy)
+    policy.prepare(quiet, scenes.NOW)
+    fresh = scenes.after_start(full)
     cases: Cases = {}
     for what, workers in (("heavy job", 3), ("heavy wide job", 40)):
         events = _arrival(job("heavy").ps(1).workers(workers).with_(utility=1e6).arrived(arrival))
@@ -139,7 +140,6 @@ def _step(snapshot: Snapshot, *events: Event, policy: Policy = POLICY) -> Callab
 
 
 def main() -> None:
-    """The command."""
     made = command.parser("decisions", __doc__, (100, 1000, 5000), 3)
     made.add_argument("--waiting", type=int, nargs="+", default=[0, 50, 500], help="numbers of waiting gangs")
     servers = "OASiS's servers for workers, and as many for ps; 0: no run of OASiS"

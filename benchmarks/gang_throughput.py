@@ -1,12 +1,12 @@
-"""How fast gangs are bound on the real control plane: the plain kube-scheduler, its own gangs, and Kohort, in turn.
+"""Measure how fast gangs are bound on the real control plane: plain kube-scheduler, its own gangs, and Kohort.
 
-Two hundred gangs of one ps and four workers exist before the scheduler starts. Pods per second run from the first to
+Two hundred gangs of one ps and four workers exist before the scheduler starts. Pods per second count from the first to
 the last binding as a watch sees them; CPU seconds are those of each process in that time, per 1,000 pods. All
-schedulers look at all nodes and all clients have the same limits; each scheduler runs alone. Nodes have no kubelet.
-``native`` is kube-scheduler with the feature GenericWorkload and one PodGroup a gang.
+schedulers look at all nodes, all clients have the same limits, and each scheduler runs alone. Nodes have no kubelet.
+``native`` is kube-scheduler with the feature GenericWorkload and one PodGroup per gang.
 
-Above 500 nodes Kohort nominates its planned nodes. That happens before its kube-scheduler starts here, and the time
-and the CPU from the first nomination to the last are added to those of the bindings.
+Above 500 nodes Kohort nominates its planned nodes. Here this happens before its kube-scheduler starts, and the time and
+the CPU from the first nomination to the last are added to those of the bindings.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from tests.controlplane.process import Process
 
 LIMIT_SECONDS = 90.0
 GANG = 5
-NOMINATES_ABOVE = 500  # nodes; as shipped
+NOMINATES_ABOVE = 500  # nodes; the shipped value
 RIVALS = ("plain", "native")
-Cpu = Mapping[str, float]  # seconds, by process
+Cpu = Mapping[str, float]  # seconds by process
 
 
 @dataclass(slots=True)
 class Run:
-    """What one variant did in one round."""
+    """The outcome of one variant in one round."""
 
     pods_per_second: float
     cpu: Cpu  # per 1,000 pods
-    spread: float  # median over the gangs, seconds
-    unbound: int = 0  # pods that had no node after 90 s
-    nominating: float = 0.0  # seconds of the pods per second
-    counts: dict[str, float] = field(default_factory=dict)  # per pod
+    spread: float  # median over the gangs, in seconds
+    unbound: int = 0  # pods without a node after 90 s
+    nominating: float = 0.0  # seconds of nominating, which are part of pods per second
+    counts: dict[str, float] = field(default_factory=dict)  # by name, per pod
 
     @property
     def total_cpu(self) -> float:
-        """Of all processes."""
+        """Return the CPU seconds of all processes."""
         return sum(self.cpu.values())
 
 
 @dataclass(slots=True)
 class Bench:
-    """The control plane and everybody who schedules on it, one at a time."""
+    """The control plane and all schedulers on it, of which one runs at a time."""
 
     plane: ControlPlane
     kohort: Kohort
@@ -58,7 +58,7 @@ class Bench:
     nominates: bool
 
     def run(self, name: str, gangs: int, number: int) -> Run:
-        """One variant, from an empty cluster to an empty cluster."""
+        """Run one variant, starting and ending with an empty cluster."""
         live.open_gate(self.plane)
         made = live.gangs(gangs, name, f"{name}{number}")
         pods = len(live.submit(self.plane, made, grouped=name == "native"))
@@ -92,13 +92,13 @@ class Bench:
     def _phase(
         self, look: live.Look, pods: int, processes: Mapping[str, Process], begin: Callable[[], object]
     ) -> tuple[live.Seen, Cpu]:
-        """From the first pod to the last; the CPU seconds of that time."""
+        """Run from the first pod to the last; return what was seen, and the CPU seconds of that time."""
         served_by = {"apiserver": self.plane.processes["kube-apiserver"], "etcd": self.plane.processes["etcd"]}
         measured = {**processes, **served_by}
         first: dict[str, float] = {}
         with live.Seen(self.plane, on_first=lambda: first.update(live.cpu_seconds(measured)), look=look) as seen:
             begin()
-            with suppress(TimeoutError):  # what did not come is a figure
+            with suppress(TimeoutError):  # pods that are still missing are reported as a figure
                 live.wait(lambda: len(seen.at) == pods, f"{pods} pods", LIMIT_SECONDS, 0.01)
             last = live.cpu_seconds(measured)
         return seen, {name: last[name] - first.get(name, 0.0) for name in last}
@@ -111,7 +111,7 @@ def _result(seen: live.Seen, cpu: Cpu, pods: int, nominating: float = 0.0) -> Ru
 
 
 def _counts(parts: Kohort) -> dict[str, float]:
-    """Verb calls, refusals and the controller's writes so far."""
+    """Return verb calls, refusals and the controller's writes so far."""
     calls = live.calls(parts.health)
     refusals = live.series(parts.health, "kohort_verb_refusals_total")
     writes = live.series(parts.controller_health, "kohort_controller_writes_total")
@@ -120,7 +120,7 @@ def _counts(parts: Kohort) -> dict[str, float]:
 
 
 def measure(options: argparse.Namespace) -> Report:
-    """Alternate; the ratios are of runs of the same round."""
+    """Measure the variants in turn; each ratio is of two runs of the same round."""
     setup = {"nodes": options.nodes, "gangs": options.gangs, "pods a gang": GANG, "rounds": options.rounds,
              "window seconds": options.window, "against": " ".join(options.against)}  # fmt: skip
     report = Report("gang_throughput", setup)
@@ -139,7 +139,7 @@ def measure(options: argparse.Namespace) -> Report:
 
 
 def _bench(plane: ControlPlane, options: argparse.Namespace) -> Bench:
-    """Everybody has run once, and is stopped."""
+    """Start everything once, and return it with all schedulers stopped."""
     rivals = {name: live.plain_scheduler(plane, name) for name in options.against}
     same = {"controller": {"patches_per_second": live.CLIENT["clientConnection"]["qps"]}}
     parts = live.kohort(plane, live.window(options.window) | same)
@@ -150,7 +150,7 @@ def _bench(plane: ControlPlane, options: argparse.Namespace) -> Bench:
 
 
 def _turned(names: Sequence[str], number: int) -> Sequence[str]:
-    """Another one begins each round."""
+    """Return the names rotated, so that another one begins each round."""
     first = number % len(names)
     return [*names[first:], *names[:first]]
 
@@ -170,14 +170,13 @@ def _note(report: Report, runs: Mapping[str, Run], nodes: int) -> None:
         report.add(f"{what} per pod", count, "calls")
     for name, rival in runs.items():
         if name != "kohort":
-            for size in ("", f", {nodes} nodes"):  # what is asked of a ratio goes by the size of the cluster
+            for size in ("", f", {nodes} nodes"):  # the bound of a ratio may depend on the size of the cluster
                 report.ratio(f"pods_per_second/{name}{size}", ours.pods_per_second, rival.pods_per_second)
                 report.ratio(f"cpu_seconds/{name}{size}", ours.total_cpu, rival.total_cpu)
             report.ratio(f"gang_spread/{name}", ours.spread, rival.spread)
 
 
 def main() -> None:
-    """The command."""
     made = command.parser("gang_throughput", __doc__, (500,), 5, several=False)
     made.add_argument("--gangs", type=command.positive, default=200, help="gangs of five pods")
     made.add_argument("--window", type=command.positive, default=8, help="barrier.window_seconds; 8 is as shipped")

@@ -1,4 +1,4 @@
-"""The real control plane for benchmarks: bare nodes without a kubelet, many objects at once, and CPU by process."""
+"""The real control plane for benchmarks: nodes without a kubelet, many objects at once, and CPU by process."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Json = dict[str, Any]
 NAMESPACE = "bench"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 POD_GROUPS = "GenericWorkload=true"
-GROUPS_VERSION = "scheduling.k8s.io/v1beta1"  # not served unless it is asked for
+GROUPS_VERSION = "scheduling.k8s.io/v1beta1"  # not served unless enabled
 GROUPS = f"/apis/{GROUPS_VERSION}/namespaces/{NAMESPACE}/podgroups"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-scheduler"
-CLIENT = {"clientConnection": {"qps": 2000, "burst": 4000}}  # the same for all, or the limit is what is measured
+CLIENT = {"clientConnection": {"qps": 2000, "burst": 4000}}  # the same for all clients, or the limit would be measured
 HANDS = 16
 READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
 TICK = os.sysconf("SC_CLK_TCK")
@@ -38,9 +38,9 @@ TICK = os.sysconf("SC_CLK_TCK")
 def bare_plane(
     nodes: int, cpu: str = "32", memory: str = "256Gi", *, pod_groups: bool = False
 ) -> Iterator[ControlPlane]:
-    """etcd, API server and job definitions; nodes that nobody tends (KWOK would only add work for the API server).
+    """Run etcd and API server with job definitions, and nodes without KWOK, which would add load on the API server.
 
-    ``pod_groups``: the API server serves PodGroups, and every kube-scheduler can schedule them whole.
+    With ``pod_groups``, the API server serves PodGroups, and every kube-scheduler can schedule them as gangs.
     """
     features, runtime = (POD_GROUPS, f"{GROUPS_VERSION}=true") if pod_groups else ("", "")
     with ControlPlane.start(nodes=None, operator=False, features=features, runtime=runtime) as plane:
@@ -58,7 +58,7 @@ def bare_plane(
 
 
 def wait(look: Callable[[], object], what: str, limit: float = 120, pause: float = 0.05) -> float:
-    """Wait until ``look()`` is true; the seconds that it took."""
+    """Wait until ``look()`` is true; return the seconds that it took. Raises TimeoutError."""
     began = time.monotonic()
     while not look():
         if time.monotonic() - began > limit:
@@ -71,13 +71,13 @@ def wait(look: Callable[[], object], what: str, limit: float = 120, pause: float
 
 
 def create(plane: ControlPlane, path: str, items: Iterable[Json]) -> list[Json]:
-    """Create many, several at once; in their order."""
+    """Create many objects, several at once; return them in their order."""
     with ThreadPoolExecutor(HANDS) as hands:
         return list(hands.map(lambda item: plane.api.create(path, item), items))
 
 
 def clear(plane: ControlPlane) -> None:
-    """Delete jobs and pods, several at once: the API server deletes a collection in series."""
+    """Delete jobs and pods, several at once, because the API server deletes a collection one by one."""
     plane.api.delete(TFJOBS.format(namespace=NAMESPACE))
     clear_pods(plane, PODS)
     if plane.layout.features:
@@ -85,7 +85,7 @@ def clear(plane: ControlPlane) -> None:
 
 
 def end(plane: ControlPlane, job: str) -> None:
-    """Delete a job and its pods: the node is free."""
+    """Delete a job and its pods, so that their nodes are free."""
     plane.api.delete(f"{TFJOBS.format(namespace=NAMESPACE)}/{job}")
     for pod in plane.api.get(PODS, labelSelector=f"training.kubeflow.org/job-name={job}")["items"]:
         plane.api.delete(f"{PODS}/{pod['metadata']['name']}?gracePeriodSeconds=0")
@@ -102,7 +102,7 @@ def clear_pods(plane: ControlPlane, path: str) -> None:
 
 
 def gangs(count: int, scheduler: str, prefix: str, cpu: str = "100m", memory: str = "100Mi") -> list[TFJob]:
-    """Gangs of one ps and four workers."""
+    """Return gangs of one ps and four workers."""
     return [
         TFJob(NAMESPACE, f"{prefix}-{number}", workers=4, ps_cpu=cpu, worker_cpu=cpu, memory=memory,
               scheduler=scheduler)
@@ -113,9 +113,9 @@ def gangs(count: int, scheduler: str, prefix: str, cpu: str = "100m", memory: st
 def submit(
     plane: ControlPlane, jobs: Iterable[TFJob], gated: bool = False, on: Sequence[str] = (), grouped: bool = False
 ) -> list[str]:
-    """Create the jobs and then the pods that their operator would create; the pods' names.
+    """Create the jobs, and then the pods that their operator would create; return the pods' names.
 
-    ``on``: each job's node. ``grouped``: each job's pods are a PodGroup that is scheduled whole.
+    ``on`` names each job's node. With ``grouped``, each job's pods are a PodGroup.
     """
     made = create(plane, TFJOBS.format(namespace=NAMESPACE), [job.manifest() for job in jobs])
     pods = [pod for item in made for pod in pods_of(item)]
@@ -131,7 +131,7 @@ def submit(
 
 
 def pods_of(item: Json) -> Iterator[Json]:
-    """The pods of a job that exists, named and labelled as the training operator does."""
+    """Yield the pods of an existing job, named and labelled as the training operator does."""
     name = item["metadata"]["name"]
     owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": name, "uid": item["metadata"]["uid"],
              "controller": True, "blockOwnerDeletion": True}  # fmt: skip
@@ -145,7 +145,7 @@ def pods_of(item: Json) -> Iterator[Json]:
 
 
 def group_of(item: Json, size: int) -> Json:
-    """The PodGroup of a job that exists, with its name."""
+    """Return the PodGroup of an existing job, with the job's name."""
     policy = {"gang": {"minCount": size}}
     return {"metadata": {"name": item["metadata"]["name"]}, "spec": {"schedulingPolicy": policy}}
 
@@ -154,7 +154,7 @@ def group_of(item: Json, size: int) -> Json:
 
 
 def plain_scheduler(plane: ControlPlane, name: str = "plain") -> Process:
-    """A stock kube-scheduler for pods that name it, looking at all nodes; it is running."""
+    """Start a stock kube-scheduler that looks at all nodes, for pods that name it."""
     config = {
         "leaderElection": {"leaderElect": False},
         **CLIENT,
@@ -166,28 +166,30 @@ def plain_scheduler(plane: ControlPlane, name: str = "plain") -> Process:
 
 
 def kohort(plane: ControlPlane, settings: Mapping[str, Any] | None = None) -> Kohort:
-    """Kohort as shipped, but for the client limits and a replica that need not wait for its Lease; all parts run."""
+    """Start Kohort as shipped, except for the client limits and a replica that need not wait for its Lease."""
     return start_kohort(plane, {"lease": {"identity": "*"}, **(settings or {})}, CLIENT, "kohort")
 
 
 def window(seconds: int) -> Json:
-    """Settings for a barrier of that length; httpTimeout is as much longer as in what is shipped (8 s and 30 s)."""
+    """Return settings for a barrier window of so many seconds, with httpTimeout 22 s longer as shipped (8 s and 30
+    s).
+    """
     return {"barrier": {"window_seconds": seconds, "http_timeout_seconds": seconds + 22}}
 
 
 def open_gate(plane: ControlPlane) -> None:
-    """Have new pods created without Kohort's gate, whatever the controller left."""
+    """Turn Kohort's gate off for new pods, whatever the controller has set."""
     path = "/api/v1/namespaces/kohort-system/configmaps/kohort-gate"
     plane.api.patch(path, {"data": {"gate": "off"}})
 
 
 def pause(parts: Kohort) -> None:
-    """End all three parts; ``Process.start`` brings each back."""
+    """Stop all three parts; ``Process.start`` starts each again."""
     parts.stop()
 
 
 def resume(plane: ControlPlane, parts: Kohort) -> None:
-    """Extender and controller again, and both answer; the scheduler does not run yet."""
+    """Start extender and controller again and wait until both answer; the scheduler stays stopped."""
     if plane.api.ok(LEASE):
         plane.api.delete(LEASE)
     parts.extender.start()
@@ -203,11 +205,11 @@ def _answers(url: str) -> bool:
         return False
 
 
-# -- what is measured ------------------------------------------------------------------------------
+# -- measuring ------------------------------------------------------------------------------------
 
 
 def cpu_seconds(processes: Mapping[str, Process]) -> dict[str, float]:
-    """CPU time so far, by name."""
+    """Return each process's CPU seconds so far, by name."""
     return {name: _cpu(process.pid) for name, process in processes.items() if process.alive}
 
 
@@ -217,7 +219,7 @@ def _cpu(pid: int) -> float:
 
 
 def series(url: str, name: str) -> dict[str, float]:
-    """A metric's values by their labels as text (``{verb="filter"}``)."""
+    """Return a metric's values by their labels as text (``{verb="filter"}``)."""
     text = httpx.get(f"{url}/metrics", timeout=30, trust_env=False).text
     found = (
         line.removeprefix(name).rsplit(" ", 1)
@@ -228,7 +230,7 @@ def series(url: str, name: str) -> dict[str, float]:
 
 
 def calls(url: str) -> dict[str, float]:
-    """How often each verb was called, whatever came of it."""
+    """Return how often each verb was called, with any outcome."""
     found: dict[str, float] = {}
     for labels, count in series(url, "kohort_verb_requests_total").items():
         verb = labels.split('verb="', 1)[1].split('"', 1)[0]
@@ -240,24 +242,24 @@ Look = Callable[[Json], object]
 
 
 def is_bound(pod: Json) -> object:
-    """Whether the pod has a node."""
+    """Tell whether the pod has a node."""
     return pod["spec"].get("nodeName")
 
 
 def is_nominated(pod: Json) -> object:
-    """Whether a node is kept for the pod."""
+    """Tell whether the pod has a node or a nominated one."""
     return pod.get("status", {}).get("nominatedNodeName") or is_bound(pod)
 
 
 @dataclass(slots=True)
 class Seen:
-    """Sees when each pod of the namespace is bound (or whatever ``look`` finds), by a watch of its own.
+    """Records by a watch of its own when each pod of the namespace is bound, or when ``look`` becomes true.
 
-    Use it before it happens.
+    Enter it before the first binding.
     """
 
     plane: ControlPlane
-    at: dict[str, float] = field(default_factory=dict)  # by name, time.monotonic()
+    at: dict[str, float] = field(default_factory=dict)  # by name, in time.monotonic()
     on_first: Callable[[], None] = lambda: None
     look: Look = is_bound
     _client: httpx.Client | None = None
@@ -297,11 +299,11 @@ class Seen:
 
     @property
     def seconds(self) -> float:
-        """From the first to the last."""
+        """Return the seconds from the first to the last."""
         return max(self.at.values()) - min(self.at.values())
 
     def spreads(self) -> list[float]:
-        """Seconds from the first to the last member of each gang."""
+        """Return the seconds from the first to the last member of each gang."""
         by_gang: dict[str, list[float]] = {}
         for name, at in self.at.items():
             by_gang.setdefault(name.rsplit("-", 2)[0], []).append(at)

@@ -1,4 +1,4 @@
-"""What a decision of OASiS about one job costs, over a whole run of the simulator; part of ``benchmarks.decisions``."""
+"""Measure what OASiS's decision about one job costs over a whole simulated run; part of ``benchmarks.decisions``."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ SLOTS, JOBS = 100, 150
 
 @dataclass(frozen=True)
 class Timed(Oasis):
-    """OASiS with a clock. ``cpu``, ``wall``: seconds for each job that it has decided about.
+    """OASiS with a stopwatch: ``cpu`` and ``wall`` have the seconds for each job that it has decided about.
 
-    The whole pass counts (repairs, the sum over all plans, the slot's orders), shared among the jobs of one pass.
+    The whole pass counts (repairs, the sum over all plans, the slot's orders) and is divided among the jobs of that
+    pass.
     """
 
     cpu: list[float] = field(default_factory=list, compare=False)
     wall: list[float] = field(default_factory=list, compare=False)
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """The same decision."""
+        """Return the unchanged decision, and record its duration."""
         cpu, wall = time.process_time(), time.perf_counter()
         decision = Oasis.decide(self, snapshot, now)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
@@ -39,7 +40,9 @@ class Timed(Oasis):
 
 
 def timed(servers: int, seed: int, jobs: int = JOBS) -> Timed:
-    """The clock after a run of so many jobs over 100 slots, on ``servers`` for workers and as many for ps."""
+    """Run so many jobs over 100 slots, on ``servers`` for workers and as many for ps; return the policy with its
+    times.
+    """
     policy = oasis(SLOTS)
     clock = Timed(policy.slot_seconds, policy.horizon, policy.end)
     run(trace(Draw(jobs, servers=servers, slots=SLOTS), seed), clock, SLOTS)

@@ -1,8 +1,8 @@
-"""From the start of the process to ready, with a cluster that is already full of pods.
+"""Measure the time from process start to ready, with a cluster that is already full of pods.
 
-A local fake API server hands out lists that were encoded beforehand (pages of 500, pods of about 3 KB as a kubelet
-leaves them), so that what is measured is ``kohort serve``: its imports, its lists, its ledger. Every pod is a bound
-member of a gang of five. ``rebuilt`` counts from the first list request, ``ready`` from the start of the process.
+A local fake API server returns lists that were encoded beforehand (pages of 500, pods of about 3 KB like real ones), so
+that only ``kohort serve`` is measured: its imports, its lists, its ledger. Every pod is a bound member of a gang of
+five. ``rebuilt`` counts from the first list request, ``ready`` from the start of the process.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from tests.controlplane.ports import LOOPBACK, free_ports
 Json = dict[str, Any]
 PAGE, GANG = 500, 5
 LIMIT_SECONDS = 120.0
-PADDING = "x" * 1900  # status, managed fields and what else a real pod carries
+PADDING = "x" * 1900  # as large as status, managed fields and other parts of a real pod
 
 
 @dataclass(slots=True)
 class FakeApi:
-    """Answers lists from memory and leaves watches open; in a thread of its own."""
+    """An API server in a thread of its own that answers lists from memory and leaves watches open."""
 
     lists: dict[str, list[bytes]]
     port: int = 0
@@ -48,14 +48,14 @@ class FakeApi:
     _end: Callable[[], object] = lambda: None
 
     def start(self) -> None:
-        """Listen."""
+        """Start listening."""
         started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run(started)), daemon=True, name="fake-api")
         self._thread.start()
         started.wait()
 
     def stop(self) -> None:
-        """End the thread and all connections."""
+        """Stop the thread and close all connections."""
         self._end()
         if self._thread is not None:
             self._thread.join(10)
@@ -82,7 +82,7 @@ class FakeApi:
                         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
                     )
                     await writer.drain()
-                    await reader.read()  # until the client goes
+                    await reader.read()  # until the client disconnects
                     return
                 body = self._page(target.path, int(query.get("continue", ["0"])[0]))
                 status = b"200 OK" if body else b"404 Not Found"
@@ -106,7 +106,7 @@ class FakeApi:
 
 
 def cluster(nodes: int, pods: int) -> dict[str, list[bytes]]:
-    """The pages of every list."""
+    """Return the pages of every list, by path."""
     jobs = pods // GANG
     made_nodes = [_node(scenes.name_of(number)) for number in range(nodes)]
     made_jobs = [_job(number) for number in range(jobs)]
@@ -170,7 +170,7 @@ def _pod(number: int, index: int, nodes: int) -> Json:
 
 
 def measure(options: argparse.Namespace) -> Report:
-    """Start, wait for ready, end; once a round for each size."""
+    """Start the server, wait until it is ready, and stop it; once per round for each size."""
     report = Report("rebuild", {"nodes": options.nodes, "pods a node": options.pods_per_node, "rounds": options.rounds})
     sizes = {nodes: cluster(nodes, nodes * options.pods_per_node) for nodes in options.nodes}
     for number in range(options.rounds + 1):
@@ -181,7 +181,7 @@ def measure(options: argparse.Namespace) -> Report:
             ready, rebuilt, cpu, memory = _start(api)
             api.stop()
             progress(f"round {number}: {name}: ready after {ready:.2f} s, load {os.getloadavg()[0]:.1f}")
-            if number:  # the first only warms the disk's cache
+            if number:  # the first round only warms the disk cache
                 report.add(f"ready, {name}", ready, "s")
                 report.add(f"rebuilt, {name}", rebuilt, "s")
                 report.add(f"CPU, {name}", cpu, "s")
@@ -191,7 +191,7 @@ def measure(options: argparse.Namespace) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A `kohort serve` that is ready; ``began``: time.monotonic() when it was started."""
+    """A `kohort serve` that is ready; ``began`` is time.monotonic() at its start."""
 
     process: subprocess.Popen[bytes]
     port: int
@@ -200,7 +200,7 @@ class Served:
 
 @contextmanager
 def serving(api: FakeApi) -> Iterator[Served]:
-    """Start it against that API server, and end it."""
+    """Start `kohort serve` against that API server, and stop it at the end."""
     port, health = free_ports(2)
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig, config = Path(folder) / "kubeconfig", Path(folder) / "kohort.yaml"
@@ -225,7 +225,7 @@ def serving(api: FakeApi) -> Iterator[Served]:
 
 
 def _start(api: FakeApi) -> tuple[float, float, float, float]:
-    """Seconds to ready, seconds from the first list, CPU seconds, resident MiB."""
+    """Return seconds to ready, seconds from the first list, CPU seconds, resident MiB."""
     with serving(api) as served:
         now = time.monotonic()
         stat = Path(f"/proc/{served.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -261,7 +261,6 @@ def _kubeconfig(port: int) -> Json:
 
 
 def main() -> None:
-    """The command."""
     made = command.parser("rebuild", __doc__, (1000,), 3)
     made.add_argument("--pods-per-node", type=command.positive, default=10)
     command.run(made, measure)

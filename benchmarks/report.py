@@ -1,4 +1,4 @@
-"""A benchmark's figures with their spread, ratios and circumstances; printed and written as JSON."""
+"""A benchmark's figures with their spread, ratios and circumstances, printed and written as JSON."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ PACKAGES = ("fastapi", "uvicorn", "uvloop", "msgspec", "httptools", "kubernetes"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One value a round; the median is the figure, lowest and highest its spread."""
+    """One value per round; the median is the figure, and lowest and highest are its spread."""
 
     unit: str
     rounds: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """The middle of the rounds."""
         return statistics.median(self.rounds)
 
     def as_json(self) -> dict[str, Any]:
-        """Median, spread and every round."""
+        """Return median, spread and the value of every round."""
         rounds = [_short(value) for value in self.rounds]
         return {"unit": self.unit, "median": _short(self.median), "low": min(rounds), "high": max(rounds),
                 "rounds": rounds}  # fmt: skip
@@ -42,7 +41,7 @@ class Figure:
 
 @dataclass(slots=True)
 class Report:
-    """Collects values round by round. ``setup``: what a reader needs to run the same again."""
+    """Collects values round by round; ``setup`` has what a reader needs to repeat the run."""
 
     name: str
     setup: Mapping[str, Any]
@@ -52,32 +51,32 @@ class Report:
     _ratios: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, name: str, value: float, unit: str) -> None:
-        """One round's value of a figure."""
+        """Add one round's value of a figure."""
         self._values.setdefault(name, (unit, []))[1].append(value)
 
     def times(self, name: str, seconds: Iterable[float]) -> None:
-        """One round's p50 and p99, in ms, of what was timed."""
+        """Add one round's p50 and p99, in ms, of these durations."""
         ordered = sorted(1000 * one for one in seconds)
         self.add(f"{name} p50", percentile(ordered, 50), "ms")
         self.add(f"{name} p99", percentile(ordered, 99), "ms")
 
     def ratio(self, name: str, above: float, below: float) -> None:
-        """One round's ratio of two values of the same round; left out where there is nothing to divide by."""
+        """Add one round's ratio of two values of the same round; nothing if ``below`` is 0."""
         if below:
             self._ratios.setdefault(name, []).append(above / below)
 
     @property
     def figures(self) -> dict[str, Figure]:
-        """Every figure by name."""
+        """Return every figure by name."""
         return {name: Figure(unit, tuple(values)) for name, (unit, values) in self._values.items()}
 
     @property
     def ratios(self) -> dict[str, Figure]:
-        """Every ratio by name."""
+        """Return every ratio by name."""
         return {name: Figure("", tuple(values)) for name, values in self._ratios.items()}
 
     def as_json(self) -> dict[str, Any]:
-        """The whole, for a file."""
+        """Return the whole report for a file."""
         return {
             "benchmark": self.name,
             "date": self.began.isoformat(timespec="seconds"),
@@ -91,7 +90,7 @@ class Report:
         }
 
     def show(self, console: Console) -> None:
-        """A table of all figures and ratios."""
+        """Print a table of all figures and ratios."""
         table = Table(title=f"{self.name}: {', '.join(f'{k} {v}' for k, v in self.setup.items())}")
         for column in ("figure", "median", "lowest", "highest", "unit"):
             table.add_column(column, justify="left" if column in ("figure", "unit") else "right")
@@ -103,20 +102,20 @@ class Report:
         console.print(f"load average before and after: {load}; cores: {os.cpu_count()}")
 
     def write(self, path: Path) -> None:
-        """The JSON file."""
+        """Write the report as JSON."""
         path.write_text(json.dumps(self.as_json(), indent=2) + "\n")
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The value below which that share of the ordered values lies (nearest rank)."""
+    """Return the value below which that share of the ordered values lies (nearest rank)."""
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 def progress(text: str) -> None:
-    """A line for people who wait."""
+    """Print a progress line on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def _short(value: float) -> float:
-    """Four digits are more than any of these figures is worth."""
+    """Round to four digits, which is more than the precision of any figure."""
     return float(f"{value:.4g}")

@@ -1,9 +1,9 @@
-"""How fast the job-level simulator is: jobs per CPU second, and what one step costs as the cluster grows.
+"""Measure the job-level simulator: jobs per CPU second, and what one step costs as the cluster grows.
 
-The trace is generated: nodes of 8 GPUs, 64 cores and 512 GiB; a worker for each GPU with 4 cores and 32 GiB, most jobs
-with one, half to double of what they ask for; Poisson arrivals at a mean load of 0.9. With ``--philly FILE`` a CSV
-with the columns timestamp, duration and num_gpus is run instead, on so many nodes; ``--first N``: its first N jobs, at
-the whole trace's load.
+The trace is generated: nodes have 8 GPUs, 64 cores and 512 GiB. A job has a worker for each GPU with 4 cores and 32
+GiB; most jobs have one worker, and half to double of the workers asked for are allowed. Poisson arrivals give a mean
+load of 0.9. With ``--philly FILE`` a CSV with the columns timestamp, duration and num_gpus is run instead, on so many
+nodes; ``--first N`` runs its first N jobs at the whole trace's load.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from policy.cluster.events import JobSeen
 from policy.cluster.model import WORKER, Role
 from policy.systems import make_policy
 
-TICKS = {"kod2": 10.0, "dragon": 15.0}  # seconds, as in the studies of both
+TICKS = {"kod2": 10.0, "dragon": 15.0}  # seconds, as in the experiments of both
 LOAD = 0.9
 GPUS = 8
 SIZES = {1: 0.85, 2: 0.05, 4: 0.05, 8: 0.04, 16: 0.01}
@@ -41,7 +41,7 @@ TOLD_SECONDS = 30.0
 
 
 def measure(options: argparse.Namespace) -> Report:
-    """Every system on every number of nodes, once a round."""
+    """Run every system on every number of nodes, once per round."""
     setup = {"nodes": options.nodes, "jobs": options.jobs, "per node": options.per_node, "rounds": options.rounds}
     report = Report("simulator", setup | {"trace": options.philly.name if options.philly else "generated"})
     for _ in range(options.rounds):
@@ -55,7 +55,10 @@ def measure(options: argparse.Namespace) -> Report:
 
 
 def _compare(report: Report, name: str, nodes: Sequence[int]) -> None:
-    """How the cost of a step grows from one number of nodes to the next, by how the nodes do: below 1 is slower."""
+    """Record how the nodes grow over how a step's cost grows, from one size to the next.
+
+    A ratio below 1 means that the cost grows faster than the number of nodes.
+    """
     steps = {
         count: figure.rounds[-1] for count in nodes if (figure := report.figures.get(f"step, {name}, {count} nodes"))
     }
@@ -72,7 +75,7 @@ def _trace(options: argparse.Namespace, nodes: int) -> Trace:
 
 
 def generated(nodes: int, jobs: int, seed: int = 1) -> Trace:
-    """A seeded trace at the mean load."""
+    """Return a seeded trace at the mean load."""
     draw = random.Random(seed)
     sizes = draw.choices(list(SIZES), list(SIZES.values()), k=jobs)
     work = [draw.lognormvariate(7.0, 1.0) * size for size in sizes]
@@ -101,7 +104,7 @@ def _run(report: Report, name: str, nodes: int, trace: Trace, source: str) -> No
 
     progress(f"{name}: {len(trace.jobs)} jobs on {nodes} nodes")
     gc.collect()
-    gc.freeze()  # the trace is no garbage, and need not be looked at again and again
+    gc.freeze()  # so that the garbage collector does not scan the trace again and again
     began = time.process_time()
     settings = FluidSettings(tick_seconds=TICKS[name])
     result = simulate(trace, make_policy(name), settings, on_step=count)
@@ -117,7 +120,6 @@ def _run(report: Report, name: str, nodes: int, trace: Trace, source: str) -> No
 
 
 def main() -> None:
-    """The command."""
     made = command.parser("simulator", __doc__, (100, 1000, 5000), 1)
     made.add_argument("--jobs", type=command.positive, help="jobs of the generated trace (default: by --per-node)")
     made.add_argument("--per-node", type=command.positive, default=20, help="jobs for each node")

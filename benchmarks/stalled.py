@@ -1,8 +1,8 @@
-"""What stalled connections cost kube-scheduler: how soon they are closed, and filter's latency beside them.
+"""Measure what stalled connections cost kube-scheduler: how soon they are closed, and filter's latency beside them.
 
-The real app in a process of its own, as in `benchmarks.verbs`. A thread keeps so many connections open that send the
-beginning of a request and then nothing, or a byte now and then; whenever the server has closed them, it opens others.
-One client asks filter in turn meanwhile. Rounds without and with alternate.
+The real app runs in a process of its own, as in `benchmarks.verbs`. A thread keeps so many connections open that send
+the beginning of a request and then nothing, or a byte now and then; when the server has closed them, it opens others.
+One client calls filter meanwhile. Rounds with and without stalled connections alternate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STARTS = (
 
 
 async def stall(port: int, data: bytes, trickles: bool) -> float:
-    """Send the beginning of a request, and then nothing or a byte now and then; the seconds until the server closes."""
+    """Send the beginning of a request, and then nothing or single bytes; return the seconds until the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     began = time.monotonic()
     writer.write(data)
@@ -54,7 +54,7 @@ async def stall(port: int, data: bytes, trickles: bool) -> float:
 
 
 async def stall_many(port: int, count: int) -> list[float]:
-    """Stall so many at once, a tenth of them with a byte now and then; the seconds of each."""
+    """Stall so many connections at once, a tenth of them with single bytes; return the seconds of each."""
     async with asyncio.TaskGroup() as tasks:
         made = [
             tasks.create_task(stall(port, STARTS[number % len(STARTS)], trickles=number % 10 == 0))
@@ -65,7 +65,7 @@ async def stall_many(port: int, count: int) -> list[float]:
 
 @contextlib.contextmanager
 def stalled(port: int, count: int, into: list[float]) -> Iterator[None]:
-    """Keep so many connections stalled in a thread of their own, anew whenever the server has closed them."""
+    """Keep so many connections stalled in a thread, and open new ones when the server has closed them."""
     enough = Event()
 
     def keep() -> None:
@@ -74,7 +74,7 @@ def stalled(port: int, count: int, into: list[float]) -> Iterator[None]:
 
     thread = Thread(target=keep, name="stalled", daemon=True)
     thread.start()
-    time.sleep(1.5)  # until they are all open
+    time.sleep(1.5)  # until all of them are open
     try:
         yield
     finally:
@@ -83,7 +83,7 @@ def stalled(port: int, count: int, into: list[float]) -> Iterator[None]:
 
 
 def filter_seconds(server: Server, nodes: int, calls: int = CALLS) -> list[float]:
-    """Seconds of each call over one kept connection, as kube-scheduler asks."""
+    """Return the seconds of each filter call over one kept connection, as kube-scheduler calls it."""
     body = args_of(pod_of("planned-ps-0", "planned", "kohort"), [scenes.name_of(number) for number in range(nodes)])
     client = http.client.HTTPConnection("127.0.0.1", server.said["port"], timeout=60)
     found = []
@@ -100,7 +100,7 @@ def filter_seconds(server: Server, nodes: int, calls: int = CALLS) -> list[float
 
 
 def measure(options: argparse.Namespace) -> Report:
-    """Round by round, with the connections after a stretch without them."""
+    """Measure round by round, first without and then with stalled connections."""
     report = Report("stalled", {"nodes": options.nodes, "connections": options.connections, "rounds": options.rounds})
     with serving(options.nodes, PODS) as server:
         filter_seconds(server, options.nodes, 200)
@@ -120,7 +120,6 @@ def measure(options: argparse.Namespace) -> Report:
 
 
 def main() -> None:
-    """The command."""
     made = command.parser("stalled", __doc__, (100,), 9, several=False)
     made.add_argument("--connections", type=command.positive, default=1_000, help="connections that stall at once")
     command.run(made, measure)

@@ -1,8 +1,8 @@
-"""What kube-scheduler waits for: latency and CPU of the verbs over loopback, beside a route that only echoes.
+"""Measure latency and CPU of the extender verbs over loopback, beside a route that only echoes.
 
-The real app runs in a process of its own (uvicorn on uvloop, with our limits) and knows 10,000 pods; one client asks
-in turn over a kept connection. ``echo`` is a FastAPI route that decodes the same body with msgspec and sends it back.
-CPU is the server's, per call.
+The real app runs in a process of its own (uvicorn on uvloop, with Kohort's limits) and knows 10,000 pods; one client
+sends one request after the other over a kept connection. ``echo`` is a FastAPI route that decodes the same body with
+msgspec and sends it back. CPU is the server's, per call.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 @dataclass(slots=True)
 class Server:
-    """The process that serves, and what it said of itself."""
+    """The serving process, and the first line of its output."""
 
     process: subprocess.Popen[str]
     said: Json
 
     def cpu(self) -> float:
-        """Its CPU seconds so far."""
+        """Return the server's CPU seconds so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / TICK
 
 
 @contextmanager
 def serving(nodes: int, pods: int, *more: str) -> Iterator[Server]:
-    """Start and end it."""
+    """Start the server, and stop it at the end."""
     command_line = [sys.executable, "-m", "benchmarks.verbs_server", str(nodes), str(pods), *more]
     with subprocess.Popen(command_line, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -57,7 +57,7 @@ def serving(nodes: int, pods: int, *more: str) -> Iterator[Server]:
 
 
 def measure(options: argparse.Namespace) -> Report:
-    """Every case of a size in turn, round by round."""
+    """Measure every case of a size in turn, round by round."""
     setup = {"nodes": options.nodes, "pods": options.pods, "rounds": options.rounds, "calls": CALLS}
     report = Report("verbs", setup)
     for nodes in options.nodes:
@@ -74,7 +74,7 @@ def measure(options: argparse.Namespace) -> Report:
 
 
 def cases_of(nodes: int) -> dict[str, tuple[str, bytes]]:
-    """Path and body of every case, with all nodes' names."""
+    """Return path and body of every case, with all nodes' names."""
     names = [scenes.name_of(number) for number in range(nodes)]
     cases = filters(names)
     binding = {"PodName": "stranger", "PodNamespace": "team", "PodUID": "uid-stranger", "Node": names[-1]}
@@ -86,7 +86,7 @@ def cases_of(nodes: int) -> dict[str, tuple[str, bytes]]:
 
 
 def filters(names: list[str]) -> dict[str, tuple[str, bytes]]:
-    """Those of filter, and the echo of the first one's body."""
+    """Return the cases of filter, and the echo of the first one's body."""
     ours = args_of(pod_of("planned-ps-0", "planned", "kohort"), names)
     refused = args_of(pod_of("refused-ps-0", "refused", "kohort"), names)
     other = args_of(pod_of("stranger", "", "default-scheduler"), names)
@@ -99,7 +99,7 @@ def filters(names: list[str]) -> dict[str, tuple[str, bytes]]:
 
 
 def args_of(pod: Json, names: list[str]) -> bytes:
-    """As Go writes it: no blanks."""
+    """Return the extender arguments as Go encodes them, without blanks."""
     return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}, separators=(",", ":")).encode()
 
 
@@ -121,7 +121,7 @@ def pod_of(name: str, owner: str, scheduler: str) -> Json:
 
 
 def _ask(server: Server, path: str, body: bytes, warm_up: int, calls: int) -> tuple[list[float], float]:
-    """Seconds of each call as the client sees them, and the server's CPU seconds per call."""
+    """Return the seconds of each call as the client sees them, and the server's CPU seconds per call."""
     client = http.client.HTTPConnection("127.0.0.1", server.said["port"])
     found, cpu = [], 0.0
     for number in range(-warm_up, calls):
@@ -149,7 +149,6 @@ def _note(report: Report, size: str, found: dict[str, tuple[list[float], float]]
 
 
 def main() -> None:
-    """The command."""
     made = command.parser("verbs", __doc__, (100, 1000, 5000), 3)
     made.add_argument("--pods", type=command.positive, default=10_000, help="pods that the server knows")
     command.run(made, measure)

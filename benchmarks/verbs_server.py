@@ -1,6 +1,6 @@
-"""The real app on a loopback port with a cluster made up in memory; ``benchmarks.verbs`` asks it.
+"""Serve the real app on a loopback port with a made-up cluster in memory, for ``benchmarks.verbs``.
 
-It prints its port and, as JSON, the bodies' pods: a planned member, a refused one, one of another scheduler.
+It prints one line of JSON with its port, the planned gang's nodes, the refused gang's state, and the number of pods.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ FOREIGN = ("stranger", "uid-stranger")
 
 
 class BindsAll(Unasked):
-    """An API server that takes every binding at once and has nothing to watch."""
+    """An API server that accepts every binding at once and has nothing to watch."""
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
-        """Done."""
+        """Return success."""
         return Done({})
 
     async def get(self, ref: Ref) -> Json | None:
-        """Nothing."""
+        """Return nothing."""
         return None
 
 
 class Echoed(msgspec.Struct):
-    """The whole of filter's body, decoded like ours."""
+    """The whole body of filter, decoded as Kohort decodes it."""
 
     Pod: msgspec.Raw
     Nodes: msgspec.Raw
@@ -57,12 +57,12 @@ DECODER = msgspec.json.Decoder(Echoed)
 
 
 async def echo(request: Request) -> Response:
-    """Decode and send back: what any extender written like this one pays."""
+    """Decode and send back, which is the least that an extender with these libraries costs."""
     return Response(msgspec.json.encode(DECODER.decode(await request.body())), media_type="application/json")
 
 
 def fill(live: Live, nodes: int, pods: int) -> dict[str, Pod]:
-    """So many nodes and pods: all but twenty nodes full of others' pods; one gang runs, one is planned, one waits."""
+    """Add so many nodes and pods: others' pods fill all but twenty nodes; one gang runs, one is planned, one waits."""
     names = [scenes.name_of(number) for number in range(nodes)]
     empty, full = names[:EMPTY_NODES], names[EMPTY_NODES:]
     events: list[Event] = [NodeSeen(node(name)) for name in names]
@@ -81,7 +81,7 @@ def fill(live: Live, nodes: int, pods: int) -> dict[str, Pod]:
 
 
 async def run(nodes: int, pods: int, journal: str = "") -> None:
-    """Serve until killed. journal: its folder, where one is kept."""
+    """Serve until killed; ``journal`` is the folder of a journal, if one is kept."""
     settings = Settings.model_validate({"lease": {"identity": "*"}, "journal": {"folder": journal}})
     live = Live(settings, BindsAll(), Clock(), random.Random(1))
     fill(live, nodes, pods)

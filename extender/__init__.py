@@ -1,1 +1,1 @@
-"""Acts: speaks to kube-scheduler, the API server and people; holds no scheduling rule."""
+"""The extender: connects kube-scheduler, the API server and people to the policy; holds no scheduling rule."""

@@ -1,4 +1,4 @@
-"""``kohort`` and ``kubectl kohort``; ``python -m extender`` is the same."""
+"""The command line ``kohort`` and ``kubectl kohort``; ``python -m extender`` runs it too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run the command line; exit 0 done, 1 it failed or the answer is No, 2 the command or the settings are wrong."""
+    """Run the command line; exit with 0 for success, 1 for failure or a negative answer, 2 for a wrong command or
+    settings.
+    """
     from extender.cli.commands import app
 
     as_plugin = Path(sys.argv[0]).name.startswith("kubectl-")

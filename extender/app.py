@@ -1,6 +1,7 @@
 """Builds the service from its parts and runs them: watches, ledger, barrier, verbs, REST, health.
 
-Order of start: listen, list everything, then decide (``Synced``); of stop: the listeners drain, then the tasks end.
+At the start it listens, lists everything, then decides (``Synced``); at the stop the listeners finish, then the tasks
+end.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from extender.access.guard import Access, Guard
 from extender.access.reviews import Reviewer, Rights, Tokens
 from extender.barrier import Barrier
 from extender.clock import Clock
+from extender.comparison.comparisons import Comparisons
 from extender.config.reload import Reload
 from extender.config.settings import Settings
-from extender.hindsight.asking import Hindsight
 from extender.http.asgi import App
 from extender.http.handshakes import MOST as MOST_HANDSHAKES
 from extender.http.limits import HeldBinds, Limits, of_people, of_probes, of_reports
@@ -33,8 +34,8 @@ from extender.kube.client import KubeApi
 from extender.kube.connection.given import Given
 from extender.kube.connection.resolve import resolve
 from extender.kube.fields import digits
-from extender.kube.groups import GROUPS
 from extender.kube.jobkinds import KINDS
+from extender.kube.podgroupkinds import GROUPS
 from extender.kube.reflector import Batch, Reflector
 from extender.kube.translate import Translator
 from extender.kube.usage import UsagePoll
@@ -53,14 +54,15 @@ from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.rules import policy_of, recorder_of, rules_of
 from policy.cluster.events import Event, Synced
-from policy.systems.base import prices_of
 
 NEEDED: Final = (NODES, PODS)
-"""Without these nothing can be decided; a kind of job that may not be read is told and left out."""
+"""Without these nothing can be decided; a kind of job that may not be read is reported and left out."""
 
 
 def resources() -> Iterable[Resource]:
-    """What is watched: nodes, all pods (others' take room too), and every kind of job and of group."""
+    """Return what is watched: nodes, all pods (pods of others take room too), and every kind of job and of pod
+    group.
+    """
     return (*NEEDED, *(kind.resource for kind in KINDS.values()), *(group.resource for group in GROUPS))
 
 
@@ -93,9 +95,10 @@ class Live:
         (pods,) = (one for one in self.reflectors if one.resource == PODS)
         jobs = [one for one in self.reflectors if one.resource in job_kinds]
         self.term = Term(self.ledger, pods, jobs, elected=settings.lease.identity != EVERYBODY)
-        hindsight = Hindsight(self.ledger, lambda: self.settings)
-        self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics, hindsight)
-        self.page = Page(self.ledger, self.metrics, History(self.ledger, prices_of), hindsight)
+        comparisons = Comparisons(self.ledger, lambda: self.settings)
+        self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics, comparisons)
+        history = History(self.ledger, lambda policy, *asked: policy.base.prices(*asked))
+        self.page = Page(self.ledger, self.metrics, history, comparisons)
         self.metrics.watch(self.ledger, self.reflectors, self.barrier, self.lease, settings.lease.elect)
         self.verbs = Verbs(
             self.ledger,
@@ -110,11 +113,11 @@ class Live:
 
     @property
     def synced(self) -> bool:
-        """Whether every watch has delivered its first list."""
+        """Tell whether every watch has delivered its first list."""
         return all(reflector.synced for reflector in self.reflectors)
 
     def deliver(self, batch: Batch) -> None:
-        """Facts from a watch: a list with its end, changes gathered for a moment."""
+        """Pass a batch of a watch to the ledger: pages of a list at its end, changes after a short delay."""
         events = [e for change in batch.events for e in self.translator.events(batch.resource, change)]
         if batch.kind == "page":
             self.ledger.queue(*events)
@@ -130,19 +133,23 @@ class Live:
             self.ledger.step(Synced())
 
     def _unlisted(self) -> list[Event]:
-        """Pods that only a filter call has shown, and that are gone before any watch saw them.
+        """Return events for pods that only a filter call has shown, and that are gone before any watch saw them.
 
-        One that is newer than the list was created while the list was on its way: it is not gone.
+        A pod that is newer than the list was created while the list was being read: it is not gone.
         """
         known, lacks, gone = self.ledger.snapshot.pods, self.ledger.lacks, self.translator.pod_gone
         return [e for uid, pod in known.items() if lacks(uid, pod.version) for e in gone(uid, pod.namespace)]
 
     def rest(self) -> FastAPI:
-        """REST and the page. FastAPI's own page of the routes is off: it loads scripts from elsewhere."""
+        """Return the app of REST and the page. FastAPI's own page of routes is off: it loads scripts from other
+        servers.
+        """
         return self._rest()
 
     def rest_and_outcomes(self) -> FastAPI:
-        """REST and the page, and what the controller tells of its writes: for the listener that is the pod's own."""
+        """Return the app of REST and the page with the controller's reports of refused writes, for the pod's own
+        listener.
+        """
         return self._rest(refused.router(self.ledger))
 
     def _rest(self, *more: APIRouter) -> FastAPI:
@@ -154,7 +161,7 @@ class Live:
         return app
 
     def guarded(self, reviewer: Reviewer) -> Guard:
-        """REST and the page, for callers whose token and rights the API server knows."""
+        """Return the app of REST and the page for callers whose token and rights the API server knows."""
         api, clock = self.settings.api, self.clock
         tokens = Tokens(reviewer, clock, api.audiences, api.review_seconds)
         rights = Rights(reviewer, clock, api.review_seconds)
@@ -169,20 +176,20 @@ class Live:
         return (job.namespace for job in self.ledger.snapshot.jobs.values())
 
     def with_verbs(self, others: App) -> App:
-        """The verbs, and ``others`` at all other paths."""
+        """Return an app with the verbs, and ``others`` at all other paths."""
         return VerbsFirst(self.verbs, VERBS_PATH, others)
 
     def health(self) -> Starlette:
-        """Probes and metrics, for the listener that the kubelet and Prometheus reach."""
+        """Return the app of probes and metrics, for the listener that the kubelet and Prometheus reach."""
         return metrics.health_app(self.metrics)
 
     async def close_connections(self) -> None:
-        """Refuse the held binds and end the streams: a listener that stops would wait for them in vain."""
+        """Refuse the held binds and end the streams, for which a stopping listener would wait in vain."""
         self.questions.streams.close()
         await self.barrier.close()
 
     def obey(self, settings: Settings) -> None:
-        """Other settings are in force, of those that need no restart."""
+        """Apply those changed settings that need no restart."""
         self.settings = settings
         logging.getLogger().setLevel(settings.log_level.upper())
         policy = policy_of(settings)
@@ -191,7 +198,7 @@ class Live:
         self.ledger.obey(policy)
 
     async def close(self) -> None:
-        """Give the Lease back, and end the journal on disk: what waits is written.
+        """Give the Lease back, and write the rest of the journal to disk.
 
         The Lease goes first: another replica waits for it, and the disk may be slow.
         """
@@ -202,7 +209,7 @@ class Live:
                 self.recorder.close()
 
     async def run(self) -> None:
-        """Watch, tick and follow the Lease until cancelled; a part that fails ends the whole."""
+        """Watch, tick and follow the Lease until cancelled; a part that fails ends all of them."""
         async with asyncio.TaskGroup() as tasks:
             for reflector in self.reflectors:
                 tasks.create_task(reflector.run(self.deliver))
@@ -212,7 +219,7 @@ class Live:
 
 
 def limits_of(settings: Settings) -> Limits:
-    """The listeners' limits."""
+    """Return the limits of the listeners."""
     server = settings.server
     return Limits(
         body_bytes=server.body_limit_bytes,
@@ -227,7 +234,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def most_connections(settings: Settings) -> int:
-    """So many connections may all listeners together hold; see `endpoints`."""
+    """Return how many connections all listeners together may hold; see `endpoints`."""
     limits, people = limits_of(settings), settings.api
     behind_tls = limits.connections + MOST_HANDSHAKES if settings.server.tls.on else 0
     of_api = of_people(limits).connections + (0 if people.without_tls else MOST_HANDSHAKES)
@@ -241,9 +248,10 @@ def most_connections(settings: Settings) -> int:
 
 
 def endpoints(live: Live, reviewer: Reviewer | None = None) -> Sequence[Endpoint]:
-    """The listeners: verbs and REST, probes and metrics; REST for people, and training code's reports, where wanted.
+    """Return the listeners: verbs and REST, probes and metrics; where enabled, REST for people and training code's
+    reports.
 
-    Behind TLS the verbs have a listener of their own. OSError where certificates cannot be read.
+    With TLS the verbs have a listener of their own. Raises OSError where certificates cannot be read.
     """
     server, limits, progress = live.settings.server, limits_of(live.settings), live.settings.progress
     reports = Progress(live.ledger, reviewer, progress).app() if reviewer is not None and progress.enabled else None
@@ -275,9 +283,9 @@ def _for_people(live: Live, reviewer: Reviewer) -> Sequence[Endpoint]:
 
 
 async def serve(settings: Settings, file: Path | None = None) -> None:
-    """``kohort serve``: run until SIGTERM, and follow the settings' file where there is one.
+    """Run ``kohort serve`` until SIGTERM, and follow the settings file where there is one.
 
-    Raises OSError where a port is taken, or what ended a part.
+    Raises OSError where a port is taken, or the error that ended a part.
     """
     clock, chance = Clock(), random.Random()
     connection = resolve(Given(kubeconfig=settings.kubeconfig))
@@ -307,7 +315,9 @@ async def serve(settings: Settings, file: Path | None = None) -> None:
 
 
 async def _pulse(live: Live, api: KubeApi) -> None:
-    """Measure the event loop, the ledger's drift and the nodes' use until cancelled; a fault ends nothing else."""
+    """Measure the event loop, the ledger's drift and the nodes' usage until cancelled; a fault here ends nothing
+    else.
+    """
     usage = UsagePoll(api, live.clock, lambda: live.ledger.snapshot.nodes, live.ledger.post)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(usage.run(live.settings.usage.interval_seconds))
@@ -316,6 +326,6 @@ async def _pulse(live: Live, api: KubeApi) -> None:
 
 
 async def _close_at(stop: asyncio.Event, live: Live) -> None:
-    """Let go of the connections that would outlive the stop, as soon as it begins."""
+    """Close the connections that would outlast the stop, as soon as it begins."""
     await stop.wait()
     await live.close_connections()

@@ -1,7 +1,7 @@
-"""Carries out what a step says of bindings, and holds kube-scheduler's bind calls until their outcome is known.
+"""Carries out the bindings that a step asks for, and holds kube-scheduler's bind calls until their outcome is known.
 
-One future per held call. The decision when a gang may be bound is ``policy``'s; this room only waits, writes and tells
-the ledger what came of it. An answer that was lost is never taken for a refusal (HAMi #2645).
+Each held call has a future. ``policy`` decides when a gang may be bound; this module only waits, writes and reports the
+outcome to the ledger. An answer that was lost is never taken for a refusal (HAMi #2645).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BOUND = ""
 UNKNOWN_OUTCOME = "kohort: the API server's answer to the binding was lost; the reservation stays"
 # An API server may still carry out a request for a while after its client has given up.
 LANDED_SECONDS = 10.0
-LOOK_SECONDS = (0.5, 4.0)  # first and longest pause between two looks at a pod whose binding has no known outcome
+LOOK_SECONDS = (0.5, 4.0)  # first and longest pause between two reads of a pod whose binding has no known outcome
 NOT_LEADING = Refused(0, Reason.NOT_LEADING.value, "")
 SUPERSEDED = "kohort: a later bind call for the same pod took this one's place"
 _log = logging.getLogger(__name__)
@@ -42,9 +42,10 @@ class Held:
 
 @dataclass(slots=True)
 class Lost:
-    """Bindings of one pod whose answers were lost. at: the last one's time (monotonic); why: as far as it is known.
+    """Bindings of one pod whose answers were lost. ``at``: when the last one was lost (monotonic); ``why``: its error
+    text.
 
-    asking: finds out about it.
+    ``asking``: the task that finds out the outcome.
     """
 
     at: float
@@ -53,12 +54,12 @@ class Lost:
 
 
 class Barrier:
-    """Held bind calls by pod uid. An answer is the text of the error; an empty one says that the pod is bound.
+    """Holds bind calls by pod uid. An answer is the text of an error; an empty answer means that the pod is bound.
 
-    Each held call has one of ``places``. ``observe`` is told the outcome of every binding: done, refused or unknown;
-    ``observe_hold``, for how many seconds each call was held. ``leads`` is asked before each binding: after a pause the
-    ledger hears of a lost Lease only at the next look, and its plan may be another leader's to make by then.
-    ``leader``: our name for the API server, which looks too whether we lead (manifests/base/leader-policy.yaml).
+    Each held call takes one of ``places``. ``observe`` is called with the outcome of every binding (done, refused or
+    unknown), ``observe_hold`` with the seconds for which each call was held. ``leads`` is called before each binding:
+    after a pause the ledger learns only at the next look that the Lease is lost, and another leader may decide by then.
+    ``leader``: our name for the API server, which also checks that we lead (manifests/base/leader-policy.yaml).
     """
 
     def __init__(
@@ -80,17 +81,17 @@ class Barrier:
         self._leader = leader
         self._held: dict[str, Held] = {}
         self._flying: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
-        self._lost: dict[str, Lost] = {}  # by uid of the pod
+        self._lost: dict[str, Lost] = {}  # by pod uid
         self._closed = False
         ledger.carry_with(self.carry)
 
     @property
     def held(self) -> int:
-        """How many bind calls wait."""
+        """Return how many bind calls wait."""
         return len(self._held)
 
     async def hold(self, uid: str, node: str, gone: Awaitable[None]) -> str:
-        """Wait for the outcome of a member's bind. ``gone`` ends when the caller has closed its connection."""
+        """Return the outcome of a member's bind call. ``gone`` completes when the caller has closed its connection."""
         leaving = asyncio.ensure_future(gone)
         leaving.add_done_callback(_retrieve)
         began = self._ledger.clock.monotonic()
@@ -110,7 +111,7 @@ class Barrier:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._held[uid] = Held(node, answer)
         try:
-            # Many come at once, and none is in a hurry: one step for all that come within a moment.
+            # Many calls come at once, and none is urgent: one step takes all that come within a moment.
             self._ledger.post(BindHeld(uid, node))
             ends: list[asyncio.Future[str] | asyncio.Future[None]] = [answer, leaving]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -120,9 +121,11 @@ class Barrier:
         return answer.result()
 
     def _drop(self, uid: str, text: str) -> None:
-        """The call no longer waits (nobody may be there to read the answer), so its check of the pod does not count."""
+        """Answer a call that waits no longer, and report it to the ledger, because kube-scheduler's check of the pod
+        has lapsed.
+        """
         self._answer(uid, text)
-        # Where one connection breaks, others do: one step must hear of them all before it binds what is left.
+        # Where one connection breaks, others do: one step must see all of them before it binds the remaining members.
         self._ledger.post(BindDropped(uid))
 
     def _answer(self, uid: str, text: str) -> None:
@@ -133,7 +136,7 @@ class Barrier:
         waiting.answer.set_result(text)
 
     def carry(self, effects: tuple[Effect, ...]) -> None:
-        """Start what a step asks for."""
+        """Start the bindings and send the refusals that a step asks for."""
         for effect in effects:
             match effect:
                 case Bind():
@@ -149,7 +152,7 @@ class Barrier:
         try:
             outcome = await create_binding(self._api, bind, self._notes(bind)) if self._leads() else NOT_LEADING
         except Exception as error:
-            # A held call must have its answer, and nobody knows how far the write got.
+            # A held call must get an answer, and nobody knows how far the write got.
             _log.exception("a binding failed")
             outcome = Unknown(type(error).__name__)
         self._observe(type(outcome).__name__.lower())
@@ -157,13 +160,13 @@ class Barrier:
         match outcome:
             case Done():
                 waiting = self._held.get(bind.uid)
-                # A call of another node may have taken the place of the one for which this binding was made.
+                # A call that names another node may have replaced the one for which this binding was made.
                 same = waiting is None or waiting.node == bind.node
                 self._answer(bind.uid, BOUND if same else Reason.PLAN_CHANGED.text)
                 self._ledger.post(BindDone(bind.uid, bind.node))
             case Refused():
                 self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {shortened(outcome.words)}")
-                # Another binding of the pod, whose answer was lost or is still to come, may land.
+                # Another binding of the pod, whose answer was lost or is still to come, may succeed.
                 other = bind.uid in self._lost or bind.uid in self._flying.values()
                 said = "" if outcome is NOT_LEADING else shortened(outcome.words)
                 self._ledger.post(BindUnknown(bind.uid) if other else BindRefused(bind.uid, said))
@@ -173,7 +176,9 @@ class Barrier:
                 self._ask_about(bind, outcome.why)
 
     def _landed(self, task: asyncio.Task[None] | None) -> None:
-        """What came of it is known; at once, or two refusals of one moment would each wait for the other."""
+        """Remove a binding whose outcome is known, at once: two refusals at the same moment would each wait for the
+        other.
+        """
         if task is not None:
             self._flying.pop(task, None)
 
@@ -187,7 +192,7 @@ class Barrier:
         asking.add_done_callback(lambda _: self._lost.pop(bind.uid))
 
     async def _find_out(self, bind: Bind) -> None:
-        """Ask the API server for the pod until it tells what came of a binding; the watch may be slower, or stalled."""
+        """Read the pod until it shows the outcome of a lost binding; the watch may be slower, or stalled."""
         clock = self._ledger.clock
         pause, longest = LOOK_SECONDS
         while True:
@@ -213,19 +218,21 @@ class Barrier:
                 return
 
     def _must_have_landed(self, uid: str) -> bool:
-        """Whether none of the pod's bindings can still be carried out, a later one included."""
+        """Tell whether none of the pod's bindings can still be carried out, a later one included."""
         over = self._ledger.clock.monotonic() - self._lost[uid].at >= LANDED_SECONDS
         return over and uid not in self._flying.values()
 
     def _is_open(self, bind: Bind) -> bool:
-        """Whether the outcome is still unknown."""
+        """Tell whether the outcome is still unknown to the ledger."""
         snapshot = self._ledger.snapshot
         pod = snapshot.pods.get(bind.uid)
         return pod is not None and bind.uid in snapshot.gang(pod.job_uid).in_flight
 
     def _notes(self, bind: Bind) -> dict[str, str]:
-        """Its slot, by which a restart knows the members of a group from its other pods; its cost, by which its
-        controller goes if it has no order of its own; and who says so.
+        """Return the annotations that are written with a binding: the pod's slot, its deletion cost, and who leads.
+
+        After a restart the slot distinguishes a group's members from its other pods. The deletion cost makes the
+        controller remove the highest slot first where it has no order of its own.
         """
         snapshot = self._ledger.snapshot
         pod = snapshot.pods.get(bind.uid)
@@ -236,13 +243,15 @@ class Barrier:
         return slot | cost | ({LEADER: self._leader} if self._leader else {})
 
     async def close(self) -> None:
-        """Refuse what is held and what still comes; bindings on their way end, and their calls hear how."""
+        """Refuse all held calls and those that still come; wait for the bindings under way, whose calls get their
+        outcome.
+        """
         self._closed = True
         waiting = sorted(self._held.keys() - set(self._flying.values()))
         for uid in waiting:
             self._answer(uid, Reason.NOT_LEADING.text)
         if waiting:
-            with suppress(LedgerStoppedError):  # its tick has raised what stopped it
+            with suppress(LedgerStoppedError):  # the ledger's tick has raised the error that stopped it
                 self._ledger.step(*map(BindDropped, waiting))
         for lost in self._lost.values():
             lost.asking.cancel()
@@ -251,13 +260,17 @@ class Barrier:
 
 
 def _retrieve(leaving: asyncio.Future[None]) -> None:
-    """Look at how the connection ended, or asyncio complains: one that broke in some other way has gone too."""
+    """Read the result of the future, or asyncio logs a complaint: a connection that ended with an error has
+    gone too.
+    """
     if not leaving.cancelled():
         leaving.exception()
 
 
 async def create_binding(api: Api, bind: Bind, notes: Mapping[str, str]) -> Outcome:
-    """Create the Binding with plan and notes as annotations; bound already to the same node, same uid, is Done."""
+    """Create the Binding with plan and notes as annotations; a pod that is bound already to the same node counts as
+    Done.
+    """
     outcome = await api.bind(bind.namespace, bind.name, bind.uid, bind.node, {PLAN: bind.plan, **notes})
     if isinstance(outcome, Refused) and outcome.status == 409:
         return await look_again(api, bind.namespace, bind.name, bind.uid, bind.node, outcome)
@@ -265,7 +278,10 @@ async def create_binding(api: Api, bind: Bind, notes: Mapping[str, str]) -> Outc
 
 
 async def look_again(api: Api, namespace: str, name: str, uid: str, node: str, conflict: Refused) -> Outcome:
-    """The API server refuses a second binding also to the same node: the pod itself says which it was."""
+    """Return Done where the pod is bound to that node, else the conflict.
+
+    The API server refuses every second binding with 409, whatever its node, so that only the pod shows its node.
+    """
     try:
         pod = await api.get(Ref(PODS, namespace, name))
     except ClusterError as error:

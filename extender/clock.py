@@ -1,8 +1,8 @@
-"""The only place that asks for the time.
+"""The only module that asks the system for the time.
 
-Everything else is handed a `Clock`, or a time as a plain number. Durations are judged by `monotonic`, never by `now`:
-a wall clock may jump. With ``speed`` above one, a second of this clock passes in ``1 / speed`` real seconds, which is
-how the demo shows an hour in a minute.
+Everything else gets a `Clock`, or a time as a plain number. Durations are measured by `monotonic`, never by `now`,
+because a wall clock may jump. With ``speed`` above one, a second of this clock passes in ``1 / speed`` real seconds,
+which is how the demo shows an hour in a minute.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Clock:
     """Wall time, monotonic time and waiting, all in this clock's own seconds."""
 
     def __init__(self, speed: float = 1.0) -> None:
-        """Start now; ``speed`` is clock seconds per real second, above zero."""
+        """Start now; ``speed`` is clock seconds per real second, above zero. Raises ValueError."""
         if not speed > 0:
             raise ValueError(f"speed: must be above 0, is {speed}")
         self.speed = speed
@@ -23,11 +23,11 @@ class Clock:
         self._monotonic_start = time.monotonic()
 
     def now(self) -> float:
-        """Return seconds since the epoch: for people and for API timestamps."""
+        """Return seconds since the epoch, for people and for API timestamps."""
         return self._wall_start + (time.time() - self._wall_start) * self.speed
 
     def monotonic(self) -> float:
-        """Return seconds since an arbitrary start; never steps back. For every duration and deadline."""
+        """Return seconds since an arbitrary start; they never decrease. Use them for every duration and deadline."""
         return self._monotonic_start + (time.monotonic() - self._monotonic_start) * self.speed
 
     async def sleep(self, seconds: float) -> None:
@@ -35,5 +35,5 @@ class Clock:
         await asyncio.sleep(max(0.0, seconds) / self.speed)
 
     def timeout(self, seconds: float | None) -> asyncio.Timeout:
-        """Give the enclosed block ``seconds`` of this clock, then TimeoutError; None never ends."""
+        """Return a context manager that raises TimeoutError after ``seconds`` of this clock; None sets no limit."""
         return asyncio.timeout(None if seconds is None else seconds / self.speed)

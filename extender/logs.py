@@ -1,6 +1,6 @@
-"""Logs as JSON lines, one per event, written by a thread of their own.
+"""Writes logs as JSON lines, one per event, on a thread of their own.
 
-Scheduling must not wait for whoever reads our output: where the pipe is full, lines are dropped and counted, and the
+Scheduling must not wait for the reader of our output: where the pipe is full, lines are dropped and counted, and the
 count is logged once there is room again. JSON escapes control characters, so that no object's text can forge a line.
 """
 
@@ -19,8 +19,8 @@ from typing import Any, Final, TextIO
 
 import structlog
 
-LINES: Final = 10_000  # waiting to be written; more are dropped
-FLUSH_SECONDS: Final = 1.0  # at the end of the process
+LINES: Final = 10_000  # lines waiting to be written; more are dropped
+FLUSH_SECONDS: Final = 1.0  # how long to write at the end of the process
 _LONGEST_TEXT: Final = 4096
 _current: Pipe | None = None
 
@@ -29,7 +29,7 @@ class Pipe(logging.Handler):
     """A bounded queue with a writing thread behind it; `emit` never waits."""
 
     def __init__(self, stream: TextIO, lines: int = LINES) -> None:
-        """Start the thread; it ends with the process, whether or not the stream takes any more."""
+        """Start the thread; it ends with the process, even where the stream is stuck."""
         super().__init__()
         self.dropped = 0
         self._told = 0
@@ -44,11 +44,11 @@ class Pipe(logging.Handler):
             self._lines.put_nowait(self.format(record))
         except queue.Full:
             self.dropped += 1
-        except Exception:  # a record that cannot be formatted; told on stderr, it could block whoever logs it
+        except Exception:  # a record that cannot be formatted; reporting it on stderr could block the caller
             self.dropped += 1
 
     def finish(self, seconds: float = FLUSH_SECONDS) -> None:
-        """Write what is queued, but wait no longer than ``seconds``."""
+        """Write what is queued, for at most ``seconds``."""
         with contextlib.suppress(queue.Full):
             self._lines.put(None, timeout=seconds)
             self._thread.join(seconds)
@@ -59,7 +59,7 @@ class Pipe(logging.Handler):
                 self._put(line + "\n")
                 if self.dropped != self._told:
                     self._tell_dropped()
-            except (OSError, ValueError):  # nobody reads any more
+            except (OSError, ValueError):  # nobody reads the stream any more
                 self.dropped += 1
 
     def _tell_dropped(self) -> None:
@@ -69,7 +69,10 @@ class Pipe(logging.Handler):
 
 
 def _writer(stream: TextIO) -> Callable[[str], object]:
-    """Write past the stream's buffer where there is a file: its lock, held by a stuck thread, would hang the exit."""
+    """Return a function that writes past the stream's buffer where there is a file.
+
+    A stuck thread that held the buffer's lock would prevent the process from exiting.
+    """
     try:
         file = stream.fileno()
     except (OSError, ValueError):
@@ -121,20 +124,20 @@ def set_up(level: str, stream: TextIO | None = None) -> Pipe:
 
 
 def dropped() -> int:
-    """How many lines were dropped since the start."""
+    """Return how many lines were dropped since the start."""
     return _current.dropped if _current is not None else 0
 
 
 def _rename(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """Put what is always there first, the text under ``msg``, and cut what is too long to be a line."""
+    """Put the fields that every line has first, the text under ``msg``, and shorten values that are too long."""
     event["msg"] = event.pop("event", "")
-    event.pop("color_message", None)  # uvicorn's text once more, with escapes
+    event.pop("color_message", None)  # uvicorn repeats its text here with escape sequences
     ordered = {key: event.pop(key) for key in ("ts", "level", "logger", "msg") if key in event} | dict(event)
     return {key: _cut(value) for key, value in ordered.items()}
 
 
 def _cut(value: object) -> object:
-    """Leave the middle out: of a traceback the end tells what went wrong, and the beginning who asked."""
+    """Leave out the middle of a long text: the end of a traceback shows the error, its beginning the caller."""
     if not isinstance(value, str) or len(value) <= _LONGEST_TEXT:
         return value
     head = _LONGEST_TEXT // 4

@@ -1,4 +1,4 @@
-"""What training code calls, shipped as the module ``kohort``; nothing but the standard library is imported.
+"""The functions that training code calls, shipped as the module ``kohort``; it imports only the standard library.
 
     import kohort
     if kohort.report(metric=loss, step=step, steps=total).checkpoint:  # the job is about to be moved
@@ -6,8 +6,8 @@
         kohort.saved()
 
 The pod needs a projected ServiceAccount token for the audience ``kohort.dev`` (docs/how-to/report-progress.md). Numbers
-may be of any type that ``float`` or ``int`` takes (numpy's, a tensor's). A report that cannot be delivered is dropped:
-training never fails by it, and waits ``WAIT_SECONDS`` for its answer at the most; it is sent beside the training.
+may be of any type that ``float`` or ``int`` accepts (numpy's, a tensor's). A report that cannot be delivered is
+dropped: training never fails because of it, and waits at most ``WAIT_SECONDS`` for its answer; it is sent on a thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Given = dict[str, float | int]
 
 
 class Answer(NamedTuple):
-    """What became of a report: whether it was taken, and whether the training is asked to save its state now."""
+    """The answer to a report: whether it was taken, and whether the training should save its state now."""
 
     taken: bool = False
     checkpoint: bool = False
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 
 class _Sending(Thread):
-    """One report on its way. A daemon: it never keeps a training that has ended."""
+    """A report that is being sent, on a daemon thread: it does not keep a process alive whose training has ended."""
 
     def __init__(self, given: Given) -> None:
         super().__init__(name="kohort-report", daemon=True)
@@ -51,13 +51,13 @@ class _Sending(Thread):
         self.told = False
 
     def run(self) -> None:
-        """Send it."""
+        """Send the report and record its answer."""
         begun = _now()
         self.answer = _send(self.given)
         self.seconds = _now() - begun
 
     def tell(self) -> Answer:
-        """The answer, once: who is told twice to save would save twice."""
+        """Return the answer once: training that is asked twice to save would save twice."""
         if self.told or self.is_alive():
             return Answer()
         self.told = True
@@ -65,7 +65,7 @@ class _Sending(Thread):
 
     @property
     def prompt(self) -> bool:
-        """Whether the next one is worth waiting for."""
+        """Tell whether the answer came fast enough to wait for the next one."""
         return self.answer.taken and self.seconds <= WAIT_SECONDS
 
 
@@ -79,22 +79,22 @@ class _Pace:
 def report(
     metric: SupportsFloat | None = None, step: SupportsInt | None = None, steps: SupportsInt | None = None
 ) -> Answer:
-    """Tell how far training is; at most every five seconds and one at a time, the others are dropped.
+    """Report how far training is; at most every five seconds and one at a time, further calls send nothing.
 
-    The answer is true if the report was taken. It is waited for as long as Kohort answers promptly; one that comes
-    later is told by the next call, and none is told twice.
-    ``KOHORT_PROGRESS_URL`` and ``KOHORT_TOKEN_FILE`` in the environment name another address and token.
+    The answer is true if the report was taken. The call waits for it as long as Kohort answers promptly; an answer that
+    comes later is returned by the next call, and none is returned twice. ``KOHORT_PROGRESS_URL`` and
+    ``KOHORT_TOKEN_FILE`` in the environment name another address and token.
     """
     try:
         return _report(metric, step, steps)
-    except Exception:  # a value that is no number; no thread to be had
+    except Exception:  # a value is not a number, or no thread can be started
         return Answer()
 
 
 def saved() -> bool:
-    """Tell that the state is saved, as ``checkpoint`` has asked: the job may be moved.
+    """Report that the state is saved, as ``checkpoint`` has asked, so that the job may be moved.
 
-    Returns whether it was taken by now; it is sent on, if not.
+    Returns whether the report was taken by now; it is still sent where it was not.
     """
     try:
         sending = _begin({"saved": True})
@@ -132,7 +132,9 @@ def _now() -> float:
 
 
 def _send(given: Given) -> Answer:
-    """A replica that does not lead refuses; another one is asked."""
+    """Send the report, up to ``TRIES`` times: a replica that does not lead refuses it, and the next try reaches
+    another.
+    """
     answers = (_try(given) for _ in range(TRIES))
     return next((answer for answer in answers if answer.taken), Answer())
 
@@ -146,5 +148,5 @@ def _try(given: Given) -> Answer:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             asked = answer.status == 200 and json.loads(answer.read()).get("checkpoint") is True
             return Answer(answer.status in (200, 204), asked)
-    except Exception:  # whatever an address, a proxy or a broken answer makes of it
+    except Exception:  # whatever a bad address, a proxy or a broken answer raises
         return Answer()

@@ -1,1 +1,1 @@
-"""Studies: the simulator, the papers' experiments, sweeps and comparisons, and the cluster in memory with its demo."""
+"""The laboratory: simulators, the papers' experiments, sweeps and comparisons, and the embedded cluster."""

@@ -1,4 +1,7 @@
-"""The commands of the laboratory, which extender.cli.laboratory registers; what is heavy is imported when needed."""
+"""Define the laboratory's commands, which extender.cli.laboratory registers with `kohort`.
+
+Each command imports its heavy modules when it is called, so that `kohort --help` stays fast.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +32,17 @@ def demo(
         Path | None, typer.Option("--json", metavar="FILE", help="Write the table at the end as JSON, too.")
     ] = None,
     speed: Annotated[
-        float, typer.Option(min=1, max=240, help="Seconds of the clusters in one real second, at most.")
+        float, typer.Option(min=1, max=240, help="At most so many seconds of cluster time per real second.")
     ] = 75,
-    seed: Annotated[int, typer.Option(min=0, help="Which ten jobs: sizes and work are drawn from it.")] = 6,
+    seed: Annotated[int, typer.Option(min=0, help="The seed from which the ten jobs are drawn.")] = 6,
     no_live: Annotated[bool, typer.Option("--no-live", help="Print progress lines instead of the live view.")] = False,
     port: Annotated[
         int | None,
         typer.Option(
             min=0,
             max=65535,
-            help="Answer `kohort jobs`, explain ... there meanwhile; 0: any free port. Default: 8900, or any free port "
-            "where that is taken.",
+            help="The port that answers `kohort jobs` and others meanwhile; 0: any free port. Default: 8900, or any "
+            "free port if that is taken.",
         ),
     ] = None,
 ) -> None:
@@ -51,10 +54,10 @@ def demo(
         try:
             shown.run(json_file, speed=speed, seed=seed, live=not no_live, port=port)
         except AddressError as error:
-            raise CliError(f"--port {port}: {error}; name one that is free, or 0 for any") from None
+            raise CliError(f"--port {port}: {error}; choose a free port, or 0 for any free one") from None
         except OSError as error:
-            told = strerror(error.errno or 0)
-            raise CliError(f"{told}: {error.filename or json_file}; name a file that can be written") from None
+            why = strerror(error.errno or 0)
+            raise CliError(f"--json: {error.filename or json_file}: {why}; name a file that can be written") from None
 
 
 SeedsOption = Annotated[
@@ -63,19 +66,23 @@ SeedsOption = Annotated[
         "--seeds", min=1, metavar="N", help="How many seeds; default: compare 30, paper as its bars say, others 1."
     ),
 ]
-FirstSeedOption = Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first of them.")]
+FirstSeedOption = Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first seed.")]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Write rows and figures there; a run that was ended goes on from there."),
+    typer.Option(
+        "--out", metavar="DIR", help="Write rows and figures to this folder, from which an interrupted run continues."
+    ),
 ]
 JsonOption = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is standard output.")
+    str | None,
+    typer.Option("--json", metavar="FILE", help="Write the result as JSON to this file; -: to standard output."),
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; default: one for each core.")
+    int | None, typer.Option("--workers", min=1, metavar="N", help="How many processes to use; default: one per core.")
 ]
 SchedulerOption = Annotated[
-    str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Run on this Dask scheduler's workers instead.")
+    str | None,
+    typer.Option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler instead."),
 ]
 
 
@@ -87,12 +94,13 @@ SchedulerOption = Annotated[
 def paper(
     asked: Asked,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments, or systems: all of theirs.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Names of experiments, or of systems for all their experiments."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All experiments.")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="Only say which there are.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Run all experiments.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Only list the experiments.")] = False,
     mutants: Annotated[
-        bool, typer.Option("--mutants", help="Also switch each mechanism off: its bars must be missed.")
+        bool, typer.Option("--mutants", help="Also run with each mechanism switched off, which must miss its bars.")
     ] = False,
     seeds: SeedsOption = None,
     first_seed: FirstSeedOption = 1000,
@@ -101,9 +109,9 @@ def paper(
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
 ) -> None:
-    """Print each bar with the paper's number and ours; exit 1 where a bar is missed or a mutant is not caught.
+    """Print each bar with the paper's number and ours. Exit with 1 if a bar is missed or a mutant is not caught.
 
-    Policies and world were tuned on seeds below 1000; the bars are checked on seeds from there.
+    Policies and simulator were tuned on seeds below 1000; the bars are checked on seeds from 1000 on.
     """
     with errors():
         from lab.study import papercommand as command
@@ -125,7 +133,7 @@ SetOption = Annotated[
     ),
 ]
 PodsOption = Annotated[
-    bool, typer.Option("--pods", help="Simulate operator, kube-scheduler and kubelets pod by pod; slower.")
+    bool, typer.Option("--pods", help="Simulate operator, kube-scheduler and kubelets pod by pod, which is slower.")
 ]
 
 
@@ -144,10 +152,11 @@ def simulate(
     given: SetOption = None,
     pods: PodsOption = False,
     journal: Annotated[
-        Path | None, typer.Option("--journal", metavar="FILE", help="Write the first seed's steps, for kohort replay.")
+        Path | None,
+        typer.Option("--journal", metavar="FILE", help="Write a journal of the first seed, for kohort replay."),
     ] = None,
     seeds: SeedsOption = None,
-    first_seed: Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first of them.")] = 0,
+    first_seed: Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first seed.")] = 0,
     json_file: JsonOption = None,
     out: OutOption = None,
     workers: WorkersOption = None,
@@ -156,8 +165,8 @@ def simulate(
     """Run a trace under a policy and print every measure, over the seeds.
 
     A trace is one of the papers' by name, or a file in Kohort's own format, Philly's, Pollux's or openb's;
-    docs/simulator.md has all of them. Any takes speeds=saturating|shared-links|shared-cpu|linear or step_times=FOLDER,
-    faults=FILE (what befalls nodes, pods and jobs), migratable=true and sim.NAME=VALUE.
+    docs/simulator.md lists them. Every trace takes speeds=saturating|shared-links|shared-cpu|linear or
+    step_times=FOLDER, faults=FILE (faults of nodes, pods and jobs), migratable=true and sim.NAME=VALUE.
     """
     with errors():
         from lab.study import comparecommand as command
@@ -172,21 +181,21 @@ def simulate(
 
 @app.command(
     epilog=examples("kohort compare --policy kod2 --policy fifo-pod --trace kod2 --seeds 30 --out results"),
-    short_help="Policies against each other on traces, over seeds.",
+    short_help="Compare policies on traces over seeds.",
 )
 @shared(OUTPUT)
 def compare(
     asked: Asked,
     policies: Annotated[
         list[str],
-        typer.Option("--policy", metavar="NAME[,PARAMETER=VALUE]...", help="Each policy; the first is the yardstick."),
+        typer.Option(
+            "--policy", metavar="NAME[,PARAMETER=VALUE]...", help="Each policy; the others are compared with the first."
+        ),
     ],
     traces: Annotated[list[str], typer.Option("--trace", metavar="NAME|FILE[,PARAMETER=VALUE]...", help="Each trace.")],
     given: SetOption = None,
     pods: PodsOption = False,
-    measure: Annotated[str, typer.Option("--measure", help="The measure that the table is about.")] = (
-        "mean_jct_seconds"
-    ),
+    measure: Annotated[str, typer.Option("--measure", help="The measure that the table shows.")] = ("mean_jct_seconds"),
     seeds: SeedsOption = None,
     first_seed: FirstSeedOption = 1000,
     json_file: JsonOption = None,
@@ -196,8 +205,8 @@ def compare(
 ) -> None:
     """Print, for each trace and policy, the mean with p10-p90 and the paired difference to the first policy.
 
-    30 seeds unless said; what has no chance in it is run once. With --out a run that was ended goes on from there.
-    Traces and their parameters are those of kohort simulate.
+    The default is 30 seeds; a trace and policy without randomness are run once. With --out, a run that was interrupted
+    continues where it stopped. Traces and their parameters are those of kohort simulate.
     """
     with errors():
         from lab.study import comparecommand as command
@@ -221,14 +230,16 @@ def replay(
     ],
     policy: Annotated[
         str | None,
-        typer.Option("--policy", metavar="NAME[,PARAMETER=VALUE]...", help="Ask this one, too, and show what differs."),
+        typer.Option(
+            "--policy", metavar="NAME[,PARAMETER=VALUE]...", help="Ask this policy too, and show the differences."
+        ),
     ] = None,
-    most: Annotated[int, typer.Option("--most", min=0, help="Show so many differences.")] = 20,
+    most: Annotated[int, typer.Option("--most", min=0, help="Show at most so many differences.")] = 20,
     json_file: JsonOption = None,
 ) -> None:
-    """Run every step of a journal again; exit 1 where a decision is not, byte for byte, the one that was recorded.
+    """Run every step of a journal again. Exit with 1 if a decision differs from the recorded one in any byte.
 
-    With --policy the state follows the record and the other policy is asked at each step what it would do now.
+    With --policy, the state follows the record, and at each step the other policy is asked what it would do.
     """
     with errors():
         from lab.study import replaycommand as command
@@ -246,20 +257,22 @@ def replay(
 @shared(OUTPUT)
 def optimum(
     asked: Asked,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=50, help="Jobs of an instance.")] = 10,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=50, help="The number of jobs in an instance.")] = 10,
     servers: Annotated[
-        int, typer.Option("--servers", min=1, max=20, help="Servers for workers, and as many for ps.")
+        int, typer.Option("--servers", min=1, max=20, help="The number of servers for workers, and of those for ps.")
     ] = 3,
-    slots: Annotated[int, typer.Option("--slots", min=2, max=50, help="Slots of the timespan (T).")] = 10,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="The solver's time for one instance.")] = 60.0,
+    slots: Annotated[int, typer.Option("--slots", min=2, max=50, help="The number of slots in the timespan (T).")] = 10,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, help="The solver's time limit for one instance.")
+    ] = 60.0,
     seeds: SeedsOption = None,
     first_seed: FirstSeedOption = 1000,
     json_file: JsonOption = None,
 ) -> None:
-    """Solve each seed's instance by MILP, all jobs known beforehand, and run OASiS on it, which knows none.
+    """Solve each seed's instance by MILP, knowing all jobs in advance, and compare OASiS, which does not.
 
-    ``proved`` says whether the solver closed the gap; else the bound stands beside the best schedule that it found.
-    In ``kohort paper oasis-optimum`` OASiS is told U and L of all jobs beforehand, so the ratios there are others.
+    ``proved`` tells whether the solver closed the gap; if not, the bound is printed beside the best schedule found. In
+    ``kohort paper oasis-optimum`` OASiS is given U and L of all jobs in advance, so the ratios differ.
     """
     with errors():
         from lab.study import optimumcommand as command
@@ -278,7 +291,10 @@ def _told(json_file: str | None, asked: Asked) -> Told:
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Tell a fault in one clear sentence, without a traceback; exit 2 where the command is wrong, 1 where it failed."""
+    """Turn the errors of a study into a one-line message without a traceback.
+
+    The exit status is 2 where the command was called wrongly, and 1 where its work failed.
+    """
     from lab.study.errors import StudyError
 
     with cli_errors():

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Takes Kohort out of the cluster of the current kubectl context and leaves no pod behind a gate that nobody removes:
+# Removes Kohort from the cluster of the current kubectl context, and removes its scheduling gate from every pod:
 #   manifests/uninstall.sh [FOLDER]      FOLDER: what was applied with `kubectl apply -k` (default: manifests/base)
-# What runs goes on running. Pods that wait are ungated and stay Pending: a pod's schedulerName cannot be changed, so the
+# Running pods go on. Waiting pods lose their gate and stay Pending: a pod's schedulerName cannot be changed, so the
 # jobs that are listed at the end must be submitted anew for another scheduler. Each step may be repeated.
-# Where the cluster's own kube-scheduler asks Kohort, take the extender out of its configuration and restart it first, then
-# say so by EXTENDER_REMOVED=yes: it asks about every pod, and binds none while nobody answers.
+# Where the cluster's own kube-scheduler calls Kohort, first remove the extender from its configuration and restart it,
+# then set EXTENDER_REMOVED=yes: it calls Kohort about every pod, and binds none without an answer.
 set -euo pipefail
 folder=${1:-$(dirname "${BASH_SOURCE[0]}")/base}
 gate=kohort.dev/admission
@@ -27,22 +27,23 @@ if [ -n "$asked" ] && [ "${EXTENDER_REMOVED:-}" != yes ]; then
 fi
 served=$(kubectl api-resources -o name --verbs=patch)
 
-# "namespace name index" of each pod that waits behind our gate; index: of the gate in its list.
+# Prints "namespace name index" of each pod with Kohort's gate; index: the gate's place in the pod's list of gates.
 gated() {
   kubectl get pods -A --field-selector=status.phase=Pending -o go-template='
 {{- range .items}}{{$pod := .metadata}}{{range $index, $held := .spec.schedulingGates}}{{if eq $held.name "'"$gate"'"}}
 {{- $pod.namespace}} {{$pod.name}} {{$index}}{{"\n"}}{{end}}{{end}}{{end}}'
 }
 
-# "namespace name" of each job of a kind that is suspended under our mark until its pods are gone.
+# Prints "namespace name" of each job of a kind that Kohort has suspended until its pods are gone.
 released() {
   kubectl get "$1" -A -o go-template='
 {{- range .items}}{{if .metadata.annotations}}{{if index .metadata.annotations "'"$mark"'"}}
 {{- .metadata.namespace}} {{.metadata.name}}{{"\n"}}{{end}}{{end}}{{end}}'
 }
 
-# What policies read goes first, and the API servers are given time to see that: where the last binding goes, they keep
-# what they have read until they are restarted (kubernetes/kubernetes#130887), and would judge by it if Kohort came back.
+# The parameters of the admission policies are deleted first, and the API servers get time to see that. When the last
+# binding is deleted, API servers keep the parameters that they have read until they are restarted
+# (kubernetes/kubernetes#130887), and would use them if Kohort were installed again.
 step "new pods are not gated any more"
 kubectl -n kohort-system delete configmap kohort-gate --ignore-not-found
 sleep 3
@@ -66,14 +67,14 @@ while read -r kind spec; do
 done <<<"$kinds"
 
 step "gated pods are let go"
-# An admission policy is cached for a moment by every API server, so look again until none is left.
+# Every API server caches an admission policy for a moment, so look again until no pod is left.
 for _ in 1 2 3 4 5 6; do
   left=$(gated)
   [ -n "$left" ] || break
   while read -r namespace name index; do
     kubectl -n "$namespace" patch pod "$name" --type json -p '[
       {"op": "test", "path": "/spec/schedulingGates/'"$index"'/name", "value": "'"$gate"'"},
-      {"op": "remove", "path": "/spec/schedulingGates/'"$index"'"}]' || true # it is gone, or has changed: look again
+      {"op": "remove", "path": "/spec/schedulingGates/'"$index"'"}]' || true # the pod is deleted or has changed: look again
   done <<<"$left"
   sleep 2
 done

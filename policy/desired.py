@@ -11,6 +11,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.kept import until_job_changes
 from policy.cluster.kinds import waits
 from policy.cluster.model import PS, WORKER, Job, Pod, lives, releasing
 from policy.cluster.orders import Desired, NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
@@ -56,8 +57,8 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
         return Desired(gate=False)
     concerned = _concerned(snapshot)
     nominating = len(snapshot.nodes) > nominate_above
-    orders = [_known_orders(snapshot, job, gang, nominating) for job, gang in concerned if _is_admitted(job, gang)]
-    standing = [found for job, gang in concerned if (found := _standing(snapshot, job, gang)) is not None]
+    orders = [_orders(snapshot, job.uid, nominating) for job, gang in concerned if _is_admitted(job, gang)]
+    standing = [found for job, _ in concerned if (found := _standing(snapshot, job.uid)) is not None]
     return Desired(
         gate=_crowded(snapshot),
         ungate=(*_all(member.ungate for member in orders), *_hopeless(snapshot)),
@@ -82,13 +83,10 @@ def _concerned(snapshot: Snapshot) -> Concerned:
     return [(jobs[uid], snapshot.gang(uid)) for uid in snapshot.index.unsettled if uid in jobs]
 
 
+@until_job_changes
 def _pods_of(snapshot: Snapshot, uid: str) -> tuple[Pod, ...]:
-    """Every pod of the job: the controller asks after each step, and most jobs have not changed."""
-    memo = snapshot.index.memo.job(uid)
-    if _pods_of not in memo:
-        memo[_pods_of] = tuple(snapshot.every_pod_of(uid))
-    known: tuple[Pod, ...] = memo[_pods_of]
-    return known
+    """Return every pod of the job. The controller asks after each step, and most jobs have not changed."""
+    return tuple(snapshot.every_pod_of(uid))
 
 
 def _crowded(snapshot: Snapshot) -> bool:
@@ -107,13 +105,10 @@ def _hopeless(snapshot: Snapshot) -> Iterator[PodOrder]:
             yield _order(pod)
 
 
+@until_job_changes
 def _gated(snapshot: Snapshot, uid: str) -> tuple[Pod, ...]:
-    """Those of the job's pods that wait behind our gate."""
-    memo = snapshot.index.memo.job(uid)
-    if _gated not in memo:
-        memo[_gated] = tuple(filter(_is_gated, _pods_of(snapshot, uid)))
-    known: tuple[Pod, ...] = memo[_gated]
-    return known
+    """Return those of the job's pods that wait behind our gate."""
+    return tuple(filter(_is_gated, _pods_of(snapshot, uid)))
 
 
 def _is_gated(pod: Pod) -> bool:
@@ -138,18 +133,10 @@ def _is_admitted(job: Job, gang: Gang) -> bool:
     return gang.state in ADMITTED and queued(job) and not gang.waits_for
 
 
-def _known_orders(snapshot: Snapshot, job: Job, gang: Gang, nominating: bool) -> _GangOrders:
-    """As they were worked out for an earlier snapshot, where nothing of the gang has changed since."""
-    memo = snapshot.index.memo.job(job.uid)
-    question = (_GangOrders, nominating)
-    if question not in memo:
-        memo[question] = _orders(snapshot, job, gang, nominating)
-    known: _GangOrders = memo[question]
-    return known
-
-
-def _orders(snapshot: Snapshot, job: Job, gang: Gang, nominating: bool) -> _GangOrders:
-    """Orders for the members that have a node and are not bound to it yet."""
+@until_job_changes
+def _orders(snapshot: Snapshot, uid: str, nominating: bool) -> _GangOrders:
+    """Return the orders for the members that have a node and are not bound to it yet."""
+    job, gang = snapshot.jobs[uid], snapshot.gang(uid)
     if surplus_first(snapshot, job, gang):
         return _GangOrders((), (), ())
     ready = [
@@ -192,22 +179,20 @@ class _Standing(NamedTuple):
     checkpoint: tuple[PodOrder, ...]
 
 
-def _standing(snapshot: Snapshot, job: Job, gang: Gang) -> _Standing | None:
-    """Nothing, for most of those that are being bound; as it was worked out before, where nothing has changed since."""
-    memo = snapshot.index.memo.job(job.uid)
-    if _Standing not in memo:
-        found = _Standing(
-            clear=tuple(_idle_nominations(snapshot, job, gang)),
-            renumber=tuple(_renumberings(snapshot, job)),
-            replicas=tuple(_replicas(snapshot, job, gang)),
-            suspend=tuple(_suspensions(snapshot, job, gang)),
-            release=tuple(_releases(snapshot, job, gang)),
-            evict=tuple(_evictions(snapshot, job, gang)),
-            checkpoint=tuple(_checkpoints(snapshot, job, gang)),
-        )
-        memo[_Standing] = found if any(found) else None
-    known: _Standing | None = memo[_Standing]
-    return known
+@until_job_changes
+def _standing(snapshot: Snapshot, uid: str) -> _Standing | None:
+    """Return the orders, or None where there are none, as for most gangs that are being bound."""
+    job, gang = snapshot.jobs[uid], snapshot.gang(uid)
+    found = _Standing(
+        clear=tuple(_idle_nominations(snapshot, job, gang)),
+        renumber=tuple(_renumberings(snapshot, job)),
+        replicas=tuple(_replicas(snapshot, job, gang)),
+        suspend=tuple(_suspensions(snapshot, job, gang)),
+        release=tuple(_releases(snapshot, job, gang)),
+        evict=tuple(_evictions(snapshot, job, gang)),
+        checkpoint=tuple(_checkpoints(snapshot, job, gang)),
+    )
+    return found if any(found) else None
 
 
 def _idle_nominations(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:

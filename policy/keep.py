@@ -17,7 +17,7 @@ from policy.cluster.frozen import replace
 from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
-from policy.systems.base import Keeps, Parts, Policy
+from policy.systems.base import Parts, Policy
 from policy.transitions.gangs import rules_of
 
 FORMAT: Final = 1
@@ -26,7 +26,7 @@ MOST_MEMORY: Final = 131_072  # characters; all annotations of an object may hav
 
 def recall(draft: Draft, policy: Policy) -> None:
     """Read what the objects hold: at the beginning, and where another replica has led meanwhile."""
-    if isinstance(policy, Keeps):
+    if policy.keeps:
         found = {uid: parts for uid, job in draft.read("jobs").items() if (parts := read_memory(job))}
         draft.edit("memory").update(policy.recalled(draft.view(), found))
         if rules_of(draft).stores:
@@ -38,7 +38,7 @@ def keep(draft: Draft, policy: Policy, decision: Decision) -> Decision:
 
     Such a job is not grown in the same step either, and nobody is shrunk for it before.
     """
-    if not rules_of(draft).stores or not isinstance(policy, Keeps):
+    if not rules_of(draft).stores or not policy.keeps:
         return decision
     changed = {action.key: action.value for action in decision.actions if isinstance(action, Remember)}
     if changed:
@@ -70,7 +70,7 @@ def _early(draft: Draft, admit: Admit) -> bool:
     return draft.gang(job.uid).state is State.WAITING and bool(text) and text != job.memory
 
 
-def _write(draft: Draft, policy: Keeps, memory: Mapping[str, object]) -> None:
+def _write(draft: Draft, policy: Policy, memory: Mapping[str, object]) -> None:
     """The texts of all jobs. One that is too long for an annotation is left out: it is not stored."""
     jobs: Mapping[str, Job] = draft.read("jobs")
     kept = {uid: parts for uid, parts in policy.parts(memory).items() if uid in jobs and jobs[uid].holds_notes}

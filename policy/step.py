@@ -9,7 +9,7 @@ from policy.cluster.draft import Draft
 from policy.cluster.events import Event
 from policy.cluster.snapshot import Snapshot
 from policy.keep import keep, recall
-from policy.systems.base import Policy, grows_again
+from policy.systems.base import Policy
 from policy.transitions.barrier import apply_bind_event, in_order
 from policy.transitions.carry import carry_out
 from policy.transitions.deadlines.expiry import expire
@@ -35,18 +35,18 @@ def step(
     for event in in_order(events):
         effects += apply_fact(draft, event, now)
         effects += apply_bind_event(draft, event, now)
-    effects += expire(draft, now, gives_back=grows_again(policy))
+    effects += expire(draft, now, gives_back=policy.base.grows)
     deciding = draft.read("synced") and draft.read("leading")
     if deciding and not (snapshot.synced and snapshot.leading):
         recall(draft, policy)
     if deciding:
         effects += give_up_stolen(draft, now)
-        effects += heed_refused(draft, now, gives_back=grows_again(policy))
+        effects += heed_refused(draft, now, gives_back=policy.base.grows)
     effects += settle(draft, now)
     if deciding:
         effects += give_up_stolen(draft, now)  # also of plans that have just been handed room
         effects += tell_losses(draft)
-        effects += repair(draft, now, gives_back=grows_again(policy))
+        effects += repair(draft, now, gives_back=policy.base.grows)
         effects += tell_shown(draft)
         draft.settle()
         effects += carry_out(draft, keep(draft, policy, policy.decide(draft.view(), now)), now)

@@ -1,6 +1,6 @@
-"""Builders for facts and snapshots: one method per concept, and the only place that knows constructors.
+"""Builders for facts and snapshots: one method per concept, so that only this module calls the constructors.
 
-``job("a").ps(1).workers(1, 4).cpu(2)`` is a TFJob; ``World(policy).nodes(3)`` steps it like the ledger does.
+``job("a").ps(1).workers(1, 4).cpu(2)`` is a TFJob; ``World(policy).nodes(3)`` steps it as the ledger does.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ START = 1_000_000.0
 
 
 def res(cpu: float = 0, memory: float = 0, **others: int) -> Resources:
-    """``cpu`` in cores, ``memory`` in GiB; a pod's request has ``pods=1``."""
+    """Return resources: ``cpu`` in cores, ``memory`` in GiB; a pod's request has ``pods=1``."""
     named = {"cpu": int(cpu * 1000), "memory": int(memory * GIB)} | others
     return Resources({name: amount for name, amount in named.items() if amount})
 
 
 def node(name: str, cpu: float = 10, memory: float = 32, **changes: object) -> Node:
-    """A node of KOD2's cluster: 10 cores, 32 GiB."""
+    """Return a node of KOD2's cluster: 10 cores, 32 GiB."""
     made = Node(name, res(cpu, memory, pods=110), uid=f"uid-{name}", version=1)
     return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -65,13 +65,13 @@ def w(index: int) -> Slot:
 
 
 def slots(nodes: Mapping[Slot, str]) -> dict[str, str]:
-    """A plan in words: ``{"ps-0": "n1"}``."""
+    """Return a plan with its slots as text: ``{"ps-0": "n1"}``."""
     return {str(slot): where for slot, where in sorted(nodes.items())}
 
 
 @dataclass(frozen=True)
 class JobBuilder:
-    """A job in the making; every method returns the next one."""
+    """A job under construction; every method returns a changed copy."""
 
     made: Job
 
@@ -98,12 +98,12 @@ class JobBuilder:
         return made.with_(min_workers=least, max_workers=most, elastic=most > least)
 
     def replicas(self, workers: int) -> JobBuilder:
-        """The object asks for so many workers now."""
+        """Set the number of workers that the job object asks for now."""
         roles = tuple(replace(role, replicas=workers) if role.name == WORKER else role for role in self.made.roles)
         return self.with_(roles=roles)
 
     def arrived(self, seconds: float) -> JobBuilder:
-        """So many seconds after the start."""
+        """Set the arrival, in seconds after the start."""
         return self.with_(arrival=START + seconds)
 
     def done(self) -> Job:
@@ -116,7 +116,7 @@ def job(name: str, **changes: object) -> JobBuilder:
 
 
 def pod(name: str, of: Job | None = None, slot: Slot | None = None, **changes: object) -> Pod:
-    """A pod; ``of`` and ``slot`` make it a member with its role's requests."""
+    """Return a pod; ``of`` and ``slot`` make it a member with its role's requests."""
     made = Pod(f"uid-{name}", "team", name, since=START, version=1)
     if of is not None and slot is not None:
         role = of.role(slot.role)
@@ -126,19 +126,22 @@ def pod(name: str, of: Job | None = None, slot: Slot | None = None, **changes: o
 
 
 def members(of: Job, workers: int | None = None) -> list[Pod]:
-    """The pods that the operator creates: every rigid member, and ``workers`` (default: what the object asks for)."""
+    """Return the pods that the operator creates: all rigid members, and ``workers`` workers.
+
+    The default is the number of workers that the job object asks for.
+    """
     asked = of.worker.replicas if of.worker else 0
     return [pod(f"{of.name}-{slot}", of, slot) for slot in of.slots(asked if workers is None else workers)]
 
 
 def guest(name: str, where: str, cpu: float = 1, memory: float = 1) -> Pod:
-    """A bound pod that did not opt in."""
+    """Return a bound pod that did not opt in."""
     return pod(name, node=where, requests=res(cpu, memory, pods=1), phase=Phase.RUNNING)
 
 
 @dataclass
 class World:
-    """Steps like the ledger: holds the snapshot, keeps the effects, and checks the invariants after every step."""
+    """Steps as the ledger does: holds the snapshot, keeps the effects, and checks the invariants after every step."""
 
     policy: Policy = field(default_factory=Kod2)
     now: float = START
@@ -162,19 +165,19 @@ class World:
         return effects
 
     def nodes(self, *shape: Node | str) -> World:
-        """These nodes, and every watch has delivered its first list."""
+        """Add these nodes, and let every watch deliver its first list."""
         made = [n if isinstance(n, Node) else node(n) for n in shape]
         self.do(*(NodeSeen(n) for n in made), Synced())
         return self
 
     def submit(self, *jobs: Job | JobBuilder) -> tuple[Effect, ...]:
-        """The jobs and all their pods appear at once."""
+        """Let the jobs and all their pods appear at once."""
         made = [j.done() if isinstance(j, JobBuilder) else j for j in jobs]
         events: list[Event] = [JobSeen(j) for j in made]
         return self.do(*events, *(PodSeen(p) for j in made for p in members(j)))
 
     def see(self, *things: Job | JobBuilder | Node | Pod) -> tuple[Effect, ...]:
-        """New versions of these objects."""
+        """Let new versions of these objects appear."""
         return self.do(*(self._seen(thing) for thing in things))
 
     def _seen(self, thing: Job | JobBuilder | Node | Pod) -> Event:
@@ -197,13 +200,13 @@ class World:
     # -- what kube-scheduler and the API server do ----------------------------------------------------
 
     def hold(self, uid: str, where: str | None = None) -> tuple[Effect, ...]:
-        """kube-scheduler asks to bind the pod to its planned node."""
+        """Let kube-scheduler call bind for the pod, on its planned node unless ``where`` is given."""
         held = self.snapshot.pods[uid]
         assert held.slot is not None
         return self.do(BindHeld(uid, where or self.snapshot.gang(held.job_uid).nodes[held.slot]))
 
     def answer(self, effects: Iterable[Effect]) -> None:
-        """The API server makes every binding among the effects, and the watch shows it."""
+        """Let the API server make every binding among the effects, and the watch show it."""
         for effect in effects:
             if isinstance(effect, Bind):
                 self.do(BindDone(effect.uid, effect.node))
@@ -211,7 +214,7 @@ class World:
                 self.see(replace(bound, node=effect.node, plan=effect.plan, phase=Phase.RUNNING))
 
     def bind(self, of: Job | JobBuilder) -> None:
-        """Every member of the job that has a node comes to the barrier and is bound."""
+        """Let every member of the job that has a node reach the barrier and be bound."""
         uid = of.done().uid if isinstance(of, JobBuilder) else of.uid
         for member in list(self.snapshot.pods_of(uid)):
             gang = self.snapshot.gang(uid)
@@ -219,7 +222,9 @@ class World:
                 self.answer(self.hold(member.uid))
 
     def start(self, *jobs: Job | JobBuilder) -> World:
-        """Submit and bind each; the operator follows the target, so that surplus pods go and new ones come."""
+        """Submit and bind each job; the operator then follows the target (deletes surplus pods, creates missing
+        ones).
+        """
         for one in jobs:
             self.submit(one)
             self.bind(one)
@@ -227,7 +232,7 @@ class World:
         return self
 
     def operate(self, of: Job | JobBuilder) -> None:
-        """The controller patches the replicas, the operator creates and deletes worker pods, the new ones are bound."""
+        """Patch the replicas as the controller does, create and delete worker pods, and bind the new ones."""
         uid = of.done().uid if isinstance(of, JobBuilder) else of.uid
         given = self.snapshot.gang(uid).workers
         self.see(JobBuilder(self.snapshot.jobs[uid]).replicas(given))
@@ -239,11 +244,11 @@ class World:
         self.bind(this)
 
     def fresh(self, made: Pod) -> Pod:
-        """A pod of the same name that was never there before."""
+        """Return a new pod with the same name and another UID."""
         return replace(made, uid=f"{made.uid}@{self.snapshot.generation}", since=self.now)
 
     def end(self, of: Job | JobBuilder) -> tuple[Effect, ...]:
-        """The job finishes; its pods have succeeded, and hold their room no more."""
+        """Let the job finish; its pods have succeeded, and release their room."""
         uid = of.done().uid if isinstance(of, JobBuilder) else of.uid
         pods = [replace(p, phase=Phase.SUCCEEDED, version=p.version + 1) for p in self.snapshot.pods_of(uid)]
         events: list[Event] = [PodSeen(p) for p in pods]

@@ -1,4 +1,4 @@
-"""Finds where a test's source reads or waits for real time, so that a busy machine could make it fail."""
+"""Find the places where a test reads or waits for real time, so that a busy machine could make it fail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OF_DATETIME = {"now", "utcnow", "today"}
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One call. ``where``: the functions and classes that it is in, outermost first, joined by dots."""
+    """One call; ``where`` is the dotted name of the functions and classes around it."""
 
     where: str
     line: int
@@ -21,17 +21,17 @@ class Use:
 
 
 def uses(source: str) -> list[Use]:
-    """Every call that reads a real clock or sleeps on one.
+    """Return every call that reads a real clock or sleeps on one.
 
-    What runs in virtual time is no use: functions with the decorator ``@virtual``, and coroutines' sleeps in a module
-    all of whose asynchronous tests have it.
+    Code in virtual time does not count: functions with the decorator ``@virtual``, and coroutines' sleeps in a module
+    in which all asynchronous tests have it.
     """
     tree = ast.parse(source)
     return sorted(_uses(tree, (), _Names(tree), all_virtual=_is_all_virtual(tree)), key=lambda use: use.line)
 
 
 class _Names:
-    """What the module calls the clocks: ``import time as t``, ``from time import sleep as nap``."""
+    """The module's names for the clocks: ``import time as t``, ``from time import sleep as nap``."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.modules = {"time": "time", "asyncio": "asyncio", "datetime": "datetime"}
@@ -43,7 +43,7 @@ class _Names:
                 self.functions |= {one.asname or one.name: (node.module, one.name) for one in node.names}
 
     def of(self, called: ast.expr) -> tuple[str, str] | None:
-        """The module and the name of what is called, where they can be known."""
+        """Return module and name of the called function, or None if they cannot be determined."""
         match called:
             case ast.Name(id=name):
                 return self.functions.get(name)

@@ -1,4 +1,4 @@
-"""How a run of the tests is spread over processes, retried and resumed; what tests count is printed at its end."""
+"""Configure a test run: spreading over processes, retries, resuming, and a summary of what the tests counted."""
 
 from __future__ import annotations
 
@@ -10,32 +10,35 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.commands.failures import Failures
 from tests.commands.fullstate import STATE, FullState
 from tests.commands.resuming import Resuming
 from tests.commands.retries import Retries
 from tests.commands.spreading import Spreading, longest_first
 
-# The same examples at every run, and no clock that judges them.
+# Use the same examples in every run, and no deadlines.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
-COUNTED = "counted"  # the name under which a test records what it counted
+COUNTED = "counted"  # name of the property in which a test records what it counted
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Switch retries on, and resuming where `make full` asks for it."""
+    """Turn on retries and the printing of failures, and resuming if `make full` asks for it."""
+    controls = not hasattr(config, "workerinput")  # this process hands the tests out to the others
     config.pluginmanager.register(Retries())
+    if controls:
+        config.pluginmanager.register(Failures(config))
     if folder := os.environ.get(STATE):
-        controls = not hasattr(config, "workerinput")
         config.pluginmanager.register(Resuming(FullState(Path(folder)), controls))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Spreading:
-    """Return who hands the tests out to the processes."""
+    """Return the scheduler that assigns tests to processes."""
     return Spreading(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest tests first."""
+    """Run the longest tests first."""
     longest_first(items)
 
 
@@ -50,9 +53,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_left_open() -> Iterator[None]:
-    """Collect what the tests of a module leave behind in that module.
+    """Collect garbage after each module.
 
-    A socket that nobody closed is told when it is collected; otherwise that would be in the midst of any later test.
+    A socket that was not closed causes a warning when it is collected; without this, it would appear in any later test.
     """
     yield
     gc.collect()

@@ -1,4 +1,4 @@
-"""Waiting in real time for a state that must come. The deadline is long: a fault misses it, a busy machine does not."""
+"""Wait in real time for a state that must come, with a deadline so long that only a fault can miss it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ PAUSE_SECONDS = 0.01
 
 
 async def eventually(true: Callable[[], object], what: str = "") -> None:
-    """Return once ``true`` holds; AssertionError where the deadline passes. In virtual time it is one of that."""
+    """Wait until ``true`` holds; raise AssertionError after the deadline (of the loop's time, if that is virtual)."""
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while not true():  # noqa: ASYNC110 - any state, and not only one with an event of its own
+            while not true():  # noqa: ASYNC110 - any state can be awaited, not only one with an event
                 await asyncio.sleep(PAUSE_SECONDS)
     except TimeoutError:
         raise AssertionError(f"not so after {DEADLINE_SECONDS:g} s: {what or true}") from None
 
 
 def wait_until(true: Callable[[], object], what: str = "") -> None:
-    """The same for tests without an event loop."""
+    """Do the same without an event loop."""
     ends = time.monotonic() + DEADLINE_SECONDS
     while not true():
         if time.monotonic() > ends:

@@ -1,4 +1,4 @@
-"""The same program under one order of hashes and another."""
+"""Run a program with different hash seeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def printed(hash_seed: str, *arguments: str) -> str:
-    """What Python prints, given these arguments, where sets of text have the order of that seed."""
+    """Run Python with these arguments and that hash seed, which orders sets of texts; return its output."""
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, *arguments]
     return subprocess.run(command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True).stdout

@@ -1,4 +1,4 @@
-"""A ledger, a barrier and the verbs on a made-up API server, and the event loop whose time is virtual."""
+"""A ledger, a barrier and the verbs on a fake API server, and an event loop in virtual time."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from policy.systems.kod2 import Kod2
 from tests.builders import START, JobBuilder, members, node
 from tests.unasked import Unasked
 
-LOOPBACK_SECONDS = 0.01  # of real time: what was sent to a socket of this machine has arrived by then
-THREAD_SECONDS = 30.0  # of real time: what a thread does is done by then
+LOOPBACK_SECONDS = 0.01  # of real time, within which data sent to a socket of this machine arrives
+THREAD_SECONDS = 30.0  # of real time, within which a thread finishes its work
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Time jumps to the next timer as soon as nothing else is to be done: seconds cost nothing, and nothing is late.
+    """An event loop whose time jumps to the next timer as soon as nothing else can run.
 
-    Sockets between two parts of one test work too: before a jump the loop waits a moment for what is on its way.
+    Seconds cost nothing, and nothing is late. Sockets between two parts of one test work too: before a jump, the loop
+    waits a moment for data under way.
     """
 
     def __init__(self) -> None:
@@ -41,7 +42,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         def select(timeout: float | None) -> list[Any]:
             if found := real(0):
                 return list(found)
-            has_sockets = len(selector.get_map()) > 1  # one is the loop's own
+            has_sockets = len(selector.get_map()) > 1  # one of them is the loop's own
             if timeout is None:
                 found = real(THREAD_SECONDS)
             elif has_sockets:
@@ -69,7 +70,7 @@ class LoopClock(Clock):
 
 
 class HandClock(Clock):
-    """Stands still until a test moves ``time``; a sleep moves it, too."""
+    """A clock that stands still until a test moves ``time``, or a sleep moves it."""
 
     def __init__(self, time: float = START) -> None:
         super().__init__()
@@ -94,22 +95,25 @@ def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
         with asyncio.Runner(loop_factory=VirtualLoop) as runner:
             runner.run(test(*args, **kwargs))
 
-    del run.__wrapped__  # or pytest takes it for a coroutine
+    del run.__wrapped__  # otherwise pytest takes it for a coroutine
     run.__signature__ = inspect.signature(test)  # type: ignore[attr-defined]
     return run
 
 
 class FakeApi(Unasked):
-    """Binds what it is asked to; ``answers`` has other outcomes, by pod name. ``objects`` is what a read finds."""
+    """Makes the bindings that it is asked for.
+
+    ``answers`` has other outcomes by pod name, and ``objects`` what a read finds.
+    """
 
     def __init__(self) -> None:
-        self.bindings: list[tuple[str, str, str, dict[str, str]]] = []  # name, uid, node, annotations
+        self.bindings: list[tuple[str, str, str, dict[str, str]]] = []  # (name, uid, node, annotations)
         self.answers: dict[str, Outcome | Exception] = {}
         self.objects: dict[Ref, Json] = {}
         self.reads = 0
         self.unreadable: Exception | None = None
         self.slow_seconds = 0.0
-        self.read: Callable[[], None] = lambda: None  # what happens while a read is on its way
+        self.read: Callable[[], None] = lambda: None  # called while a read is under way
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
         self.bindings.append((name, uid, node, dict(annotations)))
@@ -127,7 +131,7 @@ class FakeApi(Unasked):
         return self.objects.get(ref)
 
     def shows(self, pod: Pod, node: str = "", uid: str = "") -> None:
-        """A read finds the pod, on that node."""
+        """Let a read find the pod on that node."""
         item: Json = {"metadata": {"uid": uid or pod.uid, "namespace": pod.namespace, "name": pod.name}}
         self.objects[Ref(PODS, pod.namespace, pod.name)] = item | {"spec": {"nodeName": node} if node else None}
 
@@ -136,7 +140,7 @@ UNREACHABLE = ClusterError(0, "Timeout")
 
 
 class Stage:
-    """Two nodes of ten cores, and everything up to the barrier. ``places``: bind calls that may be held."""
+    """Two nodes of ten cores, and the service up to the barrier; ``places`` is the number of bind calls it can hold."""
 
     def __init__(self, *nodes: str, places: int = 100, **rules: Any) -> None:
         self.api = FakeApi()
@@ -151,14 +155,14 @@ class Stage:
         self.ledger.step(*(NodeSeen(node(name)) for name in nodes or ("n1", "n2")), Synced())
 
     def submit(self, *jobs: JobBuilder) -> list[Pod]:
-        """The jobs and their pods appear; the pods in slot order."""
+        """Let the jobs and their pods appear; return the pods in slot order."""
         made = [one.done() for one in jobs]
         pods = [p for one in made for p in members(one)]
         self.ledger.step(*(JobSeen(one) for one in made), *(PodSeen(p) for p in pods))
         return pods
 
     def planned(self, pod: Pod) -> str:
-        """The node that the plan has for the pod."""
+        """Return the node that the plan has for the pod."""
         assert pod.slot is not None
         return self.ledger.snapshot.gang(pod.job_uid).nodes[pod.slot]
 

@@ -1,4 +1,4 @@
-"""The base of made-up API servers: whatever a test or benchmark does not expect to be asked for raises."""
+"""The base of fake API servers: calls that a test or benchmark does not expect raise an error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from extender.kube.api import Json, Outcome, PatchKind, Ref, Resource
 
 
 class Unasked:
-    """``extender.kube.api.Api`` of which every method raises NotImplementedError."""
+    """An ``extender.kube.api.Api`` of which every method raises NotImplementedError."""
 
     def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
         raise NotImplementedError

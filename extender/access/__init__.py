@@ -1,1 +1,1 @@
-"""Who may see what of REST and the page, beyond loopback: whose token it is, and what its owner may read."""
+"""Access to REST and the page from outside the pod: whose token a request has, and what its owner may read."""

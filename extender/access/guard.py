@@ -1,7 +1,8 @@
-"""Lets in only callers whose token and rights the API server knows, and notes for the routes what they may see.
+"""Authenticates callers by their tokens and tells the routes what each caller may see.
 
-Whatever has no row in `RULES` is for those who may read everything, so that a new route shows nothing to others before
-somebody has said how it is filtered. kube-scheduler's verbs are on another listener and never come here.
+A path that has no row in `RULES` is only for callers who may read all namespaces, so that a new route shows nothing to
+others before somebody has decided how it is filtered. kube-scheduler's verbs are on another listener and do not pass
+here.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from extender.present.views.problem import ProblemView
 
 PROBLEM: Final = "application/problem+json"
 RETRY_SECONDS: Final = 5
-FOLLOWS: Final = "this replica does not lead, or not yet, and knows of no decisions; try again: another one answers"
+FOLLOWS: Final = "this replica does not lead yet and knows no decisions; try again: another replica answers"
 T = TypeVar("T")
 Row = tuple["re.Pattern[str]", "Rule"]
 RIGHT: Final = f"{VERB} {RESOURCE}.{GROUP}"
 
 
 class Rule(Enum):
-    """How a route is kept from telling what its caller may not see."""
+    """How a route keeps its answer from showing what the caller may not see."""
 
-    OPEN = "nothing of the cluster is in it: no token is asked for"
-    FILTERED = "its answer holds what is in namespaces that the caller may read"
-    NAMED = "as filtered; its body names a namespace, in which it looks itself whether the caller may read"
-    WHOLE = "only for those who may read all namespaces"
+    OPEN = "the answer says nothing about the cluster, so no token is needed"
+    FILTERED = "the answer has only what belongs to namespaces that the caller may read"
+    NAMED = "filtered; the body names a namespace, and the route checks itself that the caller may read it"
+    WHOLE = "the route is only for callers who may read all namespaces"
 
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -45,11 +46,11 @@ RULES: Final[Mapping[str, Rule]] = {
     "/v1/queue": Rule.FILTERED,
     "/v1/nodes": Rule.FILTERED,
     "/v1/plans": Rule.FILTERED,
-    "/v1/desired": Rule.WHOLE,  # what the controller is to write
+    "/v1/desired": Rule.WHOLE,  # it has the controller's orders for all jobs
     "/v1/decisions": Rule.FILTERED,
     "/v1/explain/{namespace}/{name}": Rule.FILTERED,
     "/v1/what-if": Rule.NAMED,
-    "/v1/comparison": Rule.WHOLE,  # jobs of all namespaces are compared together
+    "/v1/comparison": Rule.WHOLE,  # it compares the jobs of all namespaces together
     "/v1/stream": Rule.FILTERED,
     "/": Rule.FILTERED,
     "/parts": Rule.FILTERED,
@@ -64,7 +65,10 @@ RULES: Final[Mapping[str, Rule]] = {
 
 
 class DeniedError(Exception):
-    """Why a request is not let in: the status, what to do, and where it is worth to ask again, after how long."""
+    """A request that is refused: the status, the reason and what to do.
+
+    retry_seconds: after how long to ask again; 0 where that does not help.
+    """
 
     def __init__(self, status: int, title: str, detail: str, retry_seconds: int = 0) -> None:
         super().__init__(detail)
@@ -72,7 +76,7 @@ class DeniedError(Exception):
         self.retry_seconds = retry_seconds
 
     def answer(self) -> Response:
-        """As a problem (RFC 9457)."""
+        """Return the error as a problem (RFC 9457)."""
         headers = {"Cache-Control": "no-store"}
         if self.view.status == 401:
             headers["WWW-Authenticate"] = 'Bearer realm="kohort"'
@@ -82,7 +86,10 @@ class DeniedError(Exception):
 
 
 class Access:
-    """Finds out who calls and what they may see. namespaces: those in which there is something to see now."""
+    """Finds out who calls and what the caller may see.
+
+    namespaces: returns the namespaces that have jobs now.
+    """
 
     def __init__(
         self,
@@ -93,9 +100,10 @@ class Access:
         seconds: float,
         allowed: str,
     ) -> None:
-        """Ask nothing yet. leads: whether this replica knows what is decided: behind a Service another one may.
+        """Prepare only.
 
-        seconds: how long an answer is good. allowed: which tokens are taken, for people.
+        leads: tells whether this replica knows what is decided; behind a Service another replica may. seconds: how long
+        an answer of the API server is valid. allowed: which tokens are accepted, in words for people.
         """
         self.leads = leads
         self._tokens = tokens
@@ -105,7 +113,7 @@ class Access:
         self._allowed = allowed
 
     async def caller(self, authorization: str) -> Caller:
-        """Whoever sends this header. Raises DeniedError."""
+        """Return the caller who sent this Authorization header. Raise DeniedError where it is refused."""
         user = await _answered(self._user(authorization))
         sight = await _answered(self._sight(user))
         return Caller(sight, lambda namespace: _answered(self._rights.may(user, namespace)), self._seconds, user.name)
@@ -119,7 +127,9 @@ class Access:
             )  # fmt: skip
         user = await self._tokens.owner(token.strip())
         if user is None:
-            raise DeniedError(401, "Unauthorized", f"the API server does not take this token; allowed: {self._allowed}")
+            raise DeniedError(
+                401, "Unauthorized", f"the API server does not accept this token; allowed: {self._allowed}"
+            )
         return user
 
     async def _sight(self, user: User) -> Sight:
@@ -131,11 +141,11 @@ class Access:
 
 
 async def _answered(asked: Awaitable[T]) -> T:
-    """What the API server said; DeniedError where it said nothing."""
+    """Return the API server's answer. Raise DeniedError where it gave none."""
     try:
         return await asked
     except UnansweredError as error:
-        why = f"{error}, and nobody is let in without; try again"
+        why = f"{error}, and no request is admitted without its answer; try again"
         raise DeniedError(503, "Service Unavailable", why, RETRY_SECONDS) from None
     except BusyError:
         why = "too many tokens are being reviewed; try again"
@@ -143,24 +153,23 @@ async def _answered(asked: Awaitable[T]) -> T:
 
 
 def may_not(caller: Caller, where: str) -> DeniedError:
-    """The caller lacks the right in ``where``; says who must give which."""
+    """Return the error for a caller who lacks the right in ``where``; it says which ClusterRole gives it."""
     return DeniedError(
-        403, "Forbidden", f"{caller.name} may not {RIGHT} in {where}; allowed: whom a RoleBinding there gives the "
-        "ClusterRole kohort-view, or view",
+        403, "Forbidden", f"{caller.name} may not {RIGHT} in {where}; ask for a RoleBinding there to the "
+        "ClusterRole kohort-view or view",
     )  # fmt: skip
 
 
 class Guard:
-    """ASGI: the app for those who may ask it."""
+    """An ASGI app that passes requests to ``app`` only where the caller may make them."""
 
     def __init__(self, app: App, access: Access, rules: Mapping[str, Rule] = RULES) -> None:
-        """Prepare only. rules: by path, as the app's routes are written."""
+        """Prepare only. ``rules``: by path, written as in the app's routes."""
         self._app = app
         self._access = access
         self._rules: tuple[Row, ...] = tuple((compile_path(path)[0], rule) for path, rule in rules.items())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] == "http":
             try:
                 await self._let_in(scope)
@@ -170,7 +179,7 @@ class Guard:
         await self._app(scope, receive, send)
 
     async def _let_in(self, scope: Scope) -> None:
-        """Note who calls, or raise DeniedError."""
+        """Add the caller to the request's scope. Raise DeniedError where the request is refused."""
         path: str = scope["path"]
         rule, parameters = row_of(path, self._rules)
         if rule is Rule.OPEN:
@@ -191,7 +200,10 @@ class Guard:
 
 
 def row_of(path: str, rules: Sequence[Row]) -> tuple[Rule, Mapping[str, str]]:
-    """How the route of that path is filtered, and the path's parameters; what has no row is for the few."""
+    """Return the rule of the path's route, and the path's parameters.
+
+    A path without a row needs the right to read all namespaces.
+    """
     for pattern, rule in rules:
         if found := pattern.match(path):
             return rule, found.groupdict()

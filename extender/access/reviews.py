@@ -1,8 +1,8 @@
 """Asks the API server whose a token is (TokenReview) and what its owner may do (SubjectAccessReview).
 
-What it said is kept for a short time and in bounded memory; what it could not say is not kept, and nobody is let in for
-want of an answer. Few questions are on their way at once, so that no flood of tokens reaches the API server. A token
-that was somebody's before has places of its own, and is not forgotten for those that are nobody's.
+Answers are kept for a short time and in bounded memory. A missing answer is not kept, and the request is then refused.
+Few requests are sent to the API server at once, so that many unknown tokens cannot overload it. Tokens that were valid
+before have a queue and a cache of their own, so that invalid tokens cannot displace them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 MOST_KEPT: Final = 10_000
 REFUSED_SECONDS: Final = 10.0
 AT_ONCE: Final = 4
-WAITING: Final = 64  # questions that may wait for their turn
+WAITING: Final = 64  # requests that may wait for their turn
 GROUP: Final = "kohort.dev"
 RESOURCE: Final = "jobs"
 VERB: Final = "list"
@@ -30,36 +30,36 @@ V = TypeVar("V")
 
 
 class ReviewsTokens(Protocol):
-    """Whoever can ask the API server about a token."""
+    """A client that can send a TokenReview."""
 
     async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
-        """TokenReview: Done with the object, whose status says whose the token is."""
+        """Send a TokenReview. Return Done with the object, whose status says whose the token is."""
         ...
 
 
 class ReviewsAccess(Protocol):
-    """Whoever can ask the API server about somebody's rights."""
+    """A client that can send a SubjectAccessReview."""
 
     async def review_access(self, spec: Json) -> Outcome:
-        """SubjectAccessReview: Done with the object, whose status says whether it is allowed."""
+        """Send a SubjectAccessReview. Return Done with the object, whose status says whether access is allowed."""
         ...
 
 
 class Reviewer(ReviewsTokens, ReviewsAccess, Protocol):
-    """Both."""
+    """A client that can send both reviews."""
 
 
 class UnansweredError(Exception):
-    """The API server has not said it; why."""
+    """The API server did not answer; the text says why."""
 
 
 class BusyError(Exception):
-    """Too many questions wait already."""
+    """Too many requests wait for the API server already."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whom a token names, as the API server says."""
+    """The owner of a token, as the API server names it."""
 
     name: str
     uid: str = ""
@@ -68,35 +68,34 @@ class User:
 
     @property
     def pod_uid(self) -> str:
-        """The pod that the token was made for; empty where it was made for none."""
+        """Return the UID of the pod for which the token was issued; empty where it was issued for none."""
         return next((values[0] for key, values in self.extra if key == POD_UID and values), "")
 
     @property
     def spec(self) -> Json:
-        """As a SubjectAccessReview names it."""
+        """Return the user as fields of a SubjectAccessReview's spec."""
         extra = {key: list(values) for key, values in self.extra}
         return {"user": self.name, "uid": self.uid, "groups": list(self.groups), "extra": extra}
 
 
 class Kept(Generic[K, V]):
-    """What was answered, for so long as it is good; the least used goes first."""
+    """A cache of answers with a time to live; the least recently used answer is dropped first."""
 
     def __init__(self, clock: Clock, most: int = MOST_KEPT) -> None:
-        """Know nothing yet."""
         self._clock = clock
         self._most = most
         self._known: OrderedDict[K, tuple[V, float]] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many are kept."""
+        """Return the number of answers, including those that have expired."""
         return len(self._known)
 
     def __contains__(self, key: K) -> bool:
-        """Whether there is an answer, be it good no longer."""
+        """Tell whether there is an answer, including one that has expired."""
         return key in self._known
 
     def get(self, key: K) -> V | None:
-        """The answer, None where there is none that is good still."""
+        """Return the answer, or None where there is none or it has expired."""
         value, until = self._known.get(key, (None, 0.0))
         if until <= self._clock.monotonic():
             return None
@@ -104,7 +103,7 @@ class Kept(Generic[K, V]):
         return value
 
     def keep(self, key: K, value: V, seconds: float) -> V:
-        """Remember it."""
+        """Store the answer for ``seconds`` and return it."""
         self._known[key] = value, self._clock.monotonic() + seconds
         self._known.move_to_end(key)
         if len(self._known) > self._most:
@@ -112,15 +111,14 @@ class Kept(Generic[K, V]):
         return value
 
     def forget(self, key: K) -> None:
-        """Know nothing of it."""
+        """Drop the answer."""
         self._known.pop(key, None)
 
 
 class Turns:
-    """Few at once; whoever would have to wait behind too many is refused with BusyError."""
+    """Limits how many requests run at once. A request that would wait behind too many others raises BusyError."""
 
     def __init__(self, at_once: int = AT_ONCE, waiting: int = WAITING) -> None:
-        """Nobody is here."""
         self._turns = asyncio.Semaphore(at_once)
         self._most = at_once + waiting
         self._here = 0
@@ -141,12 +139,15 @@ class Turns:
 
 
 class Tokens:
-    """Whose a token is. audiences: a token must be for one of them; none: for the API server itself."""
+    """Finds the owners of tokens.
+
+    audiences: a token must be for one of them; none: it must be for the API server itself.
+    """
 
     def __init__(
         self, reviewer: ReviewsTokens, clock: Clock, audiences: Sequence[str], seconds: float, waiting: int = WAITING
     ) -> None:
-        """Ask nothing yet. seconds: how long an answer is good."""
+        """Prepare only. ``seconds``: how long an answer is valid."""
         self._reviewer = reviewer
         self._audiences = tuple(audiences)
         self._seconds = seconds
@@ -155,7 +156,10 @@ class Tokens:
         self._first, self._again = Turns(waiting=waiting), Turns(waiting=waiting)
 
     async def owner(self, token: str) -> User | None:
-        """Whose it is; None where it is nobody's, or for another audience. Raises UnansweredError and BusyError."""
+        """Return the owner of the token, or None where it is invalid or for another audience.
+
+        Raise UnansweredError or BusyError where the API server was not asked or did not answer.
+        """
         key = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
         known = self._known(key)
         if known is None:
@@ -177,7 +181,7 @@ class Tokens:
         return self._refused.keep(key, user, min(self._seconds, REFUSED_SECONDS))
 
     def _user(self, status: Mapping[str, Any]) -> User:
-        """Whom the TokenReview's status names; nobody where the token is not for us."""
+        """Return the user that the TokenReview's status names; an empty user where the audience is another one."""
         for_us = not self._audiences or set(self._audiences) & set(status.get("audiences") or ())
         if status.get("authenticated") is not True or not for_us:
             return User("")
@@ -188,17 +192,23 @@ class Tokens:
 
 
 class Rights:
-    """Who may ``list`` ``jobs.kohort.dev`` where: a resource that no API server serves, for RBAC to speak of."""
+    """Finds out who may ``list`` ``jobs.kohort.dev`` in which namespace.
+
+    No API server serves that resource; it exists so that RBAC rules can name it.
+    """
 
     def __init__(self, reviewer: ReviewsAccess, clock: Clock, seconds: float) -> None:
-        """Ask nothing yet. seconds: how long an answer is good."""
+        """Prepare only. ``seconds``: how long an answer is valid."""
         self._reviewer = reviewer
         self._seconds = seconds
         self._kept: Kept[tuple[User, str], bool] = Kept(clock)
         self._turns = Turns(waiting=MOST_KEPT)
 
     async def may(self, user: User, namespace: str) -> bool:
-        """Whether the user may; an empty namespace: in all of them. Raises UnansweredError and BusyError."""
+        """Tell whether the user has the right in the namespace; empty: in all namespaces.
+
+        Raise UnansweredError or BusyError where the API server was not asked or did not answer.
+        """
         known = self._kept.get((user, namespace))
         if known is None:
             async with self._turns:
@@ -218,5 +228,8 @@ class Rights:
 
 
 def _why(outcome: Outcome) -> str:
-    """For the log of whoever asked; what the API server says of our own account's rights is no secret."""
+    """Return the API server's message, for the text of the error.
+
+    It may speak of the rights of Kohort's own account, which are no secret.
+    """
     return str(getattr(outcome, "message", "") or getattr(outcome, "why", "") or getattr(outcome, "reason", ""))[:200]

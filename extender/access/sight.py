@@ -10,28 +10,31 @@ from zlib import crc32
 from starlette.requests import Request
 
 KEY: Final = "kohort.caller"
-"""Where the guard leaves the caller in the request's scope."""
+"""The key under which the guard stores the caller in the request's scope."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Every namespace, or these."""
+    """The namespaces that a caller may read: all of them, or a given set."""
 
     every: bool = False
     namespaces: frozenset[str] = frozenset()
 
     def sees(self, namespace: str) -> bool:
-        """Whether what is in the namespace may be told. What is in none is for those who see all."""
+        """Tell whether the caller may read the namespace.
+
+        What belongs to no namespace is only for callers who may read all.
+        """
         return self.every or namespace in self.namespaces
 
     @property
     def blind(self) -> bool:
-        """Whether there is nothing to see."""
+        """Tell whether the caller may read no namespace."""
         return not (self.every or self.namespaces)
 
     @property
     def tag(self) -> str:
-        """Changes with the sight: an answer that was right for another one is not the same. Empty for everything."""
+        """Return a text that differs for each set of namespaces, for the ETag; empty for all namespaces."""
         return "" if self.every else f".{crc32(' '.join(sorted(self.namespaces)).encode()):x}"
 
 
@@ -40,9 +43,10 @@ EVERYTHING: Final = Sight(every=True)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. ``may``: asks about a namespace in which nothing was there to see. ``seconds``: how long this is good.
+    """The caller of a request.
 
-    Without ``seconds`` it is somebody on loopback, who was not asked for a name.
+    may: checks the right in a namespace that has no jobs yet. seconds: how long the rights are valid. Without
+    ``seconds`` it is a caller on loopback, who is not authenticated.
     """
 
     sight: Sight
@@ -51,7 +55,7 @@ class Caller:
     name: str = ""
 
     async def into(self, namespace: str) -> Caller:
-        """The same, seeing also what is in the namespace where that is allowed."""
+        """Return the caller with the right to the namespace added, where the API server allows it."""
         if self.sight.sees(namespace) or self.may is None or not await self.may(namespace):
             return self
         return replace(self, sight=Sight(namespaces=self.sight.namespaces | {namespace}))
@@ -61,6 +65,9 @@ ANYBODY_HERE: Final = Caller(EVERYTHING)
 
 
 async def caller_of(request: Request) -> Caller:
-    """Who asks: whom the guard has let in; on a listener without a guard, anybody who reaches it."""
+    """Return the caller that the guard has admitted.
+
+    On a listener without a guard it is a caller who may read everything.
+    """
     found: Caller = request.scope.get(KEY, ANYBODY_HERE)
     return found

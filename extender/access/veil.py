@@ -1,8 +1,9 @@
-"""Takes out of an answer what is in namespaces that the caller may not read.
+"""Removes from an answer what belongs to namespaces that the caller may not read.
 
-Entries of such namespaces are left out, and not counted. Where a job of them is named (who is ahead, for whom somebody
-was shrunk, what would have to end), it is `OTHER_JOB`. Text is looked through for every ``namespace/name``, so that a
-sentence that is added later tells no more. What stays: how many jobs are ahead in the queue, and what is free on nodes.
+Entries of such namespaces are left out and not counted. Where another entry names such a job (the job ahead, the job
+for which another was shrunk, a job that would have to end), the name is replaced by `OTHER_JOB`. Every text is searched
+for ``namespace/name``, so that a sentence that is added to the code later discloses no name either. What stays: how
+many jobs are ahead in the queue, and what is free on nodes.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ ViewT = TypeVar("ViewT", bound=View)
 
 
 class Veil:
-    """What one caller is told."""
+    """The redaction of answers for one caller."""
 
     def __init__(self, sight: Sight) -> None:
-        """With everything to be seen, answers stay as they are."""
+        """For a caller who may read all namespaces, answers stay as they are."""
         self.sight = sight
 
     def text(self, told: str, other: str = OTHER_JOB) -> str:
-        """The text with every name out of sight exchanged for ``other``."""
+        """Return the text with every name of a hidden namespace replaced by ``other``."""
         if self.sight.every or "/" not in told:
             return told
         return _KEY.sub(lambda found: found[0] if self.sight.sees(found[1]) else other, told)
 
     def view(self, view: ViewT) -> ViewT:
-        """The answer without what is out of sight."""
+        """Return the answer without what the caller may not read."""
         if self.sight.every:
             return view
         if isinstance(view, RefusedView) and self.text(view.job) != view.job:
@@ -51,30 +52,33 @@ class Veil:
         return view.model_copy(update={name: self._field(name, value) for name, value in view} | uncounted)
 
     def entries(self, views: Iterable[ViewT]) -> tuple[ViewT, ...]:
-        """Those that may be seen, each without what is out of sight: before they are counted into pages."""
+        """Return the views that the caller may read, each redacted.
+
+        This comes before entries are counted into pages.
+        """
         if self.sight.every:
             return tuple(views)
         return tuple(self.view(view) for view in views if self._shown(view))
 
     def journal(self, entries: Iterable[Entry]) -> list[Entry]:
-        """The decisions about jobs that may be seen, also where they are gone."""
+        """Return the decisions about jobs that the caller may read, including jobs that no longer exist."""
         if self.sight.every:
             return list(entries)
         return [entry for entry in entries if self.sight.sees(entry.subject.namespace)]
 
     def decisions(self, entries: Iterable[Entry], views: Iterable[DecisionView]) -> tuple[DecisionView, ...]:
-        """Of ``views``, made from these entries, those that may be seen."""
+        """Return those of ``views``, made from these entries, that the caller may read."""
         seen = {entry.sequence for entry in self.journal(entries)}
         return tuple(self.view(view) for view in views if view.sequence in seen)
 
     def warnings(self, told: Iterable[str]) -> tuple[str, ...]:
-        """Without their figures, which count what is everybody's: the check alone."""
+        """Return each warning with only the name of its check: its figures count the jobs of all namespaces."""
         if self.sight.every:
             return tuple(told)
-        return tuple(f"{one.partition(':')[0]}: an administrator of Kohort should look" for one in told)
+        return tuple(f"{one.partition(':')[0]}: ask an administrator of Kohort to look at it" for one in told)
 
     def inputs(self, told: Mapping[str, str]) -> dict[str, str]:
-        """What a decision was made from, without the figures of a job out of sight that it was made for."""
+        """Return the inputs of a decision without the figures of a hidden job for which it was made."""
         ours = self.text(told.get("for", "")) == told.get("for", "")
         return {name: self.text(value) for name, value in told.items() if ours or name not in _OF_RIVAL}
 

@@ -1,1 +1,1 @@
-"""The command line: thin commands over REST, the service, the controller and the demo."""
+"""The command line: thin commands that ask REST, write to the API server, or run a process."""

@@ -1,4 +1,4 @@
-"""The root of all commands, and those that run a process. Each is thin; what is heavy is imported when needed."""
+"""The root command, and the commands that run a process. Modules that are slow to import are imported when needed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ app = typer.Typer(
     epilog=examples(
         "kohort demo              everything, on a laptop",
         "kohort queue             why jobs wait",
-        "kohort explain team/job  why this one does",
+        "kohort explain team/job  why this job waits",
         "kohort queue -o json     for scripts",
     )
     + f"\n\n{EXITS}"
@@ -83,7 +83,7 @@ def _common(
 
 @app.command(epilog=examples("kohort serve --config /etc/kohort/kohort.yaml"), short_help="Run the extender.")
 def serve(config: ConfigOption = None) -> None:
-    """Run the extender: the verbs for kube-scheduler, REST, and /livez, /readyz, /metrics."""
+    """Run the extender: the verbs for kube-scheduler, REST, and /livez, /readyz and /metrics."""
     with errors():
         from extender.cli import processes
 
@@ -100,15 +100,15 @@ def serve(config: ConfigOption = None) -> None:
     short_help="Run the controller beside the extender.",
 )
 def controller(config: ConfigOption = None) -> None:
-    """Run the controller beside the extender: gates, wake-ups, nominations, replicas, releases."""
+    """Run the controller beside the extender: it handles gates, wake-ups, nominations, replicas and releases."""
     with errors():
         from extender.cli import processes
 
         settings = processes.start(config)
-        from extender.control import sidecar
+        from extender.control import controllerprocess
 
-        processes.allow_descriptors(sidecar.LIMITS.connections)
-        processes.run("controller", sidecar.serve, settings)
+        processes.allow_descriptors(controllerprocess.LIMITS.connections)
+        processes.run("controller", controllerprocess.serve, settings)
 
 
 app.add_typer(questions.app)
@@ -121,17 +121,20 @@ app.add_typer(writes.app)
         "kohort check-config /etc/kubernetes/kube-scheduler.yaml",
         "kohort check-config --config manifests/base/settings.yaml manifests/base/scheduler-config.yaml",
     ),
-    short_help="Find what in a kube-scheduler's file would break the gang.",
+    short_help="Find what in kube-scheduler's configuration would break the gang.",
 )
 @shared(OUTPUT)
 def check_config(
     asked: Asked,
-    file: Annotated[Path, typer.Argument(help="A KubeSchedulerConfiguration, or a ConfigMap that holds one.")],
+    file: Annotated[
+        Path, typer.Argument(help="A file with a KubeSchedulerConfiguration, or with a ConfigMap that holds one.")
+    ],
     config: ConfigOption = None,
 ) -> None:
     """Say what in a KubeSchedulerConfiguration would break the gang, why, and how to mend it; exit 1 if so.
 
-    A file with nothing to check (it is not there, is no YAML, a ConfigMap without one) is told likewise, with exit 2.
+    A file that holds nothing to check (it does not exist, is not YAML, or is a ConfigMap without one) is reported with
+    exit code 2.
     """
     from extender.cli.console import data_of
     from extender.cli.processes import settings_of
@@ -148,12 +151,12 @@ app.add_typer(rendering.app)
 
 
 @app.command(
-    short_help="Which version this is.",
+    short_help="Print the version of Kohort.",
     epilog=examples("kohort version -o json"),
 )
 @shared(OUTPUT)
 def version(asked: Asked) -> None:
-    """Say which version this is."""
+    """Print the version of Kohort."""
     from importlib.metadata import version as installed
     from platform import python_version
 

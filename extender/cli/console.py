@@ -1,4 +1,4 @@
-"""How things are written for people: consoles, tables, ages, amounts. Texts of users are shown as text."""
+"""Consoles, tables, ages and amounts for people. Text that users chose is cleaned before it is printed."""
 
 from __future__ import annotations
 
@@ -14,30 +14,29 @@ from rich.console import Console
 from extender.cli.fitting import Fitted
 from extender.present.views.amounts import BINARY, Amounts
 from extender.present.views.base import Waits
-from policy.cluster.model import PS
 from policy.cluster.resources import HOST_PORT
-from policy.cluster.words import BYTES, cpu_first, said
+from policy.cluster.words import BYTES, and_more, cpu_first, said
 
 PIPE_WIDTH: Final = 400
 
 
 def out() -> Console:
-    """The console for answers: as wide as the terminal; wide enough for every line where it is a pipe."""
+    """Return the console for answers: as wide as the terminal, or PIPE_WIDTH columns where the output is a pipe."""
     return Console(markup=False, highlight=False, emoji=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def err() -> Console:
-    """The console for warnings and errors."""
+    """Return the console for warnings and errors."""
     return Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def plain(value: object) -> Any:
-    """A view, or what is made of plain values and dataclasses, with the keys that REST has."""
+    """Return a view or dataclass as plain values, with the keys that REST uses."""
     return TypeAdapter(Any).dump_python(value, mode="json", by_alias=True)
 
 
 def data_of(value: object, kind: str) -> str:
-    """The same as JSON or YAML."""
+    """Return the value as JSON, or as YAML where ``kind`` is "yaml"."""
     data = plain(value)
     if kind == "yaml":
         return yaml.safe_dump(data, sort_keys=False, allow_unicode=False).rstrip()
@@ -45,29 +44,32 @@ def data_of(value: object, kind: str) -> str:
 
 
 def clean(text: str) -> str:
-    """The text without what would steer a terminal."""
+    """Return the text with every control character, which could steer a terminal, replaced by "?"."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> Fitted:
-    """Columns without lines. least: those that a narrow terminal may leave out, the first one first."""
+    """Return a table without lines.
+
+    least: the heads of columns that a narrow terminal may leave out, the first one first.
+    """
     return Fitted(heads, [[clean(cell) for cell in row] for row in rows], least)
 
 
 def why(waits: Waits | None) -> str:
-    """The reason with its figures."""
+    """Return the reason with its detail in parentheses, or "-" where the job does not wait."""
     if waits is None:
         return "-"
     return f"{waits.reason} ({waits.detail})" if waits.detail else waits.reason
 
 
-def counted(number: int, what: str) -> str:
-    """``1 worker``, ``3 workers``, ``2 ps``."""
-    return f"{number} {what}" if number == 1 or what == PS else f"{number} {what}s"
+def more(number: int, what: str = "", shown_by: str = "-o wide") -> str:
+    """Return the line below a list that is cut short: ``and 3 more; -o wide shows all``."""
+    return f"{and_more(number)}{what}; {shown_by} shows all"
 
 
 def age(seconds: float | None) -> str:
-    """``42s``, ``3m12s``, ``2h05m``."""
+    """Return a duration as ``42s``, ``3m12s`` or ``2h05m``."""
     if seconds is None:
         return "-"
     whole = int(seconds)
@@ -79,16 +81,17 @@ def age(seconds: float | None) -> str:
 
 
 def short(amounts: Amounts, *, pods: bool = False) -> str:
-    """What is asked for or missing, memory rounded: people compare, they do not add up.
+    """Return the amounts in short, with memory rounded, since people compare them and do not add them up.
 
-    ``pods``: their number as well, of which a node takes so many; each member is one, so requests do not tell it.
+    pods: include the number of pods. It matters only for a lack of pods on a node; each member is one pod, so the
+    requests of a member need not say it.
     """
     names = (name for name in amounts if amounts[name].exact and (pods or name != "pods"))
     return " ".join(_rounded(name, amounts[name].exact) for name in sorted(names, key=cpu_first)) or "-"
 
 
 def offered(amounts: Amounts, whole: Amounts, asked: Iterable[str] = ()) -> str:
-    """What a node has: cpu, memory, the devices that are in ``whole``, and resources that are asked for."""
+    """Return a node's cpu, memory, the devices that are in ``whole``, and the resources in ``asked``."""
     devices = (name for name in whole if "/" in name and whole[name].exact and not name.startswith(HOST_PORT))
     names = {"cpu", "memory", *devices, *asked} & amounts.keys()
     return " ".join(_rounded(name, amounts[name].exact) for name in sorted(names, key=cpu_first)) or "-"

@@ -1,4 +1,4 @@
-"""What is told where a command cannot be carried out."""
+"""The errors that a command prints instead of a traceback, and their exit codes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 
 class CliError(Exception):
-    """What to tell the user, with what to do next; ``code`` is the exit code."""
+    """A command failed. The text says what is wrong and what to do next; ``code`` is the exit code."""
 
     def __init__(self, text: str, code: int = 1) -> None:
         super().__init__(text)
@@ -19,7 +19,10 @@ class CliError(Exception):
 
 
 class RefusedError(CliError):
-    """The service's refusal; ``field``: what it refuses, as REST names it; empty where it names none."""
+    """The service refused the request.
+
+    ``field`` is the field that it refuses, by its name in REST; it is empty where the refusal names none.
+    """
 
     def __init__(self, text: str, field: str, code: int) -> None:
         super().__init__(text, code)
@@ -28,7 +31,7 @@ class RefusedError(CliError):
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Tell a fault in one clear sentence, without a traceback, and set the exit code."""
+    """Print an error as one sentence on standard error, without a traceback, and set the exit code."""
     try:
         yield
     except CliError as error:
@@ -39,15 +42,18 @@ def errors() -> Iterator[None]:
 
 
 class Commands(TyperGroup):
-    """The root of all commands. It tells a wrong value as well; Typer tells the field and what is allowed."""
+    """The root command. It adds the wrong value to Typer's messages, which name only the option and what is allowed."""
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
-        """Read the options before the command."""
+        """Parse the options that stand before the command."""
         with _values_named():
             return super().make_context(*args, **extra)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command; an option before it that it does not take is refused, but where one asks for help."""
+        """Return the command, or refuse an option before it that the command does not take.
+
+        Nothing is refused where the user asks for the command's help.
+        """
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing and set(ctx.help_option_names).isdisjoint(rest):
             with errors():
@@ -55,7 +61,7 @@ class Commands(TyperGroup):
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Read the command's own options, and run it."""
+        """Parse the command's own options and run it."""
         with _values_named():
             return super().invoke(ctx)
 

@@ -1,6 +1,6 @@
-"""Tables as wide as the terminal: they fold at spaces, never inside a name, and leave columns out where that is needed.
+"""Tables as wide as the terminal: they fold at spaces, and leave columns out where that is not enough.
 
-Only where nothing is left to leave out, and the longest words do not fit beside one another, is a word broken.
+A word is broken only where no column can be left out and the longest words do not fit beside one another.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from rich.table import Table
 from rich.text import Text
 
 GAP: Final = 2
-EASY: Final = 20  # characters of a text that is folded; a column goes before one gets narrower
+EASY: Final = 20  # characters; a column is left out before another one gets narrower than this
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A table without lines. ``least``: the heads of the columns that may be left out, the first one first."""
+    """A table without lines.
+
+    least: the heads of columns that may be left out, the first one first.
+    """
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     least: Sequence[str] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw it, and say what is left out."""
+        """Draw the table, and name the columns that are left out."""
         shown = self._shown(options.max_width)
         made = Table(box=None, pad_edge=False, header_style="bold")
         for at, width in zip(shown, self._widths(shown, options.max_width), strict=True):
@@ -36,10 +39,13 @@ class Fitted:
             made.add_row(*(row[at] for at in shown))
         yield made
         if gone := [head for at, head in enumerate(self.heads) if at not in shown and head]:
-            yield Text(f"left out of {options.max_width} columns: {', '.join(gone)}; -o json has all", style="dim")
+            yield Text(
+                f"left out, since the terminal is {options.max_width} wide: {', '.join(gone)}; -o json has all",
+                style="dim",
+            )
 
     def _shown(self, room: int) -> list[int]:
-        """The columns that have room beside one another."""
+        """Return the indexes of the columns that fit beside one another."""
         shown = list(range(len(self.heads)))
         for head in self.least:
             if _total([self._easy(at) for at in shown]) <= room:
@@ -48,7 +54,11 @@ class Fitted:
         return shown
 
     def _widths(self, shown: Sequence[int], room: int) -> list[int]:
-        """The widest give way first: all down to what is easy to read, then to the longest word, then to anything."""
+        """Return the width of each shown column.
+
+        The widest column gives way first: all shrink to what is easy to read, then to their longest word, then to
+        anything.
+        """
         widths = [self._whole(at) for at in shown]
         for floor in ([self._easy(at) for at in shown], [self._word(at) for at in shown], [1] * len(shown)):
             while _total(widths) > room:

@@ -1,21 +1,21 @@
-"""One job for people: what it is, why it stands where it stands, and its story."""
+"""The texts of ``kohort describe`` and ``kohort explain``: one job, why it waits or runs, and its history."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from rich.console import Group, RenderableType
 
-from extender.cli.console import age, counted, offered, short, table
+from extender.cli.console import age, more, offered, short, table
 from extender.cli.tables import bounded, expected, inputs, text, weight
 from extender.page.words import because
 from extender.present.views.decisions import StepView
 from extender.present.views.explain import ExplainView, NodeRoomView
 from extender.present.views.jobs import JobDetail, JobView
+from policy.cluster.words import and_more, counted
 
 CLOSEST_NODES: Final = 20
 MOST_AHEAD: Final = 10
@@ -24,7 +24,7 @@ MOST_STEPS: Final = 10
 
 
 def describe(job: ExplainView, *, wide: bool = False) -> RenderableType:
-    """What the job is, its roles and members, and its whole story."""
+    """Return the job's facts, its roles and members, and its whole history."""
     roles = table(
         ("ROLE", "REPLICAS", "EACH ASKS FOR"),
         ((role.role, str(role.replicas), short(role.requests)) for role in job.roles),
@@ -35,7 +35,7 @@ def describe(job: ExplainView, *, wide: bool = False) -> RenderableType:
 
 
 def explain(job: ExplainView, *, wide: bool = False) -> RenderableType:
-    """Where the job stands, why, what mends it; each member, and what each node lacks for the gang."""
+    """Return the job's state, the reason for it and what helps; each member; and what each node lacks for the gang."""
     most = None if wide else CLOSEST_NODES
     heads = ("NODE", "FREE", "LACKS FOR THE GANG", "NO CHOICE BECAUSE")
     rooms = (text(""), table(heads, _rooms(job, most)))
@@ -73,7 +73,7 @@ def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
     for ahead in job.ahead[:MOST_AHEAD]:
         yield "ahead", f"{ahead.job}: {ahead.why}" if ahead.why else ahead.job
     if len(job.ahead) > MOST_AHEAD:
-        yield "ahead", f"and {len(job.ahead) - MOST_AHEAD} more; -o json shows all"
+        yield "ahead", more(len(job.ahead) - MOST_AHEAD, shown_by="-o json")
     yield "shrunk", f"for {job.shrunk_for}" if job.shrunk_for else ""
     yield "freeing", ", ".join(job.waits_for)
     if job.running is not None:
@@ -89,7 +89,7 @@ def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
 
 
 def _reason(job: JobView) -> Iterator[tuple[str, str]]:
-    """Why it is not simply running, with the figures."""
+    """Yield why the job does not simply run, with the figures."""
     if job.waits is not None:
         yield "reason", job.waits.reason
         yield "", here(job.waits.text)
@@ -99,12 +99,12 @@ def _reason(job: JobView) -> Iterator[tuple[str, str]]:
 
 
 def here(said: str) -> str:
-    """The text without where to read what stands beside it."""
+    """Return the text without its advice to call ``kohort explain``, since this is the answer of that command."""
     return re.sub(r"; kohort explain [^;]*$", "", said)
 
 
 def _members(job: JobDetail, most: int | None = None) -> Iterator[RenderableType]:
-    """Each member; where there are more than ``most``, those first that are not bound."""
+    """Yield a table of the members; where there are more than ``most``, those that are not bound come first."""
     members = job.members
     if most is not None and len(members) > most:
         members = tuple(sorted(members, key=lambda one: one.state == "bound"))[:most]
@@ -113,41 +113,36 @@ def _members(job: JobDetail, most: int | None = None) -> Iterator[RenderableType
         rows = ((f"{m.role}-{m.index}", m.pod or "-", m.node or "-", m.state) for m in members)
         yield table(("MEMBER", "POD", "NODE", "STATE"), rows)
     if len(members) < len(job.members):
-        yield text(f"and {len(job.members) - len(members)} more; -o wide shows all")
+        yield text(more(len(job.members) - len(members)))
 
 
 def _rooms(job: ExplainView, most: int | None) -> Iterator[tuple[str, str, str, str]]:
-    """The nodes that come closest, nearest first."""
-    whole = Counter[str]()
-    for need in job.needs:
-        whole.update({name: need.members * amount.exact for name, amount in need.requests.items()})
-    ordered = sorted(job.nodes, key=lambda node: (bool(node.refused), _lack(node, whole), node.node))
+    """Yield a row for each node, beginning with the one that lacks least for the gang."""
+    ordered, asked = job.nearest(), {name for need in job.needs for name in need.requests if name != "pods"}
     for node in ordered[:most]:
-        free = offered(node.free, {}, (whole.keys() - {"pods"}) | node.missing.keys())
+        free = offered(node.free, {}, asked | node.missing.keys())
         yield node.node, free, short(node.missing, pods=True), node.refused or _promised(node) or "-"
     if most is not None and len(ordered) > most:
-        yield f"and {len(ordered) - most} more", "", "", "-o wide shows all"
+        yield and_more(len(ordered) - most), "", "", "-o wide shows all"
 
 
 def _promised(node: NodeRoomView) -> str:
-    """For whom another scheduler keeps room there."""
+    """Return the pods for which another scheduler keeps resources on the node."""
     return f"room is kept for {', '.join(node.promised)}" if node.promised else ""
 
 
-def _lack(node: NodeRoomView, whole: Mapping[str, int]) -> float:
-    """What is missing, as the largest share of what the gang asks for."""
-    return max((amount.exact / whole[name] for name, amount in node.missing.items() if whole.get(name)), default=0.0)
-
-
 def _history(steps: Sequence[StepView], most: int | None = None, *, wide: bool) -> Iterator[RenderableType]:
-    """One line a decision, the newest ``most``; STEP is what it shares with the others that were made together."""
+    """Yield a table of the newest ``most`` decisions.
+
+    Decisions that were made together have the same number in column STEP.
+    """
     older = 0 if most is None else max(0, len(steps) - most)
     if steps:
         yield text("")
         heads = ("STEP", "TIME", "BECAUSE", "WHAT", "INPUTS")
         yield table(heads if wide else heads[:4], (row[: len(heads) if wide else 4] for row in _steps(steps[older:])))
     if older:
-        yield text(f"and {older} older; kohort describe shows all")
+        yield text(more(older, " that are older", "kohort describe"))
 
 
 def _steps(steps: Sequence[StepView]) -> Iterator[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The commands that come with the package ``lab``: registered where it is installed, explained where it is not."""
+"""The commands of the package ``lab``. Where it is not installed, commands of the same names say how to get it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ABSENT: Final = "Not installed here: it comes with the package lab."
 
 
 def commands() -> typer.Typer:
-    """The commands of ``lab``; in its absence, commands of the same names that say how to get it.
+    """Return the commands of ``lab``, or commands of the same names that say how to get it.
 
-    It is imported by name, so that nothing in this package depends on it.
+    ``lab`` is imported by name, so that nothing in this package depends on it.
     """
     try:
         module = import_module(MODULE)

@@ -1,4 +1,4 @@
-"""Options that many commands share, in one place: they may stand before the command or after it."""
+"""The options that many commands share. Each may stand before the command or after it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WATCH_SECONDS: Final = 2.0
 
 
 class Output(StrEnum):
-    """How an answer is shown."""
+    """The format of an answer."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -31,10 +31,10 @@ class Output(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the shared options say. None: not given.
+    """The values of the shared options. None: the option was not given.
 
-    namespace: empty for all of them, or for that of the context where one job is named. watch: show it again and again.
-    warned: of what this call has warned already.
+    namespace: empty for all namespaces; for a command about one job, empty means the namespace of the context. watch:
+    show the answer again and again. warned: the subjects of warnings that this call has printed already.
     """
 
     server: str | None = None
@@ -57,12 +57,12 @@ class Asked:
     warned: set[str] = field(default_factory=set, init=False)
 
     def over(self, given: dict[str, Any]) -> Asked:
-        """The same with what was given later."""
+        """Return these values with those that were given after the command laid over them."""
         return replace(self, **{name: value for name, value in given.items() if value not in (None, [])})
 
     @property
     def given(self) -> Given:
-        """What kubectl's options say."""
+        """Return the values of kubectl's options."""
         return Given(
             kubeconfig=self.kubeconfig or "",
             context=self.context or "",
@@ -77,32 +77,37 @@ class Asked:
 
     @property
     def reach(self) -> Reach:
-        """How to reach the service and the cluster."""
+        """Return how to reach the service and the cluster."""
         return Reach(self.server or "", self.service or "", self.given, self.token_file, self.ca_file)
 
     @property
     def shown(self) -> Output:
-        """How to show the answer."""
+        """Return the format of the answer."""
         return self.output or Output.TABLE
 
     @property
     def only(self) -> str:
-        """The namespace that a list is about; empty: all."""
+        """Return the namespace that a list is limited to; empty: all namespaces."""
         if self.namespace and self.all_namespaces:
             raise CliError("-n and -A exclude one another; give one of them", 2)
         return self.namespace or ""
 
     def job(self, text: str) -> tuple[str, str]:
-        """Namespace and name of ``[NAMESPACE/]NAME``; the namespace else of -n, else of the kubeconfig's context."""
+        """Return namespace and name of ``[NAMESPACE/]NAME``.
+
+        Without a namespace in the text it is that of -n, else that of the kubeconfig's context.
+        """
         before, slash, name = text.rpartition("/")
         if not name or (slash and not before) or "/" in before:
             raise CliError(f"{text!r} is not allowed; allowed: NAMESPACE/NAME, or NAME with -n NAMESPACE", 2)
         if before and self.namespace not in (None, before):
-            raise CliError(f"two namespaces, {before} and {self.namespace}; give one of them", 2)
+            raise CliError(f"the job's name says namespace {before}, and -n says {self.namespace}; give one of them", 2)
         return before or self.own_namespace(), name
 
     def own_namespace(self) -> str:
-        """The namespace of a job that names none: of -n, else of the kubeconfig's context, else ``default``."""
+        """Return the namespace of a job that names none: that of -n, else of the kubeconfig's context, else
+        ``default``.
+        """
         if self.namespace:
             return self.namespace
         from extender.kube.api import ClusterError
@@ -114,26 +119,28 @@ class Asked:
             raise CliError(error.message) from None
 
     def placed(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """The manifest with its namespace; CliError where it names another than -n does."""
+        """Return the manifest with a namespace. Raise CliError where it names another one than -n does."""
         meta = manifest.get("metadata")
         if not isinstance(meta, dict):
-            return manifest  # the service says what it lacks
+            return manifest  # the service names what is missing
         if not (named := meta.get("namespace")):
             return {**manifest, "metadata": {**meta, "namespace": self.own_namespace()}}
         if self.namespace not in (None, named):
-            raise CliError(f"two namespaces, {named} in the manifest and {self.namespace} by -n; give one of them", 2)
+            raise CliError(f"the manifest says namespace {named}, and -n says {self.namespace}; give one of them", 2)
         return manifest
 
 
-SERVER_HELP: Final = f"Address of the service; default: by kubeconfig through the API server, else {DEFAULT_SERVER}."
-SERVICE_HELP: Final = f"The Service for people with a token; default with --token-file {DEFAULT_SERVICE}."
-TIMEOUT_HELP: Final = "For one request to the API server, as 5s or 1m; 0: no limit; default: 10s."
+SERVER_HELP: Final = f"The service's URL; default: through the API server of the kubeconfig, else {DEFAULT_SERVER}."
+SERVICE_HELP: Final = f"The Service to ask with a token; default with --token-file: {DEFAULT_SERVICE}."
+TIMEOUT_HELP: Final = "The time limit of a request to the API server, such as 5s or 1m; 0: no limit; default: 10s."
 PLACE: Final = "NAMESPACE/NAME:PORT"
-TOKEN_HELP: Final = f"File with a token for the service: {TOKEN_COMMAND}."
-CONFIG_HELP: Final = "Settings, or a ConfigMap with them as kohort.yaml; default: the file that KOHORT_CONFIG names."
-OUTPUT_HELP: Final = f"How to show the answer: {', '.join(Output)}; default: {Output.TABLE}."
-CA_HELP: Final = "File with the CA of the service's certificate, for --server https://...; default: the public ones."
-# The variables count for the root alone: after the command they would be stronger than an option before it.
+TOKEN_HELP: Final = f"A file with a token for the service, made by: {TOKEN_COMMAND}."
+CONFIG_HELP: Final = (
+    "The settings file, or a ConfigMap with it as kohort.yaml; default: the file that KOHORT_CONFIG names."
+)
+OUTPUT_HELP: Final = f"The format of the answer: {', '.join(Output)}; default: {Output.TABLE}."
+CA_HELP: Final = "A file with the CA of the service's certificate, for --server https://...; default: the public CAs."
+# Only the root's options read environment variables: after the command, a variable would override an option before it.
 RootServerOption = Annotated[
     str | None, typer.Option("--server", metavar="URL", envvar="KOHORT_CLI_SERVER", help=SERVER_HELP)
 ]
@@ -151,18 +158,20 @@ CaOption = Annotated[Path | None, typer.Option("--ca-file", metavar="FILE", help
 ServerOption = Annotated[str | None, typer.Option("--server", metavar="URL", help=SERVER_HELP)]
 ServiceOption = Annotated[str | None, typer.Option("--service", metavar=PLACE, help=SERVICE_HELP)]
 KubeconfigOption = Annotated[
-    str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: KUBECONFIG, or ~/.kube/config.")
+    str | None,
+    typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig file; default: KUBECONFIG, or ~/.kube/config."),
 ]
-ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context in that file.")]
-ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="The cluster in that file.")]
-UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="The user in that file.")]
+ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="The context in the kubeconfig.")]
+ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="The cluster in the kubeconfig.")]
+UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="The user in the kubeconfig.")]
 AsOption = Annotated[str | None, typer.Option("--as", metavar="NAME", help="Act as this user, as in kubectl.")]
 AsUidOption = Annotated[str | None, typer.Option("--as-uid", metavar="UID", help="Act with this UID.")]
 AsGroupOption = Annotated[
     list[str] | None, typer.Option("--as-group", metavar="NAME", help="Act as a member of this group; may be repeated.")
 ]
 AsExtraOption = Annotated[
-    list[str] | None, typer.Option("--as-user-extra", metavar="KEY=VALUE", help="Act with this extra; may be repeated.")
+    list[str] | None,
+    typer.Option("--as-user-extra", metavar="KEY=VALUE", help="Act with this extra attribute; may be repeated."),
 ]
 TimeoutOption = Annotated[
     str | None,
@@ -173,15 +182,15 @@ TimeoutOption = Annotated[
     ),
 ]
 OutputOption = Annotated[Output | None, typer.Option("--output", "-o", help=OUTPUT_HELP)]
-ALL_HELP: Final = "Of a list: only jobs of this namespace. Of a command about one job: the namespace of that job."
-ONLY_HELP: Final = "Only jobs of this namespace; default: all namespaces."
+ALL_HELP: Final = "In lists: show only jobs of this namespace. In commands about one job: the job's namespace."
+ONLY_HELP: Final = "Show only jobs of this namespace; default: all namespaces."
 JOB_HELP: Final = "The namespace of the job; default: that of the kubeconfig's context, else default."
 RootNamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help=ALL_HELP)]
 OnlyOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help=ONLY_HELP)]
 JobNamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help=JOB_HELP)]
-AllOption = Annotated[bool | None, typer.Option("--all-namespaces", "-A", help="All namespaces, as without -n.")]
+AllOption = Annotated[bool | None, typer.Option("--all-namespaces", "-A", help="Show all namespaces, as without -n.")]
 WatchOption = Annotated[
-    bool | None, typer.Option("--watch", "-w", help=f"Show it again every {WATCH_SECONDS:g} s, until Ctrl-C.")
+    bool | None, typer.Option("--watch", "-w", help=f"Show the answer again every {WATCH_SECONDS:g} s, until Ctrl-C.")
 ]
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help=CONFIG_HELP)]
 
@@ -200,7 +209,7 @@ LIST: Final = {**ONLY, "all_namespaces": AllOption, "watch": WatchOption}
 
 
 def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command ``run(asked, ...)`` these options beside its own; faults are told as one clear sentence."""
+    """Give a command ``run(asked, ...)`` these options beside its own, and print its errors as one sentence."""
     taken = {name: option for group in groups for name, option in group.items()}
 
     def with_options(run: Callable[..., None]) -> Callable[..., None]:
@@ -221,7 +230,7 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[
             *(one.replace(kind=kind) for one in list(own.parameters.values())[1:]),
             *(inspect.Parameter(name, kind, default=None, annotation=option) for name, option in taken.items()),
         ]
-        # Without __wrapped__, whose signature would be found first.
+        # __wrapped__ is removed, because inspect would find its signature first.
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         del command.__wrapped__
@@ -231,7 +240,10 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[
 
 
 def examples(*lines: str) -> str:
-    """The end of a help text: a command a line. The first sign keeps the help from wrapping them."""
+    """Return the end of a help text, with one example per line.
+
+    The backspace at the start keeps the help from wrapping the lines.
+    """
     return "\n".join(("\b", "Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)))
 
 

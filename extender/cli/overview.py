@@ -6,19 +6,20 @@ from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 
-from extender.cli.console import age, counted, offered, short, table, why
+from extender.cli.console import age, more, offered, short, table, why
 from extender.cli.tables import by_job, text
 from extender.present.views.base import View
 from extender.present.views.cluster import NodesView, NodeView
 from extender.present.views.jobs import JobsView, JobView, QueuedJob, QueueView
+from policy.cluster.words import counted
 
 BAR = 24  # characters
-MOST = 20  # lines of each part
-BARS = ("", "WORKERS", "NEEDS")  # what a narrow terminal leaves out, the first one first: figures say the same
+MOST = 20  # rows of each part
+BARS = ("", "WORKERS", "NEEDS")  # columns that a narrow terminal leaves out, the first one first
 
 
 class Overview(View):
-    """What is shown at one moment."""
+    """The nodes, jobs and queue that ``kohort top`` shows at one moment."""
 
     nodes: NodesView
     jobs: JobsView
@@ -26,7 +27,7 @@ class Overview(View):
 
 
 def overview(nodes: NodesView, jobs: JobsView, queue: QueueView, *, within: str = "") -> Overview:
-    """The three views as one; jobs of one namespace, if that is asked for."""
+    """Return the three views as one, with the jobs of one namespace where ``within`` names it."""
     if within:
         jobs = jobs.model_copy(update={"jobs": tuple(one for one in jobs.jobs if one.namespace == within)})
         queue = queue.model_copy(update={"jobs": tuple(one for one in queue.jobs if one.namespace == within)})
@@ -34,7 +35,7 @@ def overview(nodes: NodesView, jobs: JobsView, queue: QueueView, *, within: str 
 
 
 def draw(view: Overview, *, wide: bool = False) -> RenderableType:
-    """Four parts, one under the other; ``wide`` leaves nothing out."""
+    """Return four parts, one under the other; ``wide`` shows all rows."""
     most = None if wide else MOST
     running = [job for job in view.jobs.jobs if job.workers and job.state != "completed"]
     fullest = sorted(view.nodes.nodes, key=lambda node: (-used(node), node.name))
@@ -51,7 +52,7 @@ def draw(view: Overview, *, wide: bool = False) -> RenderableType:
 
 
 def _part(heads: Sequence[str], rows: Sequence[Sequence[str]], most: int | None) -> list[RenderableType]:
-    """A table, where there is anything to put into it."""
+    """Return a table, or nothing where it has no rows."""
     return [text(""), table(heads, rows[:most], BARS), *_more(len(rows), most)] if rows else []
 
 
@@ -60,11 +61,11 @@ def _waiting(job: QueuedJob) -> tuple[str, ...]:
 
 
 def _more(count: int, most: int | None) -> list[RenderableType]:
-    return [text(f"and {count - most} more; -o wide shows all")] if most is not None and count > most else []
+    return [text(more(count - most))] if most is not None and count > most else []
 
 
 def used(node: NodeView) -> float:
-    """Share of the node's cpu that is requested."""
+    """Return the share of the node's cpu that is requested."""
     whole = node.allocatable["cpu"].exact if "cpu" in node.allocatable else 0
     free = node.free["cpu"].exact if "cpu" in node.free else 0
     return 1 - free / whole if whole else 0.0
@@ -83,7 +84,7 @@ def _node(node: NodeView) -> tuple[str, ...]:
 
 
 def _job(job: JobView) -> tuple[str, ...]:
-    """Workers as a bar: full up to what it has, a mark at its minimum, its maximum at the end."""
+    """Return the job's row; its bar is full up to its workers, has a mark at its minimum, and ends at its maximum."""
     bar = list(_bar(job.workers, job.max_workers))
     at = min(BAR - 1, max(0, round(BAR * job.min_workers / max(1, job.max_workers)) - 1))
     bar[at] = "|"

@@ -1,4 +1,4 @@
-"""Runs ``kohort serve`` and ``kohort controller``: settings, logs, event loop, and a clear last word."""
+"""Running ``kohort serve`` and ``kohort controller``: settings, logs, event loop, and a clear message at the end."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER
 
 
 def start(config: Path | None) -> Settings:
-    """Read the settings and turn the logs on."""
+    """Read the settings and set up the logs."""
     settings = settings_of(config)
     logs.set_up(settings.log_level)
     return settings
 
 
 def settings_of(config: Path | None) -> Settings:
-    """Read the settings; CliError with every field that is wrong."""
+    """Read the settings. Raise CliError with every field that is wrong."""
     try:
         return load_settings(config)
     except SettingsError as error:
@@ -41,18 +41,18 @@ def settings_of(config: Path | None) -> Settings:
 
 
 def file_of(config: Path | None) -> Path | None:
-    """The file of the settings, if there is one."""
+    """Return the settings file that the option or the environment names, if any."""
     named = config or os.environ.get(CONFIG_VARIABLE)
     return Path(named) if named else None
 
 
 SWITCH_SECONDS: Final = 0.0005
-"""How long a thread that answers people keeps the interpreter from the loop, which answers kube-scheduler, each time
-that both want it; Python's own 5 ms made filter forty times as slow while `explain` was answered."""
+"""The interpreter's switch interval: for so long a thread that answers people keeps the event loop, which answers
+kube-scheduler, waiting. With Python's default of 5 ms, filter was forty times as slow while `explain` was answered."""
 
 
 def say_largest_gang(settings: Settings) -> None:
-    """Tell which gang is too large, before one comes."""
+    """Log the size of the largest gang that the settings admit, before one comes that is too large."""
     structlog.get_logger("kohort").info(
         f"the largest gang that these settings admit has {settings.largest_gang} members; a larger one waits",
         largest_gang=settings.largest_gang,
@@ -63,13 +63,14 @@ def say_largest_gang(settings: Settings) -> None:
 
 
 BESIDE: Final = 256
-"""Descriptors beside the listeners' connections: calls and watches of the API server (96), files, pipes, a reserve."""
+"""File descriptors beside those of the listeners: calls and watches of the API server (96), files, pipes, reserve."""
 
 
 def allow_descriptors(connections: int) -> None:
-    """Raise the limit on open files as far as it goes, and warn where ``connections`` do not fit in it.
+    """Raise the soft limit on open files to the hard limit, and warn where ``connections`` do not fit in it.
 
-    A soft limit of 1,024 is common, and at the limit nobody gets in: neither kube-scheduler nor a probe.
+    A soft limit of 1,024 is common. At the limit no connection is accepted, neither from kube-scheduler nor from a
+    probe.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
@@ -89,7 +90,7 @@ def allow_descriptors(connections: int) -> None:
 
 
 def run(name: str, start: Callable[[Settings], Coroutine[Any, Any, None]], settings: Settings) -> None:
-    """Run until a signal; any fault becomes one line for people (and a traceback in the log)."""
+    """Run until a signal comes. An error becomes one line for people, with a traceback in the log."""
     prefer_the_loop()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -103,12 +104,13 @@ def run(name: str, start: Callable[[Settings], Coroutine[Any, Any, None]], setti
 
 
 def prefer_the_loop() -> None:
-    """What the loop waits for: other threads, and walks through all objects.
+    """Make the event loop wait less for other threads and for the garbage collector.
 
-    Facts and snapshots have no cycles, and are many: by default Python would walk through them all the time.
+    Facts and snapshots are many and have no reference cycles; with Python's default thresholds the collector would walk
+    through them all the time.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    gc.freeze()  # what is imported stays
+    gc.freeze()  # imported modules live as long as the process
     gc.set_threshold(20_000, 20, 50)
 
 
@@ -135,7 +137,7 @@ def _in_words(error: BaseException, settings: Settings) -> str:
 
 
 def _ports(settings: Mapping[str, Any], port: int, above: str = "") -> Iterator[str]:
-    """Yield the name of each setting that asks for that port."""
+    """Yield the name of each setting whose value is that port."""
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from _ports(value, port, f"{above}{name}.")

@@ -1,4 +1,4 @@
-"""The commands that ask the service: lists, one job, what-if, and the live view."""
+"""The commands that ask the service: the lists, one job, what-if and the live view."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 FOLLOW_SECONDS = 1.0
 NOTHING_ASKED = (
-    "nothing is asked; give -f FILE or --workers N for a job, --cordon, --uncordon, --remove-node or --add-nodes for "
-    "nodes, or --policy NAME"
+    "the question is empty; give -f FILE or --workers N for a job, --cordon, --uncordon, --remove-node or --add-nodes "
+    "for nodes, or --policy NAME"
 )
 _View = TypeVar("_View", bound="BaseModel")
 
 
 @app.command(
-    short_help="Which jobs wait, and why.",
+    short_help="List the jobs that wait, and why.",
     epilog=examples("kohort queue", "kohort queue -n team -w", "kohort queue -o json | jq '.jobs[].waits.reason'"),
 )
 @shared(REACH, OUTPUT, LIST)
 def queue(asked: Asked) -> None:
-    """Which jobs wait, in which order, for what, why and until when; and what keeps the whole queue from moving."""
+    """List the jobs that wait, in the policy's order: what each needs, why it waits and when it is expected to start.
+
+    Below the table stands what blocks the queue as a whole.
+    """
     from extender.cli import tables
     from extender.present.views.jobs import QueueView
 
@@ -47,12 +50,12 @@ def queue(asked: Asked) -> None:
 
 
 @app.command(
-    short_help="Every job and its workers.",
+    short_help="List all jobs and their workers.",
     epilog=examples("kohort jobs", "kohort jobs -n team -o wide"),
 )
 @shared(REACH, OUTPUT, LIST)
 def jobs(asked: Asked) -> None:
-    """Every job that opted in: workers now, minimum and maximum, state."""
+    """List every job that opted in, with its workers, their minimum and maximum, and its state."""
     from extender.cli import tables
     from extender.present.views.jobs import JobsView
 
@@ -60,14 +63,14 @@ def jobs(asked: Asked) -> None:
 
 
 @app.command(
-    short_help="Every node and who is on it.",
+    short_help="List all nodes and the members on them.",
     epilog=examples("kohort nodes", "kohort nodes -n team -o wide"),
 )
 @shared(REACH, OUTPUT, LIST)
 def nodes(asked: Asked) -> None:
-    """Every node: what is free on it, and each ps and worker by job.
+    """List every node with its free resources and, job by job, the ps and workers on it.
 
-    With -n, members of other namespaces are counted with OTHERS, the pods that are not Kohort's.
+    With -n, members of other namespaces are counted in the column OTHERS, with the pods that Kohort does not schedule.
     """
     from extender.cli import tables
     from extender.present.views.cluster import NodesView
@@ -82,12 +85,12 @@ def nodes(asked: Asked) -> None:
 
 
 @app.command(
-    short_help="What is intended for each admitted gang.",
+    short_help="List the plans of admitted gangs.",
     epilog=examples("kohort plans -o wide"),
 )
 @shared(REACH, OUTPUT, LIST)
 def plans(asked: Asked) -> None:
-    """What is intended for each admitted gang: its nodes, what it waits for, its place at the barrier."""
+    """List the plan of each admitted gang: its nodes, the pods that it waits for, and its members at the barrier."""
     from extender.cli import tables
     from extender.present.views.cluster import PlansView
 
@@ -95,14 +98,17 @@ def plans(asked: Asked) -> None:
 
 
 @app.command(
-    short_help="A live view of nodes, running jobs and the queue.",
+    short_help="Show a live view of nodes, running jobs and the queue.",
     epilog=examples("kohort top", "kohort top --once", "kohort top -o json"),
 )
 @shared(REACH, OUTPUT, LIST)
 def top(
-    asked: Asked, once: Annotated[bool, typer.Option("--once", help="Show it once and end; as in a pipe.")] = False
+    asked: Asked,
+    once: Annotated[bool, typer.Option("--once", help="Show the view once and exit, as in a pipe.")] = False,
 ) -> None:
-    """Show how full the cluster is, running jobs as bars between minimum and maximum, and who waits; live."""
+    """Show a live view: how full the cluster is, running jobs as bars between minimum and maximum, and the jobs that
+    wait.
+    """
     from dataclasses import replace
     from sys import stdout
 
@@ -124,19 +130,19 @@ def top(
 
 @app.command(
     epilog=examples("kohort decisions --since 120 -o json", "kohort decisions --follow"),
-    short_help="What was decided, oldest first.",
+    short_help="List the decisions, oldest first.",
 )
 @shared(REACH, OUTPUT, ONLY)
 def decisions(
     asked: Asked,
     since: Annotated[
-        int | None, typer.Option(min=0, help="Show entries after this number; without it the newest thousand.")
+        int | None, typer.Option(min=0, help="Show the decisions after this number; default: the newest thousand.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with new ones, until Ctrl-C; as JSON one a line.")
+        bool, typer.Option("--follow", "-f", help="Print new decisions until Ctrl-C; with -o json, one per line.")
     ] = False,
 ) -> None:
-    """What was decided, when, for which job and, with -o wide, from which figures; oldest first."""
+    """List the decisions, oldest first: when, for which job and, with -o wide, from which figures."""
     from extender.cli import tables
     from extender.present.views.decisions import DecisionsView
 
@@ -160,7 +166,7 @@ def _follow(look: Callable[[int | None], DecisionsView], since: int | None, aske
     instance = ""
     while True:
         found = look(since)
-        if instance and found.instance != instance:  # another process: its numbers begin anew
+        if instance and found.instance != instance:  # another process has started, and its numbers begin at 1
             instance, since = "", 0
             continue
         instance, since = found.instance, max(since or 0, found.latest)
@@ -177,11 +183,11 @@ JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="Th
 
 @app.command(
     epilog=examples("kohort describe team/mnist", "kohort describe mnist -n team -o yaml"),
-    short_help="What a job is, its members and its history.",
+    short_help="Describe a job, its members and its history.",
 )
 @shared(REACH, OUTPUT, JOB)
 def describe(asked: Asked, job: JobArgument) -> None:
-    """What a job is: bounds, roles, each member and where it is, and every decision about it."""
+    """Describe a job: its bounds, its roles, each member with its node, and every decision about it."""
     from extender.cli import jobtables
     from extender.cli.service import path_of
     from extender.present.views.explain import ExplainView
@@ -192,11 +198,11 @@ def describe(asked: Asked, job: JobArgument) -> None:
 
 @app.command(
     epilog=examples("kohort explain team/mnist", "kohort explain mnist -n team -o json"),
-    short_help="Why a job is where it is.",
+    short_help="Explain why a job waits, or why it runs where it does.",
 )
 @shared(REACH, OUTPUT, JOB)
 def explain(asked: Asked, job: JobArgument) -> None:
-    """Why a job waits, what would admit it now and when it may start; or why it runs where it does."""
+    """Explain why a job waits, what would admit it now and when it may start; or why it runs where it does."""
     from extender.cli import jobtables
     from extender.cli.service import path_of
     from extender.present.views.explain import ExplainView
@@ -216,36 +222,44 @@ def explain(asked: Asked, job: JobArgument) -> None:
         "kohort what-if --workers 4 --ps 1 --requests cpu=2,memory=4Gi --min 2",
         "kohort what-if -f job.yaml --snapshot journal-000001.jsonl",
     ),
-    short_help="What would happen, without doing it.",
+    short_help="Say what would happen, without doing it.",
 )
 @shared(REACH, OUTPUT, JOB)
 def what_if(
     asked: Asked,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="A job's manifest, YAML or JSON; - is standard input.")
+        Path | None,
+        typer.Option("--file", "-f", help="A file with a job's manifest, as YAML or JSON; -: standard input."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="In place of a file: a job of so many workers.")] = None,
-    ps: Annotated[int, typer.Option(help="With so many ps.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="In place of a file: the number of workers of the job.")] = None,
+    ps: Annotated[int, typer.Option(help="The number of ps of that job.")] = 0,
     requests: Annotated[
-        str, typer.Option(metavar="NAME=AMOUNT,...", help="What each of its members asks for; default: cpu=1.")
+        str, typer.Option(metavar="NAME=AMOUNT,...", help="What each member of that job requests; default: cpu=1.")
     ] = "",
-    least: Annotated[int | None, typer.Option("--min", help="The fewest workers that are worth running.")] = None,
-    most: Annotated[int | None, typer.Option("--max", help="The most workers.")] = None,
-    cordon: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If this node were cordoned.")] = None,
-    uncordon: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If it took pods again.")] = None,
-    remove_node: Annotated[list[str] | None, typer.Option(metavar="NODE", help="If it were gone.")] = None,
-    add_nodes: Annotated[
-        list[str] | None, typer.Option(metavar="LIKE=COUNT", help="If there were so many more like that one.")
+    least: Annotated[int | None, typer.Option("--min", help="The minimum of workers.")] = None,
+    most: Annotated[int | None, typer.Option("--max", help="The maximum of workers.")] = None,
+    cordon: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="Suppose that this node is cordoned.")
     ] = None,
-    policy: Annotated[str, typer.Option(metavar="NAME", help="If another policy decided.")] = "",
+    uncordon: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="Suppose that this node is uncordoned.")
+    ] = None,
+    remove_node: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="Suppose that this node is removed.")
+    ] = None,
+    add_nodes: Annotated[
+        list[str] | None, typer.Option(metavar="LIKE=COUNT", help="Suppose that there are COUNT more nodes like LIKE.")
+    ] = None,
+    policy: Annotated[str, typer.Option(metavar="NAME", help="Suppose that this policy decides.")] = "",
     snapshot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Ask the state at the end of this journal, and not the service."),
+        typer.Option(metavar="FILE", help="Ask about the state at the end of this journal, in place of the service."),
     ] = None,
 ) -> None:
-    """Say which jobs would start, shrink, grow or wait if this were so. Nothing is changed.
+    """Say which jobs would start, shrink, grow or wait if the given changes were made. Nothing is changed.
 
-    The job's namespace is the manifest's, else that of -n, else of the kubeconfig's context, else default.
+    The job's namespace is the one in its manifest, else the one of -n, else that of the kubeconfig's context, else
+    default.
     """
     from extender.cli import tables
     from extender.cli.service import post
@@ -255,12 +269,14 @@ def what_if(
     if file is not None and workers is not None:
         raise CliError("-f and --workers exclude one another; give one of them", 2)
     if workers is None and (ps or requests or least is not None or most is not None):
-        raise CliError("--ps, --requests, --min and --max shape a job that --workers asks for; give that, too", 2)
+        raise CliError("--ps, --requests, --min and --max describe the job of --workers; give --workers too", 2)
     asks = (cordon, uncordon, remove_node, add_nodes, policy)
     if file is None and workers is None and not any(asks):
         raise CliError(NOTHING_ASKED, 2)
     if asked.namespace and file is None and workers is None:
-        raise CliError("-n is the namespace of a job that is asked about; give -f or --workers, or leave it out", 2)
+        raise CliError(
+            "-n is the namespace of a job, and the question has no job; give -f or --workers, or leave -n out", 2
+        )
     each = amounts_of(requests or "cpu=1")
     shape = {"workers": workers, "ps": ps, "requests": each, "min_workers": least, "max_workers": most}
     question = {
@@ -270,7 +286,7 @@ def what_if(
         "remove_nodes": remove_node or [],
         "add_nodes": [more_nodes(text) for text in add_nodes or []],
         "policy": policy,
-        # A service of an older version knows of none.
+        # The key is left out where it is not needed, because an older service refuses it.
         **({"shape": {**shape, "namespace": asked.own_namespace()}} if workers is not None else {}),
     }
     try:
@@ -291,7 +307,7 @@ def _job_in(file: Path, asked: Asked) -> dict[str, Any]:
 
     job, others = manifest(file)
     if others:
-        console.err().print(f"not looked at, as no jobs: {console.clean(', '.join(others))}", style="yellow")
+        console.err().print(f"ignored, because they are not jobs: {console.clean(', '.join(others))}", style="yellow")
     return asked.placed(job)
 
 
@@ -304,21 +320,21 @@ def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -
 
     found = ask(asked.reach, path, query, view)
     for warning in getattr(found, "warnings", ()):
-        if (about := warning.partition(":")[0]) not in asked.warned:  # its figures change from look to look
+        if (about := warning.partition(":")[0]) not in asked.warned:  # its figures differ from answer to answer
             asked.warned.add(about)
             console.err().print(f"warning: {console.clean(warning)}", style="yellow")
     return found
 
 
 def _guests_of(node: NodeView, within: str) -> NodeView:
-    """The node with the members of one namespace; the others are counted with the pods that are nobody's here."""
+    """Return the node with the members of one namespace; members of other namespaces count as other pods."""
     kept = tuple(member for member in node.members if member.job.startswith(f"{within}/"))
     others = node.other_pods + len(node.members) - len(kept)
     return node.model_copy(update={"members": kept, "other_pods": others})
 
 
 def _only(view: _View, asked: Asked) -> _View:
-    """The view with the jobs of the namespace that was asked for."""
+    """Return the view with only the jobs of the namespace that the user asked for."""
     if not (within := asked.only):
         return view
     lists = [name for name in ("jobs", "plans", "invalid", "unplaced") if hasattr(view, name)]

@@ -1,4 +1,4 @@
-"""``kohort render``: the manifests for one cluster, with its versions and addresses filled in."""
+"""``kohort render``: print the manifests for one cluster, with its versions and addresses filled in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command(
-    short_help="The manifests for this cluster.",
+    short_help="Print the manifests for this cluster.",
     epilog=examples(
         "kohort render --image REGISTRY/kohort:0.1.0 | kubectl apply -f -",
         "kohort render shared-scheduler --image IMAGE --kubernetes-version 1.37.2",
@@ -23,17 +23,18 @@ app = typer.Typer(rich_markup_mode=None)
 def render(
     asked: Asked,
     overlay: Annotated[
-        str, typer.Argument(metavar="[OVERLAY]", help="base, or a folder of manifests/overlays.")
+        str, typer.Argument(metavar="[OVERLAY]", help="base, or the name of a folder of manifests/overlays.")
     ] = "base",
     image: Annotated[
-        str | None, typer.Option("--image", metavar="IMAGE", help="Where Kohort's image is; default kohort:VERSION.")
+        str | None,
+        typer.Option("--image", metavar="IMAGE", help="The name of Kohort's image; default: kohort:VERSION."),
     ] = None,
     kubernetes_version: Annotated[
         str | None,
         typer.Option(
             "--kubernetes-version",
             metavar="X.Y.Z",
-            help="Of the cluster: its kube-scheduler is taken, and no gate before 1.36.",
+            help="The cluster's version. It selects the kube-scheduler; before 1.36 the gate is left out.",
         ),
     ] = None,
     component: Annotated[
@@ -41,10 +42,10 @@ def render(
     ] = None,
     scheduler_address: Annotated[
         str | None,
-        typer.Option(metavar="HOST", help="Print the KubeSchedulerConfiguration that asks Kohort at this address."),
+        typer.Option(metavar="HOST", help="Print the KubeSchedulerConfiguration that calls Kohort at this address."),
     ] = None,
 ) -> None:
-    """Print the manifests of an overlay as one stream, for `kubectl apply -f -`; nothing is written anywhere."""
+    """Print the manifests of an overlay as one YAML stream for `kubectl apply -f -`. No file is written."""
     import json
 
     import yaml

@@ -1,4 +1,4 @@
-"""What-if against a saved state: the end of a journal that the service or the simulator has written."""
+"""What-if on a saved state: the end of a journal that the service or the simulator wrote."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from policy.step import step
 
 
 def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohort") -> WhatIfView:
-    """The answer at the last step of that journal. CliError where file or question cannot be used."""
+    """Return the answer of what-if for the state after the journal's last step.
+
+    Raise CliError where the file or the question cannot be used.
+    """
     try:
         beginning, steps = read(file)
         snapshot, now = beginning.snapshot, 0.0
@@ -25,11 +28,11 @@ def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohor
             snapshot, _ = step(snapshot, recorded.events, beginning.policy, recorded.at)
             now = recorded.at
     except OSError as error:
-        raise CliError(f"--snapshot: {file}: {error.strerror}; name a journal (setting journal.folder)", 2) from None
+        raise CliError(f"--snapshot: {file}: {error.strerror}; name a file in journal.folder", 2) from None
     except RecordError as error:
-        raise CliError(f"--snapshot: {error}; name a journal (setting journal.folder)", 2) from None
+        raise CliError(f"--snapshot: {error}; name a file in journal.folder", 2) from None
     if not snapshot.synced:
-        raise CliError(f"--snapshot: {file} ends before every list was in; name a later file", 2)
+        raise CliError(f"--snapshot: {file} ends before the service had read all its lists; name a later file", 2)
     try:
         return answer(WhatIf.model_validate(question), snapshot, beginning.policy, scheduler_name, now)
     except ProblemError as error:

@@ -1,4 +1,4 @@
-"""Asks the service's REST, directly or through the API server, and says what to do where that fails."""
+"""Requests to the service's REST, sent directly or through the API server, with errors that say what to do next."""
 
 from __future__ import annotations
 
@@ -30,11 +30,18 @@ View = TypeVar("View", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How the service and the cluster are reached.
+    """How a command reaches the service and the cluster.
 
-    server: a URL of the service; empty: by kubeconfig, through the API server, else on this machine, where no cluster
-    was named that does not answer. service: NAMESPACE/NAME:PORT of its Service; empty: see `through`. given: kubectl's
-    options. token_file: with a token for the service. ca_file: of its certificate.
+    server: the URL of the service. Where it is empty, the request goes through the API server that the kubeconfig
+    names, else to this machine, unless the user named a cluster and that cluster does not answer.
+
+    service: NAMESPACE/NAME:PORT of the service's Service; where it is empty, see `through`.
+
+    given: the values of kubectl's options.
+
+    token_file: a file with a token for the service.
+
+    ca_file: a file with the CA of the service's certificate.
     """
 
     server: str = ""
@@ -45,25 +52,30 @@ class Reach:
 
     @property
     def token(self) -> str:
-        """The token; empty where none is named. CliError where the file cannot be read or holds none."""
+        """Return the token, or an empty string where no file is named.
+
+        Raise CliError where the file cannot be read or holds no token.
+        """
         if self.token_file is None:
             return ""
         try:
             found = self.token_file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            why = error.strerror if isinstance(error, OSError) else "it is not a text file"
             raise CliError(
                 f"--token-file: {self.token_file} cannot be read: {why}; create a token, and name the file that holds "
                 f"it: {TOKEN_COMMAND} > FILE",
                 2,
             ) from None
         if not found or any(sign.isspace() for sign in found):
-            raise CliError(f"--token-file: {self.token_file} holds no token; allowed: one token, and nothing else", 2)
+            raise CliError(
+                f"--token-file: {self.token_file} does not hold a token; allowed: one token and nothing else", 2
+            )
         return found
 
 
 def check_server(url: str) -> str:
-    """Return the URL without a slash at its end; CliError where it is none."""
+    """Return the URL without a trailing slash. Raise CliError where it is not a URL."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -75,7 +87,7 @@ def check_server(url: str) -> str:
 
 
 def check_given(given: Given) -> None:
-    """CliError where one of kubectl's options is of no use."""
+    """Raise CliError where the value of one of kubectl's options is not allowed."""
     if not given:
         return
     from extender.kube.api import ClusterError
@@ -88,17 +100,20 @@ def check_given(given: Given) -> None:
 
 
 def path_of(*parts: str) -> str:
-    """``/v1/...`` with each part encoded."""
+    """Return ``/v1/...`` with each part URL-encoded."""
     return "/".join(["/v1", *(quote(part, safe="") for part in parts)])
 
 
 def ask(reach: Reach, path: str, query: Mapping[str, str], view: type[View]) -> View:
-    """GET and read; CliError with the service's own words, or with how to reach it."""
+    """Send a GET request and return its answer as a view.
+
+    Raise CliError with the service's own message, or with how to reach the service.
+    """
     return _exchange(reach, Question("GET", path, query), view)
 
 
 def post(reach: Reach, path: str, body: object, view: type[View]) -> View:
-    """POST as JSON and read; CliError as above."""
+    """Send a POST request with a JSON body and return its answer as a view. Raise CliError as `ask` does."""
     return _exchange(reach, Question("POST", path, {}, body), view)
 
 
@@ -107,20 +122,22 @@ def _exchange(reach: Reach, question: Question, view: type[View]) -> View:
     for _ in range(TRIES - 1):
         if status != HTTPStatus.SERVICE_UNAVAILABLE:
             break
-        time.sleep(AGAIN_SECONDS)  # behind a Service another replica may answer, the one that leads
+        time.sleep(AGAIN_SECONDS)  # behind a Service, the next request may reach the replica that leads
         where, status, answer = _answer(reach, question)
     if status != HTTPStatus.OK:
-        code = 2 if status == HTTPStatus.UNPROCESSABLE_ENTITY else 1  # what was asked is wrong, or it failed
+        code = 2 if status == HTTPStatus.UNPROCESSABLE_ENTITY else 1  # 2: the request itself is wrong
         raise RefusedError(_refusal(where, status, answer), str(read(answer).get("field", "")), code)
     try:
         return view.model_validate_json(answer)
     except ValidationError:
-        raise CliError(f"what answers at {where} is not Kohort, or of another version; check --server") from None
+        raise CliError(
+            f"{where} answers, but not as this version of Kohort does; check --server and `kohort version`"
+        ) from None
 
 
 def _answer(reach: Reach, question: Question) -> tuple[str, int, bytes]:
-    """Where it was asked, the status and the body."""
-    import httpx  # a process that only serves does without it
+    """Return the place that was asked, the HTTP status and the body."""
+    import httpx  # imported late, because `kohort serve` does not need it
 
     if reach.server:
         server = check_server(reach.server)
@@ -140,7 +157,7 @@ def _answer(reach: Reach, question: Question) -> tuple[str, int, bytes]:
 
 
 def _another_cluster(reach: Reach, why: NoWayError) -> bool:
-    """Whether a service on this machine might be that of another cluster than the one that was named."""
+    """Tell whether a service on this machine might belong to another cluster than the one that the user named."""
     chosen = replace(reach.given, request_timeout="")
     return bool(chosen or (os.environ.get("KUBECONFIG") and not why.answered))
 
@@ -165,13 +182,13 @@ def _direct(reach: Reach, server: str, question: Question) -> tuple[int, bytes]:
 
 
 def _verified(reach: Reach) -> ssl.SSLContext | bool:
-    """By whom the service's certificate must be signed."""
+    """Return what verifies the service's certificate: the given CA, or True for the public ones."""
     if reach.ca_file is None:
         return True
     try:
         return ssl.create_default_context(cafile=str(reach.ca_file))
-    except OSError as error:  # ssl.SSLError is one
-        raise CliError(f"--ca-file: {reach.ca_file} is no certificate (PEM): {error}; give another file", 2) from None
+    except OSError as error:  # ssl.SSLError is a subclass of OSError
+        raise CliError(f"--ca-file: {reach.ca_file} is not a PEM certificate: {error}; give another file", 2) from None
 
 
 def _unreachable(what: str) -> str:
@@ -186,11 +203,11 @@ def _unreachable(what: str) -> str:
 
 
 def _refusal(where: str, status: int, answer: bytes) -> str:
-    """The service's own words, which say what is allowed."""
+    """Return the service's own message, which says what is allowed."""
     told = read(answer)
     if status == HTTPStatus.UNAUTHORIZED:
-        return f"{told.get('detail') or 'the service wants a token'}; name a file that holds one with --token-file"
+        return f"{told.get('detail') or 'the service asks for a token'}; name a file that holds one with --token-file"
     for field in ("message", "detail"):
         if isinstance(told.get(field), str):
             return str(told[field])
-    return f"the service at {where} answers {status}; is it Kohort? check --server"
+    return f"the service at {where} answers with status {status}; is it Kohort? Check --server"

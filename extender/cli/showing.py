@@ -1,4 +1,4 @@
-"""An answer on the terminal or for scripts: once, or again and again."""
+"""Printing an answer for people or for scripts, once or again and again."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Drawn(Protocol):
-    """Draws a view as a table."""
+    """A function that draws a view as a table."""
 
     def __call__(self, view: Any, /, *, wide: bool = False) -> RenderableType: ...
 
 
 def show(look: Callable[[], BaseModel], draw: Drawn, asked: Asked) -> None:
-    """Once, or again and again: on a terminal in place, in a pipe whenever it has changed."""
+    """Print the answer once, or again and again: in place on a terminal, and whenever it has changed in a pipe."""
     from extender.cli import console
 
     wide, for_people = asked.shown is Output.WIDE, asked.shown in (Output.TABLE, Output.WIDE)

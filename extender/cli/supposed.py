@@ -1,4 +1,4 @@
-"""What ``what-if`` supposes, read from its options and its file; and what of it was refused, by the option's name."""
+"""The changes that ``what-if`` asks about, read from its options and file, and refusals by the option's name."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ STANDARD_INPUT: Final = "-"
 
 
 def manifest(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the one job in the file ("-": standard input), and what else is in it, as "Service mnist".
+    """Return the one job in the file ("-": standard input), and the other objects in it, as "Service mnist".
 
-    Of several documents, or of the items of a List, the one of a kind that Kohort knows is taken. Raises CliError where
-    the file cannot be read or does not hold one job.
+    Of several documents, or of the items of a List, the one of a kind that Kohort knows is taken. Raise CliError where
+    the file cannot be read or does not hold exactly one job.
     """
     found = [item for document in _documents(file) for item in _items(document)]
     if len(found) == 1:
-        return _mapping(file, found[0]), ()  # the service says what is wrong with its kind
+        return _mapping(file, found[0]), ()  # the service refuses it where its kind is wrong
     named = [_mapping(file, item) for item in found]
     jobs = [item for item in named if item.get("kind") in KINDS]
     if len(jobs) != 1:
@@ -56,7 +56,7 @@ def _documents(file: Path) -> list[Any]:
     except OSError as error:
         raise CliError(f"-f: {file}: {error.strerror}; name a file with {ONE}", 2) from None
     except UnicodeDecodeError:
-        raise CliError(f"-f: {file}: it is no text; name a file with {ONE}", 2) from None
+        raise CliError(f"-f: {file}: it is not a text file; name a file with {ONE}", 2) from None
     except YAML_ERRORS as error:
         raise CliError(f"-f: {file}: neither YAML nor JSON: {in_one_line(error)}; give {ONE}", 2) from None
 
@@ -70,18 +70,18 @@ def _items(document: object) -> list[Any]:
 def _mapping(file: Path, item: object) -> dict[str, Any]:
     if not isinstance(item, dict):
         what = "a list" if isinstance(item, list) else "a single value"
-        raise CliError(f"-f: {file}: holds {what}, no mapping; allowed: {ONE}", 2)
+        raise CliError(f"-f: {file}: holds {what}; allowed: {ONE}, which is a mapping", 2)
     return item
 
 
 def _label(item: dict[str, Any]) -> str:
     meta = item.get("metadata")
     names = meta if isinstance(meta, dict) else {}
-    return f"{item.get('kind') or 'an object of no kind'} {names.get('name') or names.get('generateName') or '-'}"
+    return f"{item.get('kind') or 'an object without a kind'} {names.get('name') or names.get('generateName') or '-'}"
 
 
 def more_nodes(text: str) -> dict[str, object]:
-    """``LIKE=COUNT`` or ``LIKE``."""
+    """Return ``LIKE=COUNT``, or ``LIKE`` for one node, as add_nodes of REST. Raise CliError where it is neither."""
     like, equals, count = text.partition("=")
     if not like or (equals and not count.isdecimal()):
         raise CliError(f"--add-nodes: {text!r} is not allowed; allowed: NODE=COUNT", 2)
@@ -89,7 +89,7 @@ def more_nodes(text: str) -> dict[str, object]:
 
 
 def amounts_of(text: str) -> dict[str, str]:
-    """``cpu=2,memory=4Gi`` by name; CliError where it is none."""
+    """Return ``cpu=2,memory=4Gi`` as a dict by resource name. Raise CliError where it has another form."""
     found = dict(part.partition("=")[::2] for part in text.split(","))
     if not all(name and amount for name, amount in found.items()):
         raise CliError(f"--requests: {text!r} is not allowed; allowed: NAME=AMOUNT,..., as cpu=2,memory=4Gi", 2)
@@ -101,7 +101,7 @@ def amounts_of(text: str) -> dict[str, str]:
 
 
 def by_option(error: RefusedError, file: Path | None) -> CliError:
-    """The same refusal, with the option or the file that was wrong in place of REST's field."""
+    """Return the refusal with the option or file that was wrong in place of REST's field."""
     named = _named(error.field, file)
     said = str(error)
     if not named or not said.startswith(error.field):

@@ -1,4 +1,4 @@
-"""Lists as tables: the queue, jobs, nodes, plans, decisions, and who would stand elsewhere. ``wide`` shows more."""
+"""Tables of the queue, jobs, nodes, plans, decisions and the answer of what-if. ``wide`` adds columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from extender.cli.console import age, clean, counted, offered, short, table, why
+from extender.cli.console import age, clean, more, offered, short, table, why
 from extender.page.words import because
 from extender.present.views.cluster import Guest, HeldView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
@@ -25,10 +25,11 @@ from extender.present.views.jobs import (
 from extender.present.views.refused import RefusedView
 from extender.present.views.whatif import MovedView, StandingView, WhatIfView
 from policy.cluster.model import WORKER
+from policy.cluster.words import counted
 
 PUSHED_TOLD: Final = 5
 RESIZED: Final = ("running", "repairing", "migrating")
-# What a narrow terminal leaves out, the first one first.
+# The columns that a narrow terminal leaves out, the first one first.
 LEAST_OF_JOBS: Final = ("GATED", "ASKED", "WEIGHT", "KIND", "WAITED")
 LEAST_OF_QUEUE: Final = ("GATED", "WEIGHT", "MEMBERS", "BEHIND", "WAITED", "NEEDS", "BASIS")
 LEAST_OF_NODES: Final = ("OTHERS", "ALLOCATABLE")
@@ -38,7 +39,7 @@ HELD_MEND: Final = "mend: set spec.runPolicy.cleanPodPolicy: Running on these jo
 
 
 def text(line: str) -> Text:
-    """One line, as it is."""
+    """Return one line of text without control characters."""
     return Text(clean(line))
 
 
@@ -47,33 +48,42 @@ def _of(within: str) -> str:
 
 
 def jobs(view: JobsView, *, wide: bool = False, within: str = "") -> RenderableType:
-    """One line a job. within: the namespace that was asked for; empty: all."""
+    """Return a table with one row per job.
+
+    within: the namespace that the user asked for; empty: all namespaces.
+    """
     if not view.jobs:
-        return text(f"no job{_of(within)} has opted in (spec.schedulerName of its pods)")
+        return text(f"no job{_of(within)} has opted in; a job opts in by spec.schedulerName of its pods")
     heads = ("NAMESPACE", "NAME", "KIND", "WORKERS", "STATE", "WAITED", "WHY")
-    more = ("WEIGHT", "ASKED", "GATED", "NOTE", "REFUSED") if wide else ()
-    return table((*heads, *more), (_job(job, wide=wide) for job in view.jobs), LEAST_OF_JOBS)
+    extra = ("WEIGHT", "ASKED", "GATED", "NOTE", "REFUSED") if wide else ()
+    return table((*heads, *extra), (_job(job, wide=wide) for job in view.jobs), LEAST_OF_JOBS)
 
 
 def _job(job: JobView, *, wide: bool) -> tuple[str, ...]:
     row = (job.namespace, job.name, job.kind, _workers(job), job.state, age(job.waited_seconds), why(job.waits))
     asked = "-" if job.state == "invalid" else str(job.replicas)
-    more = (weight(job.weight), asked, str(job.gated_pods), job.note or "-", refused(job.refused))
-    return (*row, *more) if wide else row
+    extra = (weight(job.weight), asked, str(job.gated_pods), job.note or "-", refused(job.refused))
+    return (*row, *extra) if wide else row
 
 
 def refused(writes: Sequence[RefusedView]) -> str:
-    """What the API server refuses, with its words."""
+    """Return what the API server refused for the job, with its message."""
     return "; ".join(one.text for one in writes) or "-"
 
 
 def bounded(job: JobView) -> bool:
-    """Whether its bounds are known: those of a malformed job and of one that is scaled to 0 cannot be read."""
+    """Tell whether the bounds of the job are known.
+
+    Those of a malformed job and of a job that is scaled to 0 cannot be read.
+    """
     return job.state != "invalid" and job.max_workers > 0
 
 
 def _workers(job: JobView) -> str:
-    """What it was given, and its bounds; of a job that runs and is resized, first what its object still asks for."""
+    """Return the workers that the job was given, and its bounds.
+
+    For a job that runs and is being resized, the number that its object still asks for comes first.
+    """
     if bounded(job):
         resized = job.elastic and job.state in RESIZED and job.replicas != job.workers
         before = f"{job.replicas} → " if resized else ""
@@ -82,29 +92,35 @@ def _workers(job: JobView) -> str:
 
 
 def weight(value: float | None) -> str:
-    """A weight or utility, where the policy has any."""
+    """Return a weight or utility with four decimals, or "-" where the policy has none."""
     return "-" if value is None else f"{value:.4f}"
 
 
 def queue(view: QueueView, *, wide: bool = False, within: str = "") -> RenderableType:
-    """One line a waiting job, in the policy's order. within: as for jobs."""
+    """Return a table with one row per waiting job, in the policy's order.
+
+    within: the namespace that the user asked for; empty: all namespaces.
+    """
     if not view.jobs:
         return Group(text(f"no job{_of(within)} waits"), *_beside(view))
     heads = ("#", "NAMESPACE", "NAME", "WEIGHT", "WAITED", "MEMBERS", "NEEDS", "EXPECTED", "WHY")
-    more = ("GATED", "BASIS", "BEHIND", "REFUSED") if wide else ()
+    extra = ("GATED", "BASIS", "BEHIND", "REFUSED") if wide else ()
     rows = (_queued(job, wide=wide) for job in view.jobs)
-    return Group(table((*heads, *more), rows, LEAST_OF_QUEUE), *_beside(view))
+    return Group(table((*heads, *extra), rows, LEAST_OF_QUEUE), *_beside(view))
 
 
 def _beside(view: QueueView) -> Iterator[RenderableType]:
-    """What stands beside the queue: jobs that do not queue, and room that nobody uses."""
+    """Yield the tables below the queue: jobs that do not queue, and resources that finished jobs hold."""
     yield from _unplaced(view.unplaced)
     yield from _invalid(view.invalid)
     yield from _held(view.held)
 
 
 def _unplaced(jobs: Sequence[UnplacedMembers]) -> Iterator[RenderableType]:
-    """Running jobs of which members wait: such a job has its place, and so is not in the queue."""
+    """Yield a table of running jobs some of whose members wait.
+
+    Such a job is admitted, so it is not in the queue.
+    """
     if jobs:
         yield text("")
         rows = ((job.key, job.kind, job.detail) for job in jobs)
@@ -122,7 +138,7 @@ def _queued(job: QueuedJob, *, wide: bool) -> tuple[str, ...]:
 
 
 def expected(start: ExpectedView | None) -> str:
-    """``in 3m12s``, ``now`` or ``unknown``."""
+    """Return when the job may start: ``in 3m12s``, ``now`` or ``unknown``."""
     if start is None:
         return "-"
     if start.in_seconds is None:
@@ -131,7 +147,7 @@ def expected(start: ExpectedView | None) -> str:
 
 
 def _invalid(jobs: Sequence[InvalidJob]) -> Iterator[RenderableType]:
-    """Jobs that do not queue until they are mended, since whoever submitted one looks for it here."""
+    """Yield a table of jobs that do not queue until they are corrected, since their users look for them here."""
     if jobs:
         yield text("")
         rows = ((job.key, job.kind, job.detail) for job in jobs)
@@ -139,7 +155,7 @@ def _invalid(jobs: Sequence[InvalidJob]) -> Iterator[RenderableType]:
 
 
 def _held(rooms: Sequence[HeldView]) -> Iterator[RenderableType]:
-    """Room that looks free to nobody and works for nobody, and how to get it back."""
+    """Yield a table of resources that pods of finished jobs hold, and how to free them."""
     if rooms:
         yield text("")
         rows = ((held.job, held.pod, held.node, short(held.requests)) for held in rooms)
@@ -148,7 +164,7 @@ def _held(rooms: Sequence[HeldView]) -> Iterator[RenderableType]:
 
 
 def nodes(view: NodesView, *, wide: bool = False) -> RenderableType:
-    """One line a node, with each job's members on it."""
+    """Return a table with one row per node, with each job's members on it."""
     heads = ("NODE", "STATE", "ALLOCATABLE", "FREE", "OTHERS", "MEMBERS")
     rows = (_node(node, wide=wide) for node in view.nodes)
     return Group(table((*heads, "PODS") if wide else heads, rows, LEAST_OF_NODES), *_held(view.held))
@@ -172,7 +188,7 @@ def _guest(guest: Guest) -> str:
 
 
 def by_job(members: Iterable[tuple[str, str]]) -> list[str]:
-    """``team/job 1 ps+3 workers`` for each job."""
+    """Return ``team/job 1 ps+3 workers`` for each job."""
     found: dict[str, dict[str, int]] = {}
     for job, role in members:
         roles = found.setdefault(job, {})
@@ -181,12 +197,15 @@ def by_job(members: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def plans(view: PlansView, *, wide: bool = False, within: str = "") -> RenderableType:
-    """One line a plan. within: as for jobs."""
+    """Return a table with one row per plan.
+
+    within: the namespace that the user asked for; empty: all namespaces.
+    """
     if not view.plans:
         return text(f"no gang{_of(within)} has a plan")
     heads = ("NAMESPACE", "NAME", "PLAN", "STATE", "WORKERS", "NODES", "WAITS FOR", "AT BARRIER", "DEADLINE")
-    more = ("IN FLIGHT", "ATTEMPTS", "ON BEHALF OF") if wide else ()
-    return table((*heads, *more), (_plan(plan, wide=wide) for plan in view.plans), LEAST_OF_PLANS)
+    extra = ("IN FLIGHT", "ATTEMPTS", "ON BEHALF OF") if wide else ()
+    return table((*heads, *extra), (_plan(plan, wide=wide) for plan in view.plans), LEAST_OF_PLANS)
 
 
 def _plan(plan: PlanView, *, wide: bool) -> tuple[str, ...]:
@@ -212,12 +231,15 @@ def _counts(names: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def decisions(view: DecisionsView, *, wide: bool = False, within: str = "") -> RenderableType:
-    """One line an entry. within: as for jobs."""
+    """Return a table with one row per decision.
+
+    within: the namespace that the user asked for; empty: all namespaces.
+    """
     if not view.decisions:
-        return text(f"no decision about a job{_of(within)} is known; they count from the start of the service")
+        return text(f"no decision about a job{_of(within)} is known; the list begins with the start of the service")
     heads = ("#", "TIME", "ACTION", "JOB", "POD", "WHAT")
-    more = ("STEP", "BECAUSE", "INPUTS") if wide else ()
-    return table((*heads, *more), (_decision(entry, wide=wide) for entry in view.decisions), LEAST_OF_DECISIONS)
+    extra = ("STEP", "BECAUSE", "INPUTS") if wide else ()
+    return table((*heads, *extra), (_decision(entry, wide=wide) for entry in view.decisions), LEAST_OF_DECISIONS)
 
 
 def _decision(entry: DecisionView, *, wide: bool) -> tuple[str, ...]:
@@ -228,31 +250,32 @@ def _decision(entry: DecisionView, *, wide: bool) -> tuple[str, ...]:
 
 
 def decision_line(entry: DecisionView, *, wide: bool) -> Text:
-    """One entry as it comes, without a table around it."""
+    """Return one decision as a line, without a table around it."""
     return text("  ".join(_decision(entry, wide=wide)))
 
 
 def inputs(found: dict[str, str]) -> str:
-    """What a decision was made from, in one line."""
+    """Return the figures that a decision was made from, in one line."""
     return "; ".join(f"{name} {value}" for name, value in found.items()) or "-"
 
 
 def what_if(view: WhatIfView, *, wide: bool = False) -> RenderableType:
-    """One line for each job that would stand elsewhere; QUEUE where one of them waits, before or after.
+    """Return a table with one row per job whose state, place or nodes would change.
 
-    Of those that only wait at another place the first few; wide: all.
+    The column QUEUE is there where one of them waits before or after. Of the jobs that would only move to another place
+    in the queue, the first few are shown; wide shows all.
     """
     if not view.jobs:
         return text(f"nothing would change (policy {view.policy})")
     queued = any(standing.position for job in view.jobs for standing in (job.before, job.after) if standing)
     heads = ("NAMESPACE", "NAME", "NOW", "WOULD BE", *(("QUEUE",) if queued else ()), "MEMBERS", "WHY")
-    more = [] if wide else [job for job in view.jobs if _only_pushed(job)][PUSHED_TOLD:]
-    left_out = {job.uid for job in more}
+    hidden = [] if wide else [job for job in view.jobs if _only_pushed(job)][PUSHED_TOLD:]
+    left_out = {job.uid for job in hidden}
     rows = (_moved(job, queued=queued, wide=wide) for job in view.jobs if job.uid not in left_out)
     told = table((*heads, "PLACES") if wide else heads, rows)
-    if not more:
+    if not hidden:
         return told
-    return Group(told, text(f"and {len(more)} more that would only wait at another place; -o wide shows all"))
+    return Group(told, text(more(len(hidden), " that would only wait at another place in the queue")))
 
 
 def _moved(job: MovedView, *, queued: bool, wide: bool) -> tuple[str, ...]:
@@ -276,7 +299,10 @@ def _only_pushed(job: MovedView) -> bool:
 
 
 def _queue_change(job: MovedView) -> str:
-    """``1 → 2``, ``- → 2`` of one that is not in the queue now; ``2`` where it keeps its place."""
+    """Return the places in the queue now and then: ``1 → 2``, ``- → 2`` for a job that is not in the queue now.
+
+    A place that does not change is shown once: ``2``.
+    """
     was, would = (str(one.position) if one and one.position else "-" for one in (job.before, job.after))
     return was if was == would else f"{was} → {would}"
 
@@ -286,7 +312,7 @@ def _why_elsewhere(job: MovedView) -> str:
         lost = sum(job.before.nodes.values()) - sum(job.after.nodes.values())
         return f"{counted(lost, 'member')} without a node" if lost > 0 else "-"
     told, ahead = why(job.after.waits), job.after.ahead
-    named = job.after.waits is not None and job.after.waits.behind == ahead  # with the figures
+    named = job.after.waits is not None and job.after.waits.behind == ahead  # then `why` names it already
     return f"{told}, directly behind {ahead}" if ahead and not named else told
 
 

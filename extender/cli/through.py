@@ -1,7 +1,8 @@
-"""Ways to the service through the API server that the kubeconfig names.
+"""Requests to the service through the API server that the kubeconfig names.
 
-Without a token: a forwarded port of the pod that leads, whose REST is on its loopback. The API server knows who asks,
-by whatever credentials, and asks for the right itself. With a token, or where a Service is named: by the proxy to it.
+Without a token the request goes over a forwarded port to the pod that leads, whose REST listens on loopback. The API
+server authenticates the user, by whatever credentials, and checks the right to forward ports. With a token, or where a
+Service is named, the request goes through the API server's proxy to the Service.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
 NAMESPACE: Final = "kohort-system"
 LABELS: Final = "app.kubernetes.io/name=kohort,app.kubernetes.io/component=scheduler"
 PORT: Final = 8900
-ELECTIONS: Final = ("kohort-scheduler", "kohort-extender")  # of the default, of the overlay shared-scheduler
+ELECTIONS: Final = ("kohort-scheduler", "kohort-extender")  # the Leases of base and of overlay shared-scheduler
 SECONDS: Final = 30.0
 
 
 class NoWayError(Exception):
-    """The service cannot be asked through an API server; why. answered: whether the API server itself did answer."""
+    """The service cannot be asked through an API server; the text says why.
+
+    ``answered`` tells whether the API server itself answered.
+    """
 
     def __init__(self, why: str, *, answered: bool = False) -> None:
         super().__init__(why)
@@ -36,7 +40,7 @@ class NoWayError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request of the service's REST."""
+    """One HTTP request to the service's REST."""
 
     method: str
     path: str
@@ -45,7 +49,7 @@ class Question:
 
     @property
     def written(self) -> bytes:
-        """As HTTP/1.1, for a connection of its own."""
+        """Return the request as HTTP/1.1 bytes for a connection of its own."""
         body = b"" if self.body is None else json.dumps(self.body).encode()
         target = f"{self.path}?{urlencode(self.query)}" if self.query else self.path
         head = (
@@ -56,9 +60,10 @@ class Question:
 
 
 async def ask(given: Given, service: str, token: str, question: Question) -> tuple[str, int, bytes]:
-    """Where it was asked, the status and the body. NoWayError where that leads nowhere, CliError where it is refused.
+    """Return the place that was asked, the HTTP status and the body.
 
-    service: NAMESPACE/NAME:PORT; empty: the pod that leads, or with a token the default one.
+    service: NAMESPACE/NAME:PORT. Where it is empty, the pod that leads is asked, or with a token the default Service.
+    Raise NoWayError where the service cannot be reached that way, and CliError where the API server refuses.
     """
     from extender.kube.api import ClusterError
     from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER
@@ -70,14 +75,14 @@ async def ask(given: Given, service: str, token: str, question: Question) -> tup
                 return await _by_proxy(api, service or DEFAULT_SERVICE, token, question)
             return await _by_forward(api, question)
     except ClusterError as error:
-        if error.reason == CREDENTIALS:  # a cluster is named: no other one may answer in its place
+        if error.reason == CREDENTIALS:  # the user named a cluster, so no other one may answer in its place
             raise CliError(error.message) from None
         why = "no kubeconfig names a cluster" if error.reason == NO_CLUSTER else "the API server cannot be reached"
         raise NoWayError(f"{why} ({error.message})") from None
 
 
 async def _by_proxy(api: UserApi, service: str, token: str, question: Question) -> tuple[str, int, bytes]:
-    """To the Service."""
+    """Ask the Service through the API server's proxy."""
     from extender.http.headers import FORWARDED_HEADER
     from extender.kube.api import SERVICES, Ref
     from extender.kube.user import proxy_path
@@ -87,7 +92,7 @@ async def _by_proxy(api: UserApi, service: str, token: str, question: Question) 
     url = proxy_path(Ref(SERVICES, namespace, name), port, question.path)
     status, answer = await api.exchange(question.method, url, question.query, question.body, headers)
     said = read(answer)
-    if said.get("kind") == "Status":  # the API server speaks, not Kohort
+    if said.get("kind") == "Status":  # the answer comes from the API server, not from Kohort
         if status in (401, 403):
             raise CliError(
                 f"the API server refuses: {said.get('message')}; ask its administrator for the right to "
@@ -98,7 +103,7 @@ async def _by_proxy(api: UserApi, service: str, token: str, question: Question) 
 
 
 async def _by_forward(api: UserApi, question: Question) -> tuple[str, int, bytes]:
-    """To the loopback of the pod that leads, or of any where that is not known."""
+    """Ask the pod that leads on its loopback, or any running pod where the leader is not known."""
     from extender.kube.api import PODS, ClusterError, Ref
 
     pod = await _leader(api)
@@ -114,7 +119,7 @@ async def _by_forward(api: UserApi, question: Question) -> tuple[str, int, bytes
 
 
 async def _leader(api: UserApi) -> str:
-    """The name of the pod that leads, as the Leases say, else of one that runs."""
+    """Return the name of the pod that holds the Lease, else of any running pod."""
     from extender.kube.answers import path
     from extender.kube.api import LEASES, PODS, ClusterError, Ref
 
@@ -125,12 +130,12 @@ async def _leader(api: UserApi) -> str:
         raise _refused(str(said.get("message")), "list pods")
     names = sorted(str(pod["metadata"]["name"]) for pod in said.get("items") or ())
     if not names:
-        raise NoWayError(f"no pod of Kohort runs in {NAMESPACE} there", answered=True)
+        raise NoWayError(f"no pod of Kohort runs in namespace {NAMESPACE} of that cluster", answered=True)
     for election in ELECTIONS if len(names) > 1 else ():
         try:
             lease = await api.get(Ref(LEASES, NAMESPACE, election)) or {}
         except ClusterError:
-            continue  # a pod that follows warns of it
+            continue  # any pod will do: one that does not lead says so in its warnings
         holder = str((lease.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
         if holder in names:
             return holder
@@ -145,7 +150,7 @@ def _refused(said: str, right: str) -> CliError:
 
 
 def service_of(text: str) -> tuple[str, str, str]:
-    """NAMESPACE/NAME:PORT in its three parts; CliError where it is none."""
+    """Return NAMESPACE/NAME:PORT in its three parts. Raise CliError where the text has another form."""
     namespace, slash, rest = text.partition("/")
     name, colon, port = rest.partition(":")
     if not (slash and colon and namespace and name and port) or "/" in rest:
@@ -154,7 +159,7 @@ def service_of(text: str) -> tuple[str, str, str]:
 
 
 def read(answer: bytes) -> dict[str, Any]:
-    """The JSON object in an answer; empty where it holds none."""
+    """Return the JSON object in an answer, or an empty dict where it holds none."""
     try:
         found = json.loads(answer)
     except ValueError:

@@ -1,6 +1,7 @@
-"""The commands that write: to the API server, with the user's own rights, and never through the service.
+"""The commands that write. They write to the API server with the user's own rights, and never through the service.
 
-Each reads the job first and writes only if nobody has changed it since (UID and resourceVersion); else it looks again.
+Each command reads the job first and writes with the UID and resourceVersion that it read as preconditions; where
+somebody has changed the job meanwhile, it reads again.
 """
 
 from __future__ import annotations
@@ -28,16 +29,19 @@ TRIES = 3
 
 JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The job.")]
 KindOption = Annotated[
-    str | None, typer.Option("--kind", metavar="KIND", help="Its kind, where two jobs have that name.")
+    str | None, typer.Option("--kind", metavar="KIND", help="The job's kind, where jobs of two kinds have that name.")
 ]
 SchedulerOption = Annotated[
-    str, typer.Option("--scheduler-name", metavar="NAME", help="spec.schedulerName by which pods opt in.")
+    str, typer.Option("--scheduler-name", metavar="NAME", help="The spec.schedulerName by which pods opt in.")
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a command has changed of a job. before, after: of ``field``; equal where nothing had to be done."""
+    """What a command has changed in a job.
+
+    before, after: the values of ``field``; they are equal where nothing had to be changed.
+    """
 
     namespace: str
     name: str
@@ -50,7 +54,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A job object as it was read."""
+    """A job object as the API server returned it."""
 
     kind: JobKind
     ref: Ref
@@ -58,51 +62,52 @@ class Found:
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """Return ``namespace/name``."""
         return f"{self.ref.namespace}/{self.ref.name}"
 
 
 Change = tuple[Written, Mapping[str, Any] | None]
-"""What will have been changed, and the merge patch; None: nothing is to be done."""
+"""The change for the user, and the merge patch; None: nothing has to be written."""
 
 
 @app.command(
-    short_help="Give a job another number of workers.",
+    short_help="Set the number of a job's workers.",
     epilog=examples("kohort scale team/mnist --workers 4", "kohort scale mnist -n team --workers 2 -o json"),
 )
 @shared(CLUSTER, OUTPUT, JOB)
 def scale(
     asked: Asked,
     job: JobArgument,
-    workers: Annotated[int, typer.Option("--workers", min=0, metavar="N", help="So many.")],
+    workers: Annotated[int, typer.Option("--workers", min=0, metavar="N", help="The new number of workers.")],
     kind: KindOption = None,
     scheduler_name: SchedulerOption = "kohort",
 ) -> None:
-    """Set the replicas of a job's workers, within its bounds; what the policy makes of it is told.
+    """Set the replicas of a job's workers, within its bounds, and say where to see what the policy makes of it.
 
-    Fewer workers than the job has are taken over at once and kept for the cool-down. More are the policy's to give: it
-    sets the number back until room and rivals allow it; to have more room for good, raise kohort.dev/utility.
+    Fewer workers than the job has are taken over at once and kept for the cool-down. More workers are given by the
+    policy alone: it sets the number back until there is room and no rival comes first. To get more room for good, raise
+    kohort.dev/utility.
     """
     _told(asked, job, kind, lambda found: scaling(found, workers, scheduler_name))
 
 
 @app.command(
-    short_help="Take a job's pods away until it is resumed.",
+    short_help="Suspend a job: its pods are deleted until it is resumed.",
     epilog=examples("kohort suspend team/mnist", "kohort resume team/mnist"),
 )
 @shared(CLUSTER, OUTPUT, JOB)
 def suspend(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
-    """Suspend a job: its operator deletes the pods, its room goes to others, and it leaves the queue."""
+    """Suspend a job: its operator deletes the pods, other jobs get the resources, and the job leaves the queue."""
     _told(asked, job, kind, lambda found: suspension(found, on=True))
 
 
 @app.command(
-    short_help="Let a suspended job queue again.",
+    short_help="Resume a suspended job.",
     epilog=examples("kohort resume team/mnist", "kohort explain team/mnist"),
 )
 @shared(CLUSTER, OUTPUT, JOB)
 def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
-    """Let a suspended job go on: it queues with its first arrival."""
+    """Let a suspended job go on: it queues again and keeps its first arrival time."""
     _told(asked, job, kind, lambda found: suspension(found, on=False))
 
 
@@ -110,13 +115,15 @@ def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
 
 
 def scaling(found: Found, workers: int, scheduler_name: str) -> Change:
-    """Set the number of workers, where the kind has it. CliError where that cannot be."""
+    """Return the change that sets the number of workers. Raise CliError where the job's kind or bounds forbid it."""
     from extender.kube.fields import part
     from extender.kube.jobs import read_job
 
     kind, spec = found.kind, part(found.item, "spec")
-    if not (kind.counts or kind.roles):
-        raise CliError(f"the workers of a {kind.kind} cannot be changed once it is there; create {found.key} anew")
+    if not kind.resizes:
+        raise CliError(
+            f"the workers of an existing {kind.kind} cannot be changed; delete {found.key} and create it anew"
+        )
     role = spec if kind.counts else part(part(spec, kind.replicas_at), kind.worker)
     if not role:
         raise CliError(f"{kind.kind} {found.key} has no {kind.worker}; name a job that has workers of its own")
@@ -142,7 +149,7 @@ def _check_bounds(found: Found, job: Job, workers: int) -> None:
 
 
 def _bounds_field(found: Found) -> str:
-    """Where it states them: annotations win over the kind's own."""
+    """Return the field that states the job's bounds: annotations win over a field of the kind's own."""
     from extender.kube.jobkinds import MAX_WORKERS, MIN_WORKERS
 
     notes, own = found.item["metadata"].get("annotations") or {}, found.kind.bounds_at
@@ -152,7 +159,7 @@ def _bounds_field(found: Found) -> str:
 
 
 def suspension(found: Found, *, on: bool) -> Change:
-    """Suspend a job, or let it go on, where the kind has that. CliError where it cannot be."""
+    """Return the change that suspends a job or lets it go on. Raise CliError where its kind cannot be suspended."""
     from extender.kube.fields import part
     from extender.kube.jobkinds import RELEASED
 
@@ -166,11 +173,11 @@ def suspension(found: Found, *, on: bool) -> Change:
     if not on and ours:
         raise CliError(
             f"{found.key} is suspended by Kohort itself, until the pods of its released gang are gone; it goes on by "
-            f"itself. `kohort explain {found.key}` tells more"
+            f"itself. See `kohort explain {found.key}`"
         )
     *above, last = kind.suspend_at
     before = reduce(part, above, spec).get(last) is True
-    if on and ours:  # without the mark it is the user's, and nobody lets the job go on
+    if on and ours:  # remove Kohort's mark: then the suspension is the user's, and Kohort does not resume the job
         written = _written(found, kind.suspended_by, "by Kohort", on)
         return written, {**kind.suspend_patch(on), "metadata": {"annotations": {RELEASED: None}}}
     written = _written(found, kind.suspended_by, before, on)
@@ -178,7 +185,7 @@ def suspension(found: Found, *, on: bool) -> Change:
 
 
 def _written(found: Found, field: str, before: Any, after: Any) -> Written:
-    note = f"kohort explain {found.key} tells what comes of it"
+    note = f"`kohort explain {found.key}` says what the policy makes of it"
     return Written(found.ref.namespace, found.ref.name, found.kind.kind, field, before, after, note)
 
 
@@ -213,17 +220,19 @@ async def _write(
                     return written
     except ClusterError as error:
         raise CliError(_in_words(error)) from None
-    raise CliError(f"{namespace}/{name} was changed by others {TRIES} times meanwhile; try again")
+    raise CliError(f"{namespace}/{name} was changed by others during each of {TRIES} attempts; try again")
 
 
 async def _patched(api: KubeApi, found: Found, patch: Mapping[str, Any]) -> bool:
-    """Whether it was written; False where somebody else was faster."""
+    """Tell whether the patch was written; it is not where somebody else has changed the job meanwhile."""
     from extender.kube.api import Refused, Unknown
 
     meta = found.item["metadata"]
     outcome = await api.patch(found.ref, patch, uid=meta["uid"], resource_version=meta["resourceVersion"])
     if isinstance(outcome, Unknown):
-        raise CliError(f"whether it was written is not known ({outcome.why}); see `kohort describe {found.key}`")
+        raise CliError(
+            f"it is not known whether the change was written ({outcome.why}); see `kohort describe {found.key}`"
+        )
     if isinstance(outcome, Refused) and not outcome.outdated:
         helps = (
             f"; ask for the right to patch {found.ref.resource}" if outcome.status == 403 else "; correct what it names"
@@ -233,7 +242,7 @@ async def _patched(api: KubeApi, found: Found, patch: Mapping[str, Any]) -> bool
 
 
 async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> Found:
-    """The one job of that name."""
+    """Return the one job of that name. Raise CliError where there is none, or more than one."""
     from extender.kube.api import Ref
     from extender.kube.jobkinds import KINDS
 
@@ -248,14 +257,14 @@ async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> Fo
         )
     if not found:
         kinds = ", ".join(sorted(one.kind for one in looked))
-        raise CliError(f"there is no {kinds} {namespace}/{name}; `kohort jobs` names those that there are")
+        raise CliError(f"there is no {kinds} {namespace}/{name}; `kohort jobs` lists the jobs that there are")
     if len(found) > 1:
         raise CliError(f"{namespace}/{name} is {' and '.join(one.kind.kind for one in found)}; name one by --kind", 2)
     return found[0]
 
 
 async def _is_pod(api: KubeApi, namespace: str, name: str) -> bool:
-    """Whether a pod has that name; False where its user may not look."""
+    """Tell whether a pod has that name. Return False where the user may not read pods."""
     from extender.kube.api import PODS, ClusterError, Ref
 
     try:

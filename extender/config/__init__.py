@@ -1,1 +1,1 @@
-"""Settings: every knob, where its value comes from, and how a file is read."""
+"""Settings: each one with its unit and bounds, where its value comes from, and how a settings file is read."""

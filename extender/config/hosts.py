@@ -1,4 +1,4 @@
-"""Which hosts are this machine's own."""
+"""Tells which hosts are this machine's own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Read a YAML file that a person wrote for us: one mapping, limited in size, without aliases and repeated keys.
+"""Parses a YAML file that a person wrote for Kohort: one mapping, limited in size, without aliases and repeated keys.
 
-This room must not know what the mapping means.
+This module must not know what the mapping means.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ MAX_FILE_BYTES: Final = 1024 * 1024
 
 
 class YamlError(Exception):
-    """The file cannot be read; the text is one sentence."""
+    """The file cannot be parsed; the text is one sentence."""
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read one mapping from a YAML file, of limited size; the error is one sentence."""
+    """Return one mapping from a YAML file of limited size. Raises YamlError."""
     try:
         with Path(path).open("rb") as file:
             text = file.read(MAX_FILE_BYTES + 1)
@@ -31,7 +31,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: bytes | str) -> dict[str, Any]:
-    """Parse one mapping; see `read_yaml`."""
+    """Return one mapping from YAML text. Raises YamlError."""
     try:
         value = yaml.load(text, Loader=_PlainLoader)  # a SafeLoader, made stricter
     except YAML_ERRORS as error:
@@ -44,14 +44,14 @@ def parse_yaml(text: bytes | str) -> dict[str, Any]:
 
 
 def texts_in(value: Mapping[str, Any]) -> dict[str, str] | None:
-    """The texts that a ConfigMap holds, by name; None where the mapping is no ConfigMap."""
+    """Return the texts in a ConfigMap by name; None where the mapping is no ConfigMap."""
     data = value.get("data")
     if value.get("kind") != "ConfigMap" or not isinstance(data, Mapping):
         return None
     return {str(name): text for name, text in data.items() if isinstance(text, str)}
 
 
-# PyYAML's own error, and what its constructors let through: `!!bool x` is a KeyError, `!!timestamp x` an
+# PyYAML's own error, and those that its constructors let through: `!!bool x` raises KeyError, `!!timestamp x`
 # AttributeError.
 YAML_ERRORS: Final = (
     yaml.YAMLError,
@@ -65,7 +65,7 @@ YAML_ERRORS: Final = (
 
 
 def in_one_line(error: Exception) -> str:
-    """What is wrong, with its line and column where that is known."""
+    """Return what is wrong, with line and column where they are known."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         return f"{error.problem or error.context}, in line {mark.line + 1}, column {mark.column + 1}"
@@ -73,7 +73,7 @@ def in_one_line(error: Exception) -> str:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML without aliases, of which few lines can mean gigabytes, and repeated keys, of which the last would win."""
+    """Loads YAML without aliases, because a few lines of them can expand to gigabytes, and without repeated keys."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):

@@ -1,4 +1,6 @@
-"""What settings cannot hold together: which ones, and which one to change. Nothing is silently corrected."""
+"""Checks combinations of settings: which ones contradict each other, and which to change. Nothing is silently
+corrected.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from extender.config.hosts import is_loopback
-from extender.config.sections import TIMEOUT_MARGIN_SECONDS, Barrier
+from extender.config.sections import TIMEOUT_MARGIN_SECONDS, BarrierSettings
 from policy.systems import make_policy
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ BACKOFF_MARGIN_SECONDS: Final = 2.0
 
 
 def broken_relations(settings: Settings) -> Iterator[str]:
-    """Say which settings cannot hold together, and which one to change."""
+    """Yield a message for each contradiction: the settings, what is allowed, and which one to change."""
     yield from _broken_rebalance(settings) or _broken_parameters(settings)
     yield from _broken_times(settings)
     yield from _broken_listeners(settings)
@@ -117,7 +119,9 @@ def _broken_listeners(settings: Settings) -> Iterator[str]:
 
 
 def _broken_sharing(settings: Settings) -> Iterator[str]:
-    """With one kube-scheduler and several extenders behind a Service, the Lease has to say which of these is asked."""
+    """Yield contradictions for one kube-scheduler and several extenders behind a Service, where a Lease must name the
+    leader.
+    """
     lease = settings.lease
     if settings.server.tls.on and not lease.elect and not lease.identity:
         yield (
@@ -133,6 +137,8 @@ def _not_above(lower: tuple[str, float], upper: tuple[str, float]) -> Iterator[s
         yield f"{lower[0]}: {lower[1]:g} is above {upper[0]} ({upper[1]:g}); allowed: at most that, or raise {upper[0]}"
 
 
-def least_http_timeout_seconds(barrier: Barrier) -> float:
-    """Say which httpTimeout outlives a bind that is held for one window, then made, the last call hanging."""
+def least_http_timeout_seconds(barrier: BarrierSettings) -> float:
+    """Return the shortest httpTimeout that outlasts a bind that is held for a whole window and whose last API call
+    hangs.
+    """
     return barrier.window_seconds + barrier.binding_seconds + barrier.api_deadline_seconds + TIMEOUT_MARGIN_SECONDS

@@ -1,7 +1,8 @@
-"""A settings file that changes while the service runs: what can be is applied, the rest is named as waiting for a
-restart, and a file that cannot be used leaves everything as it is.
+"""Follows a settings file that changes while the service runs.
 
-The file's text is compared, not its time: a ConfigMap's file is a link that is turned to another folder.
+A changed setting that can be applied is applied; others are reported as waiting for a restart; a file that cannot be
+used changes nothing. The file's text is compared, not its time: a ConfigMap's file is a link that is moved to another
+folder.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from policy.systems import POD_BY_POD
 
 WHO_DECIDES: Final = ("policy", "rebalance", "kod2", "parameters")
 LIVE: Final = (*WHO_DECIDES, "gate", "nominate_above_nodes", "log_level")
-"""What is applied without a restart; another policy only where both start gangs."""
+"""The settings that are applied without a restart; the policy only where both the old and the new one start gangs."""
 ALONE: Final = POD_BY_POD | {"rrh"}
-"""They bind pods one by one and know no gangs; or have no place in their schedule for what others have started."""
+"""Policies that cannot replace another while running, or be replaced: they bind pods one by one and know no gangs, or
+their schedule has no place for jobs that another policy started.
+"""
 LOOK_SECONDS: Final = 2.0
 _log = logging.getLogger(__name__)
 
 
 class Reload:
-    """Follows one file. ``apply`` is told the settings in force whenever they change."""
+    """Follows one file. ``apply`` is called with the settings in force whenever they change."""
 
     def __init__(self, settings: Settings, path: Path, clock: Clock, apply: Callable[[Settings], None]) -> None:
         """``settings`` were read from ``path`` at the start."""
@@ -47,7 +50,7 @@ class Reload:
             self.look()
 
     def look(self) -> None:
-        """Take the file over if it has changed."""
+        """Apply the file if it has changed."""
         text = _text(self._path)
         if text == self._seen:
             return
@@ -74,7 +77,7 @@ class Reload:
 
 
 def different(one: BaseModel, other: BaseModel, prefix: str = "") -> Iterator[str]:
-    """The names of the settings in which the two differ, with their sections."""
+    """Yield the names, with their sections, of the settings in which the two differ."""
     for name in type(one).model_fields:
         mine, theirs = getattr(one, name), getattr(other, name)
         if isinstance(mine, BaseModel) and isinstance(theirs, BaseModel):
@@ -84,12 +87,12 @@ def different(one: BaseModel, other: BaseModel, prefix: str = "") -> Iterator[st
 
 
 def _same_kind(one: Settings, other: Settings) -> bool:
-    """Whether the one policy can take over from the other."""
+    """Tell whether the one policy can replace the other while running."""
     return one.system == other.system or ALONE.isdisjoint((one.base, other.base))
 
 
 def _text(path: Path) -> bytes | None:
-    """The file's content; None where it cannot be read, which is a change like any other."""
+    """Return the file's content; None where it cannot be read, which counts as a change like any other."""
     try:
         return path.read_bytes()
     except OSError:

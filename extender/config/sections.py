@@ -1,6 +1,6 @@
-"""The sections of the settings: every knob of a part once, with its default, unit and bounds.
+"""The sections of the settings: every setting of a part once, with its default, unit and bounds.
 
-This room must not know what the knobs do. A setting's unit is the end of its name.
+This module must not know what the settings do. A setting's unit is the end of its name.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 TIMEOUT_MARGIN_SECONDS: Final = 2.0
 
 
-def _keep_truth_from_numbers(value: object) -> object:
-    """Refuse `yes` where a number is meant; pydantic would read it as 1."""
+def _refuse_boolean(value: object) -> object:
+    """Refuse `yes` where a number is meant; pydantic would take it for 1."""
     if isinstance(value, bool):
         raise ValueError("a number")
     return value
 
 
-_NUMBER: Final = BeforeValidator(_keep_truth_from_numbers)
+_NUMBER: Final = BeforeValidator(_refuse_boolean)
 Count = Annotated[int, _NUMBER]
 Rate = Annotated[float, _NUMBER, Field(gt=0, le=10_000)]
 Seconds = Annotated[float, _NUMBER, Field(gt=0, le=86_400)]
-SecondsOrNone = Annotated[float, _NUMBER, Field(ge=0, le=86_400)]
+SecondsOrZero = Annotated[float, _NUMBER, Field(ge=0, le=86_400)]
 PortNumber = Annotated[int, _NUMBER, Field(ge=0, le=65_535)]
 KubeName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
 
 class Section(BaseModel):
-    """A part of the settings: closed (an unknown key is an error) and frozen."""
+    """A part of the settings: an unknown key is an error, and values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Kod2(Section):
+class Kod2Settings(Section):
     """Parameters of the policy kod2; the defaults are the paper's where it states one."""
 
     starve_limit_seconds: Seconds = Field(
@@ -55,7 +55,7 @@ class Kod2(Section):
         default="together",
         description="Where a job grows: beside its ps where one node could hold all of it, or as the paper prints it.",
     )
-    restart_seconds: SecondsOrNone = Field(
+    restart_seconds: SecondsOrZero = Field(
         default=30,
         description="What a change of its workers costs a job: one whose reports say that it ends too soon to gain so "
         "much is not grown; 0: as the paper.",
@@ -74,8 +74,8 @@ class Kod2(Section):
     )
 
 
-class Barrier(Section):
-    """How long binds of a gang are held for one another, and what has to fit around that."""
+class BarrierSettings(Section):
+    """How long binds of a gang are held for one another, and the deadlines that depend on it."""
 
     window_seconds: Seconds = Field(
         default=8, description="Binds of a gang are held until no further member has come for this long."
@@ -102,7 +102,7 @@ class Barrier(Section):
         description="Workers that a running job is given and that do not come for this long are reported and tried "
         "once more; after as long again they are given back, and it is not grown for twice as long, then four times.",
     )
-    checkpoint_seconds: SecondsOrNone = Field(
+    checkpoint_seconds: SecondsOrZero = Field(
         default=30, description="A job that is to be moved is given this long to save; 0: it is not asked."
     )
     gangs_at_once: Count = Field(
@@ -111,20 +111,22 @@ class Barrier(Section):
 
     @property
     def hold_seconds(self) -> float:
-        """The longest that a bind is held: what httpTimeout leaves, when it is made then and the last call hangs."""
+        """Return the longest time for which a bind is held: httpTimeout less the time to make the binding, its last
+        call hanging.
+        """
         return self.http_timeout_seconds - self.binding_seconds - self.api_deadline_seconds - TIMEOUT_MARGIN_SECONDS
 
 
-class Scheduler(Section):
-    """What we rely on in kube-scheduler's own configuration; `kohort check-config` compares."""
+class SchedulerSettings(Section):
+    """What Kohort assumes about kube-scheduler's own configuration; `kohort check-config` compares."""
 
     pod_initial_backoff_seconds: Seconds = Field(default=1, description="podInitialBackoffSeconds of kube-scheduler.")
     pod_max_backoff_seconds: Seconds = Field(default=2, description="podMaxBackoffSeconds of kube-scheduler.")
     pods_per_second: Rate = Field(default=60, description="Scheduling rate by which the largest gang is sized.")
 
 
-class Release(Section):
-    """Back-off of a gang whose plan was released because its window passed."""
+class ReleaseSettings(Section):
+    """Back-off of a gang whose plan was given up because its window passed."""
 
     backoff_initial_seconds: Seconds = Field(default=5, description="Wait after a gang's first release.")
     backoff_max_seconds: Seconds = Field(
@@ -132,10 +134,12 @@ class Release(Section):
     )
 
 
-class Tls(Section):
-    """The verbs over mutual TLS, for a kube-scheduler that is not in our pod; certificates are re-read on change.
+class TlsSettings(Section):
+    """The verbs over mutual TLS, for a kube-scheduler outside Kohort's pod; certificates are read again when they
+    change.
 
-    With ``peers`` it is on: the verbs are on this listener only, and the plain ones serve REST, probes and metrics.
+    With ``peers`` it is on: the verbs are on this listener only, and the plain listeners serve REST, probes and
+    metrics.
     """
 
     peers: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
@@ -151,11 +155,11 @@ class Tls(Section):
 
     @property
     def on(self) -> bool:
-        """Whether the verbs are behind TLS."""
+        """Tell whether the verbs are served over TLS."""
         return bool(self.peers)
 
 
-class Server(Section):
+class ServerSettings(Section):
     """The listener of the verbs (loopback) and the one for probes and metrics (pod network)."""
 
     host: str = Field(default="127.0.0.1", min_length=1, description="Address of the verbs and of REST.")
@@ -185,13 +189,13 @@ class Server(Section):
         default=120, description="Idle time of a connection; kube-scheduler gives up after 90 s."
     )
     graceful_seconds: Seconds = Field(default=5, description="Time for open requests at a stop.")
-    tls: Tls = Tls()
+    tls: TlsSettings = TlsSettings()
 
 
-class ForPeople(Section):
+class ApiSettings(Section):
     """REST and the page beyond loopback, for callers whose token and rights the API server knows; off by default.
 
-    Answers hold what is in namespaces in which the caller may list ``jobs.kohort.dev``. The verbs are never here.
+    Answers hold only what is in namespaces in which the caller may list ``jobs.kohort.dev``. The verbs are never here.
     """
 
     enabled: bool = Field(default=False, description="Whether to serve REST and the page to callers with a token.")
@@ -213,8 +217,8 @@ class ForPeople(Section):
     )
 
 
-class Progress(Section):
-    """The listener on which training code reports how far it is; off unless it is switched on."""
+class ProgressSettings(Section):
+    """The listener on which training code reports its progress; off by default."""
 
     enabled: bool = Field(default=False, description="Whether to listen for reports of training code.")
     host: str = Field(default="0.0.0.0", min_length=1, description="Address for reports.")
@@ -226,7 +230,7 @@ class Progress(Section):
     token_seconds: Seconds = Field(default=60, description="How long a reviewed token is not reviewed again.")
 
 
-class Controller(Section):
+class ControllerSettings(Section):
     """The second process, which writes to the API what the extender wants to be true."""
 
     service_url: str = Field(default="http://127.0.0.1:8900", description="Where the extender's REST is.")
@@ -249,8 +253,8 @@ class Controller(Section):
         return value.rstrip("/")
 
 
-class Lease(Section):
-    """The Lease by which a replica leads: kube-scheduler's own, or one that the extenders hold among themselves."""
+class LeaseSettings(Section):
+    """The Lease that decides which replica leads: kube-scheduler's own, or one for which the extenders compete."""
 
     namespace: KubeName = Field(default="kohort-system", description="Namespace of the Lease.")
     name: KubeName = Field(default="kohort-scheduler", description="Name of the Lease: leaderElection.resourceName.")
@@ -267,7 +271,7 @@ class Lease(Section):
     )
 
 
-class Journal(Section):
+class JournalSettings(Section):
     """The journal on disk, for `kohort replay`."""
 
     folder: str = Field(default="", description="Folder for the journal of every step; empty: none is kept.")
@@ -286,15 +290,15 @@ class Journal(Section):
     )
 
 
-class Usage(Section):
-    """What nodes use, by the metrics API, for metrics and for SpeCon's ties."""
+class UsageSettings(Section):
+    """What nodes use, from the metrics API; for metrics, and for SpeCon to decide between equal nodes."""
 
-    interval_seconds: SecondsOrNone = Field(
+    interval_seconds: SecondsOrZero = Field(
         default=30, description="How often metrics.k8s.io is asked, where it is served; 0: never."
     )
 
 
-class GateParameters(Section):
+class GateSettings(Section):
     """The ConfigMap that switches the admission gate on and off."""
 
     namespace: KubeName = Field(default="kohort-system", description="Namespace of the policy's parameter ConfigMap.")

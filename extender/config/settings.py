@@ -1,8 +1,8 @@
-"""Every knob once, with its default, unit and bounds (sections.py), and the relations between knobs (relations.py).
+"""Every setting once, with its default, unit and bounds (sections.py), and the relations between them (relations.py).
 
-This room must not know what the knobs do, nor where their values come from (settingsfile.py).
-A setting's unit is the end of its name. Whatever is out of bounds or impossible in combination is refused with the
-field's name, the value, what is allowed and what to change; nothing is silently corrected.
+This module must not know what the settings do, nor where their values come from (settingsfile.py). A setting's unit is
+the end of its name. A value that is out of bounds or impossible in combination is refused with the field's name, the
+value, what is allowed and what to change; nothing is silently corrected.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from extender.config.relations import broken_relations
 from extender.config.sections import (
-    Barrier,
-    Controller,
+    ApiSettings,
+    BarrierSettings,
+    ControllerSettings,
     Count,
-    ForPeople,
-    GateParameters,
-    Journal,
-    Kod2,
+    GateSettings,
+    JournalSettings,
+    Kod2Settings,
     KubeName,
-    Lease,
-    Progress,
-    Release,
-    Scheduler,
+    LeaseSettings,
+    ProgressSettings,
+    ReleaseSettings,
+    SchedulerSettings,
     Seconds,
-    SecondsOrNone,
-    Server,
-    Usage,
+    SecondsOrZero,
+    ServerSettings,
+    UsageSettings,
 )
 from policy.systems import SYSTEMS, make_policy
 
@@ -53,7 +53,7 @@ class Settings(BaseSettings):
         default="",
         description="Who moves jobs that the policy leaves undisturbed; policy: NAME+specon says the same.",
     )
-    kod2: Kod2 = Kod2()
+    kod2: Kod2Settings = Kod2Settings()
     parameters: dict[str, bool | int | float | str] = Field(
         default={},
         description="Parameters of another policy than kod2, by the names in docs/policies; those of who moves jobs "
@@ -67,8 +67,8 @@ class Settings(BaseSettings):
     gate: Literal["when-queued", "always", "never"] = Field(
         default="when-queued", description="When new pods are created gated: while jobs wait, always, or never."
     )
-    barrier: Barrier = Barrier()
-    scheduler: Scheduler = Scheduler()
+    barrier: BarrierSettings = BarrierSettings()
+    scheduler: SchedulerSettings = SchedulerSettings()
     nominate_above_nodes: Count = Field(
         default=500,
         ge=0,
@@ -84,18 +84,18 @@ class Settings(BaseSettings):
         description="How many jobs kod2, drs and dragon may shrink or grow in any minute; 0: no limit.",
     )
     tick_seconds: Seconds = Field(default=10, description="Longest time between two decisions.")
-    coalesce_seconds: SecondsOrNone = Field(
+    coalesce_seconds: SecondsOrZero = Field(
         default=0.02, description="Changes gathered for this long make one decision."
     )
-    release: Release = Release()
-    server: Server = Server()
-    api: ForPeople = ForPeople()
-    progress: Progress = Progress()
-    controller: Controller = Controller()
-    lease: Lease = Lease()
-    gate_parameters: GateParameters = GateParameters()
-    journal: Journal = Journal()
-    usage: Usage = Usage()
+    release: ReleaseSettings = ReleaseSettings()
+    server: ServerSettings = ServerSettings()
+    api: ApiSettings = ApiSettings()
+    progress: ProgressSettings = ProgressSettings()
+    controller: ControllerSettings = ControllerSettings()
+    lease: LeaseSettings = LeaseSettings()
+    gate_parameters: GateSettings = GateSettings()
+    journal: JournalSettings = JournalSettings()
+    usage: UsageSettings = UsageSettings()
     kubeconfig: str = Field(
         default="",
         description="Path of a kubeconfig; empty: KUBECONFIG, else the default file, else the pod's own account.",
@@ -113,7 +113,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take values as given; `load_settings` alone reads the environment, so that a test is not steered by it."""
+        """Use only the given values: `load_settings` alone reads the environment, so that it cannot affect tests."""
         return (init_settings,)
 
     @model_validator(mode="after")
@@ -133,22 +133,24 @@ class Settings(BaseSettings):
 
     @property
     def system(self) -> str:
-        """The policy with who moves jobs above it, as ``make_policy`` takes them."""
+        """Return the policy with the policy that moves jobs above it, as ``make_policy`` accepts them."""
         return f"{self.policy}+{self.rebalance}" if self.rebalance else self.policy
 
     @property
     def base(self) -> str:
-        """The policy that has the queue, without who moves jobs above it."""
+        """Return the policy that orders the queue, without the one that moves jobs above it."""
         return self.policy.partition("+")[0]
 
     @property
     def policy_parameters(self) -> dict[str, bool | int | float | str]:
-        """What the policy is made with."""
+        """Return the parameters with which the policy is made."""
         return self.kod2.model_dump() | self.parameters if self.base == "kod2" else self.parameters
 
     @property
     def largest_gang(self) -> int:
-        """The most members a gang may have: let go and scheduled while binds are held, and held in our connections."""
+        """Return the most members that a gang may have: so many can be scheduled while binds are held, and held at
+        once.
+        """
         rate = min(self.scheduler.pods_per_second, self.controller.patches_per_second)
         by_time = math.floor(self.barrier.hold_seconds * rate)
         return min(by_time, self.server.connections - self.server.reserved_connections)

@@ -1,7 +1,8 @@
-"""Where the settings' values come from: a YAML file, plain or in a ConfigMap, then the environment, then the command
-line; the later wins.
+"""Reads the settings: a YAML file, plain or in a ConfigMap, then the environment, then the command line; the later
+wins.
 
-Whatever is unknown or cannot be used stops the start with the field's name, its value and what is allowed.
+An unknown setting, or a value that cannot be used, stops the start with the field's name, its value and what is
+allowed.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from extender.config.plainyaml import YamlError, parse_yaml, read_yaml, texts_in
 from extender.config.settings import DELIMITER, PREFIX, Settings
 
 CONFIG_VARIABLE: Final = "KOHORT_CONFIG"
-ENTRY: Final = "kohort.yaml"  # of a ConfigMap
-# Not settings: the name of the file itself, what steers our own test kit, and what Kubernetes puts into every container
-# of a namespace that has a Service named kohort or kohort-something.
+ENTRY: Final = "kohort.yaml"  # the entry of a ConfigMap
+# These variables are not settings: the file's own name, variables of our test kit, and those that Kubernetes sets in
+# every container of a namespace that has a Service named kohort or kohort-something.
 NOT_A_SETTING: Final = re.compile(
     r"KOHORT_(CONFIG|(CACHE|TEST|KIT|CI|DEMO|BENCH|CLI)(_.*)?|([A-Z0-9_]*_)?(SERVICE_HOST|(SERVICE_)?PORT(_[A-Z0-9_]+)?))"
 )
@@ -36,7 +37,11 @@ class SettingsError(Exception):
 
 
 def load_settings(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
-    """Read the file (else the one that KOHORT_CONFIG names, else none), the environment, then the overrides."""
+    """Return the settings from the file (else the one that KOHORT_CONFIG names, else none), the environment, the
+    overrides.
+
+    Raises SettingsError.
+    """
     named = path if path is not None else os.environ.get(CONFIG_VARIABLE) or None
     try:
         values = _from_file(named) if named is not None else {}
@@ -52,7 +57,7 @@ def load_settings(path: str | Path | None = None, overrides: Mapping[str, Any] |
 
 
 def _from_file(path: str | Path) -> dict[str, Any]:
-    """The file's settings; of a ConfigMap those in its entry of the name that the manifests give it."""
+    """Return the settings of a file; of a ConfigMap those in the entry that the manifests use."""
     found = read_yaml(path)
     if (texts := texts_in(found)) is None:
         return found
@@ -63,7 +68,7 @@ def _from_file(path: str | Path) -> dict[str, Any]:
 
 
 def _from_environment() -> dict[str, Any]:
-    """Read KOHORT_<SETTING> and KOHORT_<SECTION>__<SETTING>; a name that is no setting is an error, not ignored."""
+    """Return KOHORT_<SETTING> and KOHORT_<SECTION>__<SETTING>. Raises SettingsError for a name that is no setting."""
     known = tuple(f"{PREFIX}{name.upper()}" for name in Settings.model_fields)
     for name in _variables():
         spelled = name.upper()
@@ -78,13 +83,15 @@ def _from_environment() -> dict[str, Any]:
 
 
 def _variables() -> list[str]:
-    """Those of the environment that are meant as settings."""
+    """Return the names of environment variables that are meant as settings."""
     ours = (name for name in sorted(os.environ) if name.upper().startswith(PREFIX))
     return [name for name in ours if not NOT_A_SETTING.fullmatch(name.upper())]
 
 
 def _not_json() -> str:
-    """Which variable of a section or of a list is no JSON: the library names neither it nor its value."""
+    """Return which variable of a section or of a list is not JSON: the library reports neither its name nor its
+    value.
+    """
     for name in filter(_holds_many, _variables()):
         try:
             json.loads(os.environ[name])
@@ -95,7 +102,7 @@ def _not_json() -> str:
 
 
 def _holds_many(variable: str) -> bool:
-    """Whether that setting is a section, or a list."""
+    """Tell whether that setting is a section or a list."""
     kind: Any = Settings
     for part in variable.upper().removeprefix(PREFIX).split(DELIMITER):
         fields = getattr(kind, "model_fields", {})
@@ -114,7 +121,7 @@ def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-# What pydantic says in the words of Python.
+# What is allowed, by pydantic's error type, whose own texts use the names of Python.
 _ALLOWED: Final = {
     "model_type": "a mapping of settings",
     "bool_type": "true or false",
@@ -131,7 +138,7 @@ _ALLOWED: Final = {
 
 
 def _say(details: ErrorDetails) -> Iterable[str]:
-    """Turn one of pydantic's errors into lines: field, value, what is allowed."""
+    """Return the lines for one of pydantic's errors: field, value, what is allowed."""
     field = ".".join(str(part) for part in details["loc"])
     message = details["msg"].removeprefix("Value error, ")
     if not field:

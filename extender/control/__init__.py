@@ -1,1 +1,1 @@
-"""The controller: reads what the extender wants to be true and writes it to the API server; tells people by Events."""
+"""The controller process: writes to the API server what the extender wants to be true, and informs people by Events."""

@@ -1,6 +1,6 @@
 """Turns orders into calls of the Kubernetes API, and makes one call; each carries a precondition.
 
-An order is what the extender wants to be true; a call is one write that makes it so. Making a call twice is harmless.
+An order says what the extender wants to be true; a call is one write that makes it true. A repeated call is harmless.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OFF: Final = "off"
 
 @dataclass(frozen=True, slots=True)
 class SetGate:
-    """Switch the admission gate for new pods."""
+    """Switch the admission gate for new pods on or off."""
 
     on: bool
 
@@ -47,27 +47,27 @@ class PodCall:
 
 
 class Release(PodCall):
-    """Delete a bound member of a gang that is given up."""
+    """Delete a bound member of a gang whose plan is given up."""
 
 
 class Evict(PodCall):
-    """Evict a member that sits where it was, of a gang that is moved; PodDisruptionBudgets count."""
+    """Evict a member from its old node while its gang migrates; PodDisruptionBudgets count."""
 
 
 class AskToSave(PodCall):
-    """Annotate a member of a gang that is to be moved: its training should save its state."""
+    """Annotate a member of a gang that is about to migrate, so that its training saves its state."""
 
 
 class Renumber(PodCall):
-    """Write the slot that a bound pod has now, and what its removal costs there."""
+    """Write a bound pod's present slot, and the deletion cost that goes with it, on the pod."""
 
 
 class Nominate(PodCall):
-    """Write the planned node into the pod's status; an empty one clears it."""
+    """Write the planned node into the pod's status; an empty node clears it."""
 
 
 class Ungate(PodCall):
-    """Remove our scheduling gate from the pod; others' stay."""
+    """Remove Kohort's scheduling gate from the pod; gates of others stay."""
 
 
 class Wake(PodCall):
@@ -76,14 +76,18 @@ class Wake(PodCall):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Write a job's newest reports and what the policy remembers of it into its annotations; None leaves one."""
+    """Write a job's newest reports and the policy's memory of it into its annotations; None leaves an annotation
+    unchanged.
+    """
 
     order: NoteOrder
 
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Suspend a job under our mark, so that its operator deletes the pods of a gang that is given up; or undo it."""
+    """Suspend a job with Kohort's annotation, so that its operator deletes the pods of a gang that is given up; or
+    resume it.
+    """
 
     order: SuspendOrder
 
@@ -92,7 +96,7 @@ class Suspend:
 class SetReplicas:
     """Patch a job's worker replicas, if it still has that resourceVersion.
 
-    A bound of the order that is not None is not stated by the job; it goes into an annotation with the patch.
+    A bound of the order that is not None is not stated by the job, and is written as an annotation in the same patch.
     """
 
     order: ReplicaOrder
@@ -100,21 +104,21 @@ class SetReplicas:
 
 Call = SetGate | Release | Evict | AskToSave | Suspend | Renumber | SetReplicas | Nominate | Ungate | Wake | Note
 Key = tuple[str, str]
-"""Kind and UID of what is written: at most one call of a key is on its way."""
+"""Kind of the call and UID of the object: at most one call of a key is under way."""
 KINDS_OF_CALLS: Final = tuple(kind.__name__ for kind in get_args(Call))
 
 
 def key(call: Call) -> Key:
-    """What the call writes to."""
+    """Return the kind of the call and the UID of the object that it writes to."""
     return type(call).__name__, "" if isinstance(call, SetGate) else call.order.uid
 
 
 def calls(desired: DesiredView) -> Iterator[Call]:
-    """The calls in the order in which they should be made.
+    """Yield the calls in the order in which they should be made.
 
-    What frees room comes first, since others wait for it; then decisions that must stand on the job before it starts;
-    the gate next, since pods are being created meanwhile. A nomination precedes the first attempt. Gates go in the
-    extender's order: gang by gang, rigid members first.
+    Calls that free room come first, since others wait for it; then decisions that must be recorded on the job before it
+    starts; then the gate, since pods are being created meanwhile. A nomination precedes the pod's first attempt. Gates
+    are removed in the extender's order: gang by gang, rigid members first.
     """
     yield from map(Release, desired.release)
     yield from map(Evict, desired.evict)
@@ -131,7 +135,10 @@ def calls(desired: DesiredView) -> Iterator[Call]:
 
 
 def takes_unsigned(call: Call) -> bool:
-    """Whether it takes pods away by a write that has no room for our name: the API server cannot look who leads."""
+    """Tell whether the call removes pods by a write that cannot carry our name.
+
+    The API server cannot check for such a write whether its author leads.
+    """
     if isinstance(call, SetReplicas):
         kind = KINDS.get(call.order.kind)
         return kind is not None and kind.scale
@@ -139,7 +146,9 @@ def takes_unsigned(call: Call) -> bool:
 
 
 async def perform(api: Api, call: Call, gate: Ref, leader: str = "") -> Outcome:
-    """Make one call. ``gate``: the ConfigMap that switches the gate. ``leader``: by whom a job is changed."""
+    """Make one call. ``gate``: the ConfigMap that switches the gate. ``leader``: the name written on jobs that are
+    changed.
+    """
     match call:
         case SetGate(on):
             return await _set_gate(api, gate, ON if on else OFF)
@@ -178,13 +187,13 @@ async def _annotate(api: Api, order: PodOrder, notes: Mapping[str, str]) -> Outc
 
 
 async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
-    """Write only where it differs: a switch for every pod that is created is no place for idle writes."""
+    """Write the switch only where it differs: every creation of a pod reads it, so needless writes are avoided."""
     try:
         found = await api.get(gate)
     except ClusterError as error:
         return Refused(error.status, error.reason, error.message)
     if found is None:
-        # Without its parameters the policy lets every pod pass, as if it were off.
+        # Without its parameters the admission policy lets every pod pass, as if the gate were off.
         missing = Refused(404, "NotFound", f"ConfigMap {gate.namespace}/{gate.name}: pods are created ungated")
         return missing if value == ON else Done({})
     if (found.get("data") or {}).get("gate") == value:
@@ -203,7 +212,7 @@ async def _note(api: Api, order: NoteOrder, leader: str) -> Outcome:
 
 
 async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:
-    """The mark and the suspension come and go in one write: neither is ever seen without the other."""
+    """Patch annotation and suspension in one write, so that neither is ever seen without the other."""
     kind = KINDS.get(order.kind)
     if kind is None or not kind.suspends:
         return Refused(0, "NotSuspendable", f"jobs of kind {order.kind} are not suspended")
@@ -215,7 +224,7 @@ async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:
 
 async def _set_replicas(api: Api, order: ReplicaOrder, leader: str) -> Outcome:
     kind = KINDS.get(order.kind)
-    if kind is None or not (kind.counts or kind.roles):
+    if kind is None or not kind.resizes:
         return Refused(0, "NotElastic", f"jobs of kind {order.kind} are not resized")
     patch = kind.workers_patch(order.workers)
     bounds = {MIN_WORKERS: order.min_workers, MAX_WORKERS: order.max_workers}
@@ -229,12 +238,15 @@ async def _set_replicas(api: Api, order: ReplicaOrder, leader: str) -> Outcome:
 
 
 def _by(leader: str) -> dict[str, str | None]:
-    """Who leads. Where no Lease says so, a name from the time when one did goes: the API server would compare it."""
+    """Return the annotation that names the leader.
+
+    Without a leader a name from an earlier term is removed, because the API server would check it.
+    """
     return {LEADER: leader or None}
 
 
 async def _ungate(api: Api, order: PodOrder) -> Outcome:
-    """Guess that ours is the first gate, which costs one call; where it is not, look which one it is."""
+    """Try the first gate, which costs one call where it is ours; otherwise read the pod to find ours."""
     ref = _pod(order)
     outcome = await api.patch(ref, _remove_gate(0), kind="json", uid=order.uid)
     if not (isinstance(outcome, Refused) and outcome.status == 422):
@@ -252,7 +264,7 @@ async def _ungate(api: Api, order: PodOrder) -> Outcome:
 
 
 def _remove_gate(index: int) -> Sequence[Json]:
-    """Remove the gate at that index, if it is ours."""
+    """Return the patch that removes the gate at that index, if it is ours."""
     place = f"{GATES}/{index}"
     return [{"op": "test", "path": f"{place}/name", "value": GATE}, {"op": "remove", "path": place}]
 

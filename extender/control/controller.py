@@ -1,10 +1,10 @@
-"""The second process: reads what the extender wants to be true and writes it to the API server.
+"""The controller: reads what the extender wants to be true and writes it to the API server.
 
-Level-triggered: the latest answer is all that counts, nothing is queued up. `_follow` asks (which is also our sign of
-life), `_work` makes the calls at a limited rate, an `Announcer` writes Events, and `Refusals` tells the extender what
-the API server refuses. Nothing is written unless this replica leads at that moment. What was written a moment ago is
-not written again until the watch must have shown it; what was refused waits longer each time. The state is the API's: a
-restart forgets nothing that counts.
+It is level-triggered: only the latest answer counts, nothing is queued. `_follow` polls the extender (which is also our
+sign of life to it), `_work` makes the calls at a limited rate, an `EventWriter` writes Events, and `RefusalReports`
+tells the extender what the API server refuses. Nothing is written unless this replica leads at that moment. A write is
+not repeated until the watch must have shown it; a refused write is repeated with growing pauses. All state is in the
+API, so a restart loses nothing that counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Final
 
 from extender.clock import Clock
 from extender.config.settings import Settings
-from extender.control.announce import Announcer
 from extender.control.calls import (
     KINDS_OF_CALLS,
     Call,
@@ -31,30 +30,32 @@ from extender.control.calls import (
     perform,
     takes_unsigned,
 )
-from extender.control.pace import Pace
-from extender.control.refusals import Refusals
-from extender.control.source import Fetch, SourceError, Tell, read
+from extender.control.eventwriter import EventWriter
+from extender.control.extenderclient import ExtenderError, Fetch, Post, read_view
+from extender.control.ratelimit import RateLimit
+from extender.control.refusalreports import RefusalReports
 from extender.kube.api import CONFIGMAPS, Api, Done, Outcome, Ref, Refused
 from extender.leading.lease import Leads
 from extender.observe.controllermetrics import ControllerMetrics
 from extender.observe.health import Check, Heartbeat, Readiness
 from extender.present.views.orders import DesiredView
 
-AT_ONCE: Final = 32  # calls on their way
-BREATH_SECONDS: Final = 0.05  # between two answers: a burst of changes makes one
-SETTLE_SECONDS: Final = 2.0  # until the extender's watch must have shown what we wrote
-GATE_CHECK_SECONDS: Final = 30.0  # somebody may have switched the gate by hand
-RETRY_SECONDS: Final = (1.0, 30.0)  # first and longest pause after a refusal; each doubles
-UNREACHABLE_SECONDS: Final = (0.25, 2.0)  # it is on loopback: asking costs nothing, and a start should not wait
+AT_ONCE: Final = 32  # calls under way at the same time
+BREATH_SECONDS: Final = 0.05  # between two polls, so that a burst of changes makes one answer
+SETTLE_SECONDS: Final = 2.0  # until the extender's watch must have shown what was written
+GATE_CHECK_SECONDS: Final = 30.0  # the gate is checked this often, because somebody may have switched it by hand
+RETRY_SECONDS: Final = (1.0, 30.0)  # first and longest pause after a refusal; each refusal doubles it
+# short, because the extender is on loopback, where polling costs nothing and a start should not wait
+UNREACHABLE_SECONDS: Final = (0.25, 2.0)
 SILENT_SECONDS: Final = 10.0
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A call that is not to be made again before ``until`` (clock.monotonic()).
+    """A call that is not made again before ``until`` (clock.monotonic()).
 
-    ``only_equal``: it is held because it was just made, so another call of the same key need not wait.
+    ``only_equal``: it was just made, so that another call of the same key need not wait.
     """
 
     call: Call
@@ -64,13 +65,13 @@ class Hold:
 
 
 class Controller:
-    """Makes the desired state true until cancelled."""
+    """Writes the desired state until cancelled."""
 
     def __init__(
         self,
         api: Api,
         fetch: Fetch,
-        tell: Tell,
+        tell: Post,
         settings: Settings,
         clock: Clock,
         lease: Leads,
@@ -88,7 +89,7 @@ class Controller:
         self._clock = clock
         self._lease = lease
         self._chance = chance or random.Random()
-        self._pace = Pace(settings.controller.patches_per_second, clock)
+        self._rate_limit = RateLimit(settings.controller.patches_per_second, clock)
         self._wanted: dict[Key, Call] = {}
         self._holds: dict[Key, Hold] = {}
         self._on_way: set[Key] = set()
@@ -96,45 +97,45 @@ class Controller:
         self._stir = asyncio.Event()  # there may be something to do
         self._failures = 0
         seconds = settings.controller.request_timeout_seconds
-        self._refusals = Refusals(tell, seconds, clock, lease)
-        self._announcer = Announcer(api, fetch, settings.controller, clock, lease, self._pace, self.metrics)
+        self._refusal_reports = RefusalReports(tell, seconds, clock, lease)
+        self._event_writer = EventWriter(api, fetch, settings.controller, clock, lease, self._rate_limit, self.metrics)
         self.metrics.wants(self._to_do, KINDS_OF_CALLS)
         self.metrics.leads(lease.leading)
 
     async def run(self) -> None:
-        """Follow, work and announce until cancelled; then let the calls on their way end."""
+        """Follow, write and announce until cancelled; then wait for the calls under way to end."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow())
                 tasks.create_task(self._work())
-                tasks.create_task(self._announcer.run())
-                tasks.create_task(self._refusals.run())
+                tasks.create_task(self._event_writer.run())
+                tasks.create_task(self._refusal_reports.run())
         finally:
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=self._settings.request_timeout_seconds)
 
     def led(self, leading: bool) -> None:
-        """Hear whether this replica leads: what it found wanted as a follower is to be done at once."""
+        """Take in whether this replica leads now: a new leader writes at once what it has found wanted."""
         if leading:
             self._stir.set()
-            self._refusals.anew()
+            self._refusal_reports.anew()
 
     def readiness(self) -> Readiness:
-        """The checks of our own ``/readyz``: a follower is ready, one without its extender is not."""
+        """Return the checks of the controller's ``/readyz``: a follower is ready, one without its extender is not."""
         heard = self.extender.heard and self.extender.age <= SILENT_SECONDS
         detail = "" if heard else f"not heard of for {self.extender.age:.0f} s at {self._settings.service_url}"
         leading = "yes" if self._lease.leading() else "no: nothing is written"
         return Readiness((Check("extender", heard, detail), Check("leading", True, leading)))
 
-    # -- what is wanted ------------------------------------------------------------------------
+    # -- the desired state ------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Ask again and again; an answer replaces the one before."""
+        """Poll the extender for ever; each answer replaces the one before."""
         instance, generation = "", -1
         while True:
             try:
                 desired = await self._ask(generation)
-            except SourceError as error:
+            except ExtenderError as error:
                 await self._unreachable(error)
                 instance, generation = "", -1
                 continue
@@ -148,10 +149,10 @@ class Controller:
         seconds = self._settings.interval_seconds
         query = {"after": str(after), "timeout_seconds": f"{seconds:g}"}
         wait = seconds + self._settings.request_timeout_seconds
-        return read(DesiredView, await self._fetch("/v1/desired", query, wait))
+        return read_view(DesiredView, await self._fetch("/v1/desired", query, wait))
 
-    async def _unreachable(self, error: SourceError) -> None:
-        """Do nothing on old orders; say so once, and ask less and less often."""
+    async def _unreachable(self, error: ExtenderError) -> None:
+        """Discard the old orders, log that once, and wait longer after each failure."""
         if not self._failures:
             _log.warning("the extender does not answer, nothing is written until it does: %s", error)
         self._wanted = {}
@@ -167,36 +168,38 @@ class Controller:
         self.metrics.reached(True)
 
     def take(self, desired: DesiredView) -> None:
-        """Want exactly this from now on."""
+        """Replace the wanted calls by those of this answer."""
         self._wanted = {key(call): call for call in calls(desired)}
-        self._refusals.keep(self._wanted.keys(), desired.instance)
+        self._refusal_reports.keep(self._wanted.keys(), desired.instance)
         now = self._clock.monotonic()
         self._holds = {k: hold for k, hold in self._holds.items() if k in self._wanted or hold.until > now}
         self._stir.set()
 
     def _to_do(self, kind: str) -> int:
-        """How many calls of that kind are wanted and not made."""
+        """Return how many calls of that kind are wanted and not made."""
         now = self._clock.monotonic()
         wanted = (call for call in self._wanted.values() if key(call)[0] == kind)
         return sum(1 for call in wanted if (hold := self._hold_of(call, now)) is None or not hold.only_equal)
 
     def _hold_of(self, call: Call, now: float) -> Hold | None:
-        """What keeps the call from being made now: it was made just before, or it was refused."""
+        """Return the hold that keeps the call from being made now, because it was just made or was refused; None
+        without one.
+        """
         hold = self._holds.get(key(call))
         holds = hold is not None and hold.until > now and (hold.call == call or not hold.only_equal)
         return hold if holds else None
 
-    # -- making it so --------------------------------------------------------------------------
+    # -- writes ----------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Make one call after the other, as many at once as may be; look again when held calls come free."""
+        """Make one call after the other, several at once; look again when held calls become due."""
         while True:
             self._stir.clear()
             call = self._next()
             if call is None:
                 await self._pause()
                 continue
-            await self._pace.turn()
+            await self._rate_limit.turn()
             if self._may_make(call):
                 self._send(call)
 
@@ -208,7 +211,7 @@ class Controller:
             pass
 
     def _next(self) -> Call | None:
-        """The first call in order that is neither on its way nor held; none unless this replica leads."""
+        """Return the first call in order that is neither under way nor held; None unless this replica leads."""
         if len(self._on_way) >= AT_ONCE or not self._lease.leading():
             return None
         now = self._clock.monotonic()
@@ -217,7 +220,8 @@ class Controller:
     def _is_due(self, call: Call, now: float) -> bool:
         if key(call) in self._on_way or self._hold_of(call, now) is not None:
             return False
-        # The first attempt of a pod should find its nomination; one that is refused does not keep the pod waiting.
+        # The first attempt of a pod should find its nomination; a nomination that is refused does not keep the pod
+        # waiting.
         return not (isinstance(call, Ungate | Wake) and self._is_to_be_nominated(call.order.uid))
 
     def _is_to_be_nominated(self, uid: str) -> bool:
@@ -225,7 +229,7 @@ class Controller:
         return named in self._wanted and named not in self._holds
 
     def _may_make(self, call: Call) -> bool:
-        """Whether it is wanted still and this replica leads: both may have changed while it waited."""
+        """Tell whether the call is still wanted and this replica still leads: both may have changed while it waited."""
         return self._wanted.get(key(call)) == call and self._lease.leading()
 
     def _send(self, call: Call) -> None:
@@ -238,24 +242,24 @@ class Controller:
         try:
             if takes_unsigned(call):
                 await self._lease.check()
-            if self._may_make(call):  # this process may have been paused since it was sent on its way
+            if self._may_make(call):  # this process may have been paused since the task was created
                 self._note(call, await perform(self._api, call, self._gate, self._lease.name))
         finally:
             self._on_way.discard(key(call))
             self._stir.set()
 
     def _note(self, call: Call, outcome: Outcome) -> None:
-        """Hold what was done until the watch shows it; what was refused, longer each time."""
+        """Hold a call that was made until the watch shows it, and a refused one longer each time."""
         before = self._holds.get(key(call))
         refusals = before.refusals if before is not None else 0
         self.metrics.wrote(type(call).__name__, type(outcome).__name__.lower())
-        self._refusals.note(call, outcome)
+        self._refusal_reports.note(call, outcome)
         now = self._clock.monotonic()
         if isinstance(outcome, Done):
             seconds = GATE_CHECK_SECONDS if isinstance(call, SetGate) else SETTLE_SECONDS
             self._holds[key(call)] = Hold(call, now + seconds, only_equal=True)
         elif isinstance(outcome, Refused) and outcome.outdated and not isinstance(call, SetGate):
-            # The extender will see it and may want something else.
+            # The extender will see the changed object and may want something else.
             self._holds[key(call)] = Hold(call, now + SETTLE_SECONDS, only_equal=True)
         else:
             if not refusals:
@@ -264,7 +268,9 @@ class Controller:
             self._holds[key(call)] = Hold(call, now + pause, only_equal=False, refusals=refusals + 1)
 
     def _backoff(self, seconds: tuple[float, float], failures: int) -> float:
-        """Double each time up to the longest, less up to half of it, so that replicas do not come back as one."""
+        """Return a pause that doubles up to the longest, less up to half of it, so that replicas do not retry at the
+        same moment.
+        """
         first, longest = seconds
         pause: float = min(longest, first * 2.0 ** min(failures, 16))
         return pause * self._chance.uniform(0.5, 1.0)

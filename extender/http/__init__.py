@@ -1,1 +1,1 @@
-"""Listeners: limits of connection and request, TLS, strict reading of bodies, and headers of our own."""
+"""HTTP listeners: limits of connections and requests, TLS, strict parsing of bodies, and Kohort's own headers."""

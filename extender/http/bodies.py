@@ -1,4 +1,4 @@
-"""Limits of one request's body, by the bytes that arrive, whatever its head says (stock uvicorn reads 256 MiB)."""
+"""Limits the body of a request by the bytes that arrive, whatever its head declares (uvicorn alone reads 256 MiB)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from extender.http.asgi import App, Message, Receive, Scope, Send, answer
 
-LARGE_BODY: Final = 256 * 1024  # bytes; filter's body with 5,000 node names is half of it
+LARGE_BODY: Final = 256 * 1024  # bytes; the body of filter with 5,000 node names is half of it
 LARGE_AT_ONCE: Final = 8
 
 Refuse = Callable[[str], tuple[int, bytes]]
@@ -17,13 +17,13 @@ Refuse = Callable[[str], tuple[int, bytes]]
 
 
 class BodyLimit:
-    """ASGI middleware: hands the app the whole body at once, or answers for it when the body is too long.
+    """ASGI middleware that passes the whole body to the app at once, or answers by itself when the body is too long.
 
-    The body is gathered here and not in the app, where frameworks turn an exception out of `receive` into a 500.
-    ``refuse`` forms the answer by path: kube-scheduler reads a reason only out of a 200 with ``Error``. Without it the
-    answer is 413. A client that is still sending may see a reset before it reads the answer.
-    At most `LARGE_AT_ONCE` bodies above `LARGE_BODY` are in memory: the next is not read on until one is answered, and
-    runs into its deadline if that takes too long.
+    The body is collected here and not in the app, where frameworks turn an exception from `receive` into a 500.
+    ``refuse`` makes the answer for a path: kube-scheduler reads a reason only from a 200 with ``Error``. Without it the
+    answer is 413. A client that is still sending may see a reset before it reads the answer. At most `LARGE_AT_ONCE`
+    bodies above `LARGE_BODY` are in memory: reading of the next one stops until one of them is answered, and it runs
+    into its deadline if that takes too long.
     """
 
     def __init__(self, app: App, limit: int, refuse: Refuse | None = None) -> None:
@@ -49,7 +49,7 @@ class BodyLimit:
                 await self._app(scope, _replay(body, receive), send)
 
     async def _gather(self, receive: Receive, held: contextlib.AsyncExitStack) -> bytes | bool | None:
-        """Return the body, None when it is too long, False when the client left; a large one enters ``held``."""
+        """Return the body, None when it is too long, False when the client left; a large body enters ``held``."""
         parts: list[bytes] = []
         length, is_large = 0, False
         while True:
@@ -71,12 +71,12 @@ class BodyLimit:
 
 
 def _declared(scope: Scope) -> int:
-    """Return Content-Length, 0 where it is absent; the HTTP parser has refused what is no number."""
+    """Return Content-Length, 0 where it is absent; the HTTP parser has refused a value that is not a number."""
     return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives the body once and then waits for the client's leaving."""
+    """Return a `receive` that gives the body once and then waits for the client to disconnect."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> Message:

@@ -1,8 +1,8 @@
-"""Takes TLS connections and counts them from their first moment.
+"""Accepts TLS connections and counts them from the start of their handshake.
 
-asyncio tells a protocol of its connection once the handshake is done, and never of one that failed: the limit on
-connections does not see those that say nothing. So the handshakes are bounded here.
-This room knows sockets and TLS; it must not know what is served.
+asyncio reports a connection to a protocol when the handshake is done, and never one that failed, so that the limit on
+connections does not count connections that stay silent. So the number of handshakes is limited here. This module knows
+sockets and TLS; it must not know what is served.
 """
 
 from __future__ import annotations
@@ -17,31 +17,33 @@ from typing import Final
 
 from extender.http.tls import HANDSHAKE_SECONDS
 
-MOST: Final = 128  # handshakes at once on one listener; each takes milliseconds of a client that means it
+MOST: Final = 128  # handshakes at once on one listener; each takes an honest client milliseconds
 SHUTDOWN_SECONDS: Final = 1.0
 AGAIN_SECONDS: Final = 0.5
 _log = logging.getLogger(__name__)
 
 
 class Handshakes:
-    """Accepts from ``listener`` until closed. Of more than ``most`` handshakes at once the oldest gives way."""
+    """Accepts from ``listener`` until closed. When ``most`` handshakes run, a new one ends the oldest."""
 
     def __init__(
         self, listener: socket.socket, make: Callable[[], asyncio.Protocol], tls: ssl.SSLContext, most: int
     ) -> None:
-        """Begin; needs a running loop. ``make``: a protocol for each connection whose handshake is done."""
+        """Start accepting; needs a running loop. ``make`` returns a protocol for a connection whose handshake is
+        done.
+        """
         listener.setblocking(False)
         self._listener, self._make, self._tls, self._most = listener, make, tls, min(most, MOST)
         self._running: dict[asyncio.Task[None], None] = {}  # oldest first
         self._accepting = asyncio.create_task(self._accept())
 
     def close(self) -> None:
-        """Accept no more, and end the handshakes; connections that are open stay."""
+        """Stop accepting and end the handshakes; open connections stay."""
         for task in (self._accepting, *self._running):
             task.cancel()
 
     async def wait_closed(self) -> None:
-        """Return when that is done."""
+        """Wait until accepting and all handshakes have ended."""
         await asyncio.gather(self._accepting, *self._running, return_exceptions=True)
 
     async def _accept(self) -> None:
@@ -62,11 +64,11 @@ class Handshakes:
             task = loop.create_task(self._shake(connection))
             self._running[task] = None
             task.add_done_callback(lambda ended: self._running.pop(ended, None))
-            await asyncio.sleep(0)  # it begins, so that it has the socket and closes it
+            await asyncio.sleep(0)  # the task starts now, so that it owns the socket and closes it
 
     async def _shake(self, connection: socket.socket) -> None:
-        """Hand the connection to a protocol of its own; one whose handshake fails is closed without a word."""
-        with contextlib.suppress(OSError):  # of TLS, of time, or the client's leaving
+        """Give the connection to its own protocol; a connection whose handshake fails is closed without an answer."""
+        with contextlib.suppress(OSError):  # the handshake failed or timed out, or the client left
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._make, connection, ssl=self._tls, ssl_handshake_timeout=HANDSHAKE_SECONDS,
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS,

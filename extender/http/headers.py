@@ -1,4 +1,4 @@
-"""Headers of our own."""
+"""The names of Kohort's own HTTP headers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from typing import Final
 
 CLIENT_HEADER: Final = "X-Kohort-Client"
 CONTROLLER: Final = "controller"
-"""In that header: only the controller's questions count as its sign of life."""
+"""The value of that header in the controller's requests: only these count as the controller's sign of life."""
 FORWARDED_HEADER: Final = "x-kohort-authorization"
-"""The API server's proxy takes Authorization for itself: the token for the service goes beside it."""
+"""The header with a token for the service: the API server's proxy consumes Authorization itself."""

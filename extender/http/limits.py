@@ -1,6 +1,6 @@
-"""How much one listener takes: bytes, seconds and connections.
+"""Limits of one listener: bytes, seconds and connections.
 
-`HeldBinds` keeps a share of the connections free for filter, since each bind held at the barrier is one.
+`HeldBinds` keeps a share of the connections free for filter, since each bind held at the barrier occupies one.
 """
 
 from __future__ import annotations
@@ -13,46 +13,45 @@ class Limits:
     """Limits of one listener; times in seconds."""
 
     body_bytes: int = 3 * 1024 * 1024  # the API server's own MaxRequestBodyBytes
-    header_bytes: int = 64 * 1024  # of all that is not body: head, chunk sizes, trailers
+    header_bytes: int = 64 * 1024  # of everything that is not body: head, chunk sizes, trailers
     header_seconds: float = 5.0
     body_seconds: float = 5.0
-    answer_seconds: float = 10.0  # in which a client must take something of what it was sent
+    answer_seconds: float = 10.0  # within which a client must read something of its answer
     connections: int = 2048
     reserved_connections: int = 64
-    keep_alive_seconds: float = 120.0  # Go's client gives an idle connection up after 90
+    keep_alive_seconds: float = 120.0  # Go's client closes an idle connection after 90 s
     graceful_seconds: float = 5.0
 
 
 def of_probes(limits: Limits) -> Limits:
-    """Limits of the listener that the whole pod network reaches: few connections, and no body to speak of."""
+    """Return the limits of the listener that the whole pod network reaches: few connections, and hardly any body."""
     return replace(limits, body_bytes=1024, header_bytes=16 * 1024, connections=64, reserved_connections=1)
 
 
 def of_reports(limits: Limits) -> Limits:
-    """Limits of the listener for reports of training code: short bodies, from every training pod."""
+    """Return the limits of the listener for reports of training code: short bodies, from every training pod."""
     return replace(of_probes(limits), connections=512)
 
 
 def of_people(limits: Limits) -> Limits:
-    """Limits of the listener for people: few connections, and bodies no longer than a job's manifest."""
+    """Return the limits of the listener for people: few connections, and bodies no longer than a job's manifest."""
     return replace(of_probes(limits), body_bytes=min(limits.body_bytes, 1024 * 1024), connections=256)
 
 
 class HeldBinds:
-    """Counts connections that the barrier holds, at most ``connections - reserved``."""
+    """Counts the connections that the barrier holds, at most ``connections - reserved_connections``."""
 
     def __init__(self, limits: Limits) -> None:
-        """Start with none."""
         self.limit = max(1, limits.connections - limits.reserved_connections)
         self.held = 0
 
     def enter(self) -> bool:
-        """Take a place if there is one; whoever got True must `leave`."""
+        """Count one more connection if the limit allows it; a caller that got True must call `leave`."""
         if self.held >= self.limit:
             return False
         self.held += 1
         return True
 
     def leave(self) -> None:
-        """Give the place back."""
+        """Count one connection less."""
         self.held -= 1

@@ -1,7 +1,7 @@
-"""An answer's head and body leave in one write.
+"""Sends the head and body of an answer in one write.
 
-uvicorn writes the head, then the body, and each write to a socket wakes who waits at its other end.
-This room knows one transport; it must not know what is answered.
+uvicorn writes the head, then the body, and each write to a socket wakes up the reader at the other end. This module
+knows one transport; it must not know what is answered.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import asyncio
 
 
 class OneWrite:
-    """A request's view of its connection: a head that tells a body's length is kept until the body comes.
+    """A request's view of its connection, which keeps a head with a body's length until the body comes.
 
-    The body of such a head follows at once (not for HEAD); a stream, which has no length, is written as it comes.
+    The body of such a head follows at once (except for HEAD); a stream, which has no length, is written as it comes.
     """
 
     __slots__ = ("_has_body", "_head", "_transport")
@@ -23,7 +23,7 @@ class OneWrite:
         self._head = b""
 
     def write(self, data: bytes) -> None:
-        """Write it, or keep it for a moment; nothing reaches a connection that was closed before all was written."""
+        """Write the data, or keep a head for a moment; write nothing to a connection that is closing."""
         if self._transport.is_closing():
             return
         if self._head:
@@ -34,7 +34,7 @@ class OneWrite:
         self._transport.write(data)
 
     def is_closing(self) -> bool:
-        """As the connection says."""
+        """Tell whether the connection is closing."""
         return self._transport.is_closing()
 
     def close(self) -> None:

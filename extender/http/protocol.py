@@ -1,9 +1,9 @@
-"""Limits of one connection, which stock uvicorn lacks (measured: it waits for ever).
+"""Limits one connection, which uvicorn alone does not (measured: it waits for ever).
 
-`LimitedProtocol` gives a request's head and body an absolute time each, so that trickling bytes does not help, and
-bounds heads, pipelined requests and connections. Who does not read its answer is cut off, who reads slowly is not; but
-both give way where connections run short. This room knows bytes, seconds and connections; it must not know the
-verbs.
+`LimitedProtocol` gives a request's head and body an absolute time each, so that sending byte by byte does not extend
+it, and limits heads, pipelined requests and connections. A client that does not read its answer is disconnected, one
+that reads slowly is not; but both are disconnected where connections run short. This module knows bytes, seconds and
+connections; it must not know the verbs.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from extender.http.onewrite import OneWrite
 from extender.http.tls import Guard
 
 _log = logging.getLogger(__name__)
-PIPELINED: Final = 8  # requests that may wait behind another on their connection; Go sends none
+PIPELINED: Final = 8  # requests that may wait behind another on their connection; Go's client pipelines none
 
 
 class TooManyRequestsError(Exception):
-    """A connection sends requests faster than it takes answers."""
+    """A connection sends requests faster than it reads answers."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with deadlines for head and body, and bounds on heads and connections; see `limited`."""
+    """uvicorn's protocol with deadlines for head and body, and limits on heads and connections; see `limited`."""
 
     limits: ClassVar[Limits]
     guards: ClassVar[tuple[Guard, ...]] = ()
     _deadline: asyncio.TimerHandle | None = None
     _asked = False  # a request's head has arrived on this connection
-    _head_bytes = 0  # of the request that is arriving, whatever is not body
-    _waiting_since = 0.0  # idle, for the rest of a request, or for its client to read
-    _taken: tuple[int, int] | None = None  # of its answer, as last looked at; None: its client owes no reading
+    _head_bytes = 0  # bytes of the arriving request that are not body
+    _waiting_since = 0.0  # since when the connection waits: idle, for the rest of a request, or for its client to read
+    _taken: tuple[int, int] | None = None  # `_taken` at the last check; None where the client has no answer to read
     _taken_at = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, or turn it away when there are too many and every other one is being answered."""
+        """Accept the connection, or refuse it when there are too many and every other one is being answered."""
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections and not self._cut_the_longest_waiting():
             self._turn_away(503, "too many connections")
@@ -53,17 +53,17 @@ class LimitedProtocol(HttpToolsProtocol):
         if why := next(filter(None, (guard(certificate) for guard in self.guards)), ""):
             _log.warning("a caller was refused: %s", why, extra={"peer": str(self.client)})
             self.app = forbidden
-        # Go dials ahead: a connection without a byte is idle, not slow, and gets the time of an idle one.
+        # Go opens connections in advance: one without a byte is idle, not slow, and gets the time of an idle one.
         self._waiting_since = self.loop.time()
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline with the connection."""
+        """Cancel the deadline."""
         self._disarm()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Start the head's time with the first byte after an idle stretch."""
+        """Start the time of the head with the first byte after an idle period."""
         if self.transport.is_closing():
             return
         if self._deadline is None and self.idle:
@@ -74,7 +74,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._end(431, "the request's head is too long")
 
     def on_headers_complete(self) -> None:
-        """Raise TooManyRequestsError, which the parser makes a 400, where requests pile up behind one another."""
+        """Raise TooManyRequestsError, which the parser turns into a 400, where too many requests are pipelined."""
         super().on_headers_complete()
         answered = OneWrite(self.transport, has_body=self.scope["method"] != "HEAD")
         self.cycle.transport = cast(asyncio.Transport, answered)
@@ -82,12 +82,12 @@ class LimitedProtocol(HttpToolsProtocol):
             raise TooManyRequestsError
 
     def on_body(self, body: bytes) -> None:
-        """Take what is body off the count."""
+        """Subtract the body from the count of the head's bytes."""
         self._head_bytes = max(0, self._head_bytes - len(body))
         super().on_body(body)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """Start the body's time when the app starts to read it (a pipelined request waits for its turn)."""
+        """Start the time of the body when the app starts to read it (a pipelined request waits for its turn)."""
         self._asked = True
         super()._start_asgi_task(cycle, app)
         self._disarm()
@@ -95,26 +95,26 @@ class LimitedProtocol(HttpToolsProtocol):
             self._arm(self.limits.body_seconds)
 
     def on_message_complete(self) -> None:
-        """Stop the clock: the whole request is here."""
+        """Cancel the deadline, because the whole request has arrived."""
         self._head_bytes = 0
         super().on_message_complete()
         if not self.pipeline:
             self._disarm()
 
     def on_response_complete(self) -> None:
-        """Note when the idle time began."""
+        """Record when the idle time began."""
         self._waiting_since = self.loop.time()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Note since when an answer waits for its client."""
+        """Record since when an answer waits for its client."""
         self._waiting_since = self.loop.time()
         super().pause_writing()
 
     def cut_if_unread(self) -> None:
-        """Cut the connection where its client has taken nothing of its answer for ``answer_seconds``.
+        """Disconnect a client that has read nothing of its answer for ``answer_seconds``.
 
-        Called every now and then, since no callback tells of a close that waits, and none of bytes that are taken.
+        This is called regularly, since no callback reports a close that waits, or bytes that are read.
         """
         taken = _taken(self.transport) if self.unread else None
         if taken is None or taken != self._taken:
@@ -123,7 +123,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def shutdown(self) -> None:
-        """Let a request that is here be answered, and cut one that is still arriving: it may never."""
+        """Let a request that has arrived be answered, and disconnect one that is still arriving, because it may never
+        end.
+        """
         if not self.idle and self.cycle.more_body:
             self.transport.close()
         super().shutdown()
@@ -135,26 +137,26 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def unread(self) -> bool:
-        """Tell whether the connection only waits for its client to read; a close waits for it, too."""
+        """Tell whether the connection only waits for its client to read; a close waits for that as well."""
         return self.flow.write_paused or self.transport.is_closing()
 
     @property
     def evictable(self) -> bool:
-        """Tell whether the connection only waits for its client: to ask, to end its request, or to read."""
+        """Tell whether the connection only waits for its client: to send, to end its request, or to read."""
         return self.idle or self.cycle.more_body or self.unread
 
     def _cut_the_longest_waiting(self) -> bool:
-        """Make room for this connection; False where all others are being answered.
+        """Disconnect the client that has been waited for longest; return False where all others are being answered.
 
-        So those who stall, however many, keep nobody out who does not: neither kube-scheduler nor a probe.
+        So clients that stall, however many, never keep out kube-scheduler or a probe.
         """
         others = cast(Iterable[LimitedProtocol], self.connections)
         waiting = [other for other in others if other is not self and other.evictable]
         if not waiting:
             return False
         longest = min(waiting, key=lambda other: other._waiting_since)
-        longest.transport.abort()  # a close would wait for a client that does not read
-        self.connections.discard(longest)  # the next to come looks for another
+        longest.transport.abort()  # close() would wait for a client that does not read
+        self.connections.discard(longest)  # removed here, so that the next call picks another
         return True
 
     def _turn_away(self, status: int, why: str) -> None:
@@ -178,7 +180,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._end(408, "the request took too long to arrive")
 
     def _end(self, status: int, why: str) -> None:
-        """End the connection, with a word where no answer has begun."""
+        """End the connection, with an error answer where no answer has begun."""
         if self.transport.is_closing():
             return
         if self.idle or not self.cycle.response_started:
@@ -188,13 +190,15 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 def _taken(transport: asyncio.Transport) -> tuple[int, int]:
-    """How much the client has taken so far: it changes with every byte.
+    """Return numbers that change with every byte that the client reads.
 
-    The kernel's own buffer holds megabytes, and is refilled only in large steps: who reads slowly would seem to stand
-    still. So what the client has acknowledged counts (tcpi_bytes_acked); where the kernel does not tell, the rest does.
+    The kernel's own buffer holds megabytes and is refilled only in large steps, so that a slow reader would seem to
+    stand still. So the bytes that the client has acknowledged count (tcpi_bytes_acked); where the kernel does not
+    report them, only the rest of the write buffer counts.
     """
     acknowledged = 0
-    with contextlib.suppress(AttributeError, OSError, struct.error):  # another kernel; the socket is closed already
+    # the kernel has no such field, or the socket is closed already
+    with contextlib.suppress(AttributeError, OSError, struct.error):
         told = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
         (acknowledged,) = struct.unpack_from("=Q", told, 120)
     return acknowledged, transport.get_write_buffer_size()
@@ -203,12 +207,12 @@ def _taken(transport: asyncio.Transport) -> tuple[int, int]:
 def limited(limits: Limits, guard: Guard | None = None) -> type[LimitedProtocol]:
     """Return the protocol class for a listener with these limits.
 
-    ``guard`` is given the certificate of each TLS peer, and says why it may not call (`tls.only`).
+    ``guard`` gets the certificate of each TLS peer, and returns why it may not call (`tls.only`).
     """
     guards = () if guard is None else (guard,)
     return type("LimitedProtocol", (LimitedProtocol,), {"limits": limits, "guards": guards})
 
 
 async def forbidden(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """The app of those who may not call."""
+    """Answer 403: the app of callers that the guard refuses."""
     await answer(send, 403, b'{"error":"this caller is not allowed"}')

@@ -1,8 +1,8 @@
-"""Runs the apps: the verbs on loopback, health and metrics on a listener of their own, both with limits.
+"""Runs the apps on their listeners, with limits: the verbs on loopback, health and metrics on another one.
 
-SIGTERM or SIGINT (or the caller's event) stops the verbs first: requests that are here get ``graceful_seconds``, those
-still arriving are cut. The health listener ends last, so that the drain can be watched.
-This room knows sockets and signals; it must not know what is served.
+SIGTERM or SIGINT (or the caller's event) stops the verbs first: requests that have arrived get ``graceful_seconds``,
+those still arriving are cut. The health listener ends last, so that the stop can be observed. This module knows sockets
+and signals; it must not know what is served.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from extender.http.protocol import LimitedProtocol, limited
 from extender.http.tls import Guard
 
 BACKLOG = 1024
-LOOK_TICKS = 5  # of a tenth of a second each: so often is looked for clients that do not read
+LOOK_TICKS = 5  # ticks of a tenth of a second between two checks for clients that do not read
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One app with its address and limits; port 0 takes any free one. ``refuse`` answers bodies that are too long.
 
-    With ``tls``, connections are encrypted by it, and ``guard`` says who of those that it lets in may call.
+    With ``tls`` connections are encrypted by it, and ``guard`` decides which of its clients may call.
     """
 
     app: App
@@ -48,7 +48,7 @@ class Endpoint:
 
 
 class AddressError(OSError):
-    """An address on which nothing can listen; the text says why."""
+    """An address on which the process cannot listen; the text says why."""
 
     def __init__(self, host: str, port: int, why: OSError) -> None:
         taken = why.errno == errno.EADDRINUSE
@@ -63,7 +63,7 @@ async def serve(endpoints: list[Endpoint], on_ready: OnReady | None = None, stop
     """Serve all endpoints until ``stop`` is set, by a signal or by the caller; they stop one after the other, in order.
 
     ``on_ready`` gets the bound (host, port) of each, in order, once all accept connections. Raises AddressError where
-    an address cannot be had; nothing is served then. Apps start and stop by their ASGI lifespan, where they have one.
+    an address cannot be used; nothing is served then. Apps start and stop by their ASGI lifespan, where they have one.
     """
     stop = stop or asyncio.Event()
     with contextlib.ExitStack() as opened:
@@ -81,7 +81,7 @@ async def serve(endpoints: list[Endpoint], on_ready: OnReady | None = None, stop
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a listening socket, IPv4 or IPv6; AddressError where the address cannot be had.
+    """Return a listening socket, IPv4 or IPv6. Raises AddressError where the address cannot be used.
 
     Connections inherit TCP_NODELAY from it. asyncio sets that only on sockets made with an explicit IPPROTO_TCP, which
     these are not, and without it each answer (head and body are two writes) waits 40 ms for an acknowledgement.
@@ -96,7 +96,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 async def disconnected(request: Request) -> None:
-    """Return once the client of ``request``, whose body was read, has gone; a held bind races with this.
+    """Return once the client of ``request``, whose body was read, has disconnected; a held bind races with this.
 
     It also returns when the answer was sent, so cancel it or drop its result then. Only one task may await it.
     """
@@ -106,7 +106,7 @@ async def disconnected(request: Request) -> None:
 
 @contextlib.contextmanager
 def stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
-    """Set ``stop`` on SIGTERM and SIGINT; outside the main thread there are no signals to handle."""
+    """Set ``stop`` on SIGTERM and SIGINT; outside the main thread no signal can be handled."""
     loop = asyncio.get_running_loop()
     taken = []
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -128,7 +128,9 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen on the sockets given. uvicorn would let any number stay in their handshake for 60 s."""
+        """Listen on the given sockets. uvicorn alone would let any number of clients stay in their handshake for
+        60 s.
+        """
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             raise RuntimeError("the app did not start")
@@ -136,7 +138,7 @@ class _Server(uvicorn.Server):
         self.started = True
 
     async def on_tick(self, counter: int) -> bool:
-        """Cut off those who do not read their answers; uvicorn would wait for them for ever."""
+        """Disconnect clients that do not read their answers; uvicorn alone would wait for them for ever."""
         if counter % LOOK_TICKS == 0:
             for connection in list(self.server_state.connections):
                 cast(LimitedProtocol, connection).cut_if_unread()
@@ -165,7 +167,7 @@ def _server(endpoint: Endpoint) -> _Server:
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=cast(int, limits.keep_alive_seconds),  # any number does
+        timeout_keep_alive=cast(int, limits.keep_alive_seconds),  # uvicorn accepts any number
         timeout_graceful_shutdown=cast(int, limits.graceful_seconds),
     )
     config.load()
@@ -180,7 +182,7 @@ async def _until_started(servers: list[_Server], running: list[asyncio.Task[None
 
 
 async def _until_stop(stop: asyncio.Event, running: list[asyncio.Task[None]]) -> None:
-    """Wait for ``stop``, or for a server that ends by itself, which is a fault."""
+    """Wait for ``stop``, or raise where a server ends by itself, which is a fault."""
     waiting = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait([waiting, *running], return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
-"""JSON from outside, read strictly: a value or RequestError, and nothing else is ever raised.
+"""Parses JSON of clients strictly: a function returns a value or raises RequestError, and nothing else is ever raised.
 
-Refused are NaN, lone surrogates, text that is not UTF-8, integers beyond 64 bits, a key that stands twice in one
-object, and more than `MAX_DEPTH` levels. This room knows JSON; it must not know what the documents mean.
+NaN, lone surrogates, text that is not UTF-8, integers beyond 64 bits, a repeated key in one object, and more than
+`MAX_DEPTH` levels are refused. This module knows JSON; it must not know what the documents mean.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RequestError(Exception):
 
 
 class RepeatedError(RequestError):
-    """A key stands twice in one object."""
+    """A key is repeated in one object."""
 
 
 _ANY: Final = msgspec.json.Decoder()
@@ -33,7 +33,9 @@ _T = TypeVar("_T")
 
 
 def decode(decoder: msgspec.json.Decoder[_T], data: bytes | Raw, field: str) -> _T:
-    """Decode ``data``, which stands at ``field`` of the request; what the decoder skips is judged for syntax only."""
+    """Return ``data``, the value of ``field`` of the request, decoded; parts that the decoder skips are only checked as
+    JSON.
+    """
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
@@ -46,7 +48,7 @@ def _refuse(field: str, error: Exception) -> NoReturn:
 
 
 def check_text(body: bytes) -> None:
-    """Refuse what is not UTF-8; msgspec looks only into strings that it keeps."""
+    """Raise RequestError where the body is not UTF-8; msgspec checks only strings that it keeps."""
     try:
         if not body.isascii():
             body.decode()
@@ -55,7 +57,9 @@ def check_text(body: bytes) -> None:
 
 
 def refuse_duplicates(body: bytes) -> None:
-    """Parse once more, slowly, only to find a key that stands twice: msgspec would silently take the last one."""
+    """Raise RequestError for a repeated key. This parses once more, slowly: msgspec would silently take the last
+    value.
+    """
     try:
         json.loads(body, object_pairs_hook=_unique, parse_int=len, parse_float=len)
     except (ValueError, RecursionError) as error:
@@ -70,7 +74,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def strict_dict(raw: bytes, field: str) -> dict[str, Any]:
-    """Read one whole object with every check of this room."""
+    """Return one whole object after every check of this module. Raises RequestError."""
     value = decode(_ANY, raw, field)
     refuse_duplicates(raw)
     if not isinstance(value, dict):

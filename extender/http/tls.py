@@ -1,7 +1,7 @@
 """TLS of the listeners: certificates that are read again when their files change; for the verbs also who may call.
 
-The verbs' CA signs kube-scheduler's certificate and nothing else; the name in it is looked at all the same, so that
-another certificate of that CA opens nothing. This room knows certificates; it must not know what is served.
+The verbs' CA signs kube-scheduler's certificate and nothing else; the name in it is checked all the same, so that
+another certificate of that CA gives no access. This module knows certificates; it must not know what is served.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ Stamp = tuple[tuple[int, int, int], ...]
 
 
 class RotatingContext(ssl.SSLContext):
-    """Takes each new connection with the files as they are then; connections that are open stay.
+    """Uses the current files for each new connection; open connections stay.
 
     Files that cannot be used (half written, key and certificate that do not match) leave the former ones in force until
-    they change again; files that cannot be read at the moment (no descriptor left) are tried again with the next one.
+    they change again; files that cannot be read at the moment (no descriptor left) are tried again at the next
+    connection.
     """
 
     _files: tuple[Path, ...]
@@ -32,16 +33,16 @@ class RotatingContext(ssl.SSLContext):
         return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
 
     def __init__(self, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
-        """Read the files; OSError (ssl.SSLError is one) where they cannot be used.
+        """Read the files. Raises OSError (ssl.SSLError is one) where they cannot be used.
 
-        With ``client_ca`` a client must show a certificate of it; without, none is asked for.
+        With ``client_ca`` a client must present a certificate of that CA; without it none is requested.
         """
         self._files = (certificate, key) if client_ca is None else (certificate, key, client_ca)
         self._stamp = _stamp_of(self._files)
         self._current = _load(*self._files)
 
     def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
-        """Begin a handshake: asyncio and uvloop come here for each connection."""
+        """Begin a handshake: asyncio and uvloop call this for each connection."""
         self.refresh()
         return self._current.wrap_bio(*arguments, **options)
 
@@ -58,17 +59,19 @@ class RotatingContext(ssl.SSLContext):
             _log.info("certificates were read anew")
 
     def _take(self, stamp: Stamp) -> None:
-        """Load the files, which have that stamp; another OSError than ssl's says nothing of what they hold."""
+        """Load the files, which have that stamp. An OSError that is not ssl's says nothing about what they hold."""
         try:
             self._current = _load(*self._files)
         except (ssl.SSLError, ValueError):
-            self._stamp = stamp  # they are no good: they are not looked at again until they change
+            self._stamp = stamp  # they cannot be used: they are not read again until they change
             raise
         self._stamp = stamp
 
 
 def _stamp_of(files: Iterable[Path]) -> Stamp:
-    """Changes with the content, also where a mounted Secret is replaced by another folder behind a link."""
+    """Return a value that changes with the content, also where a mounted Secret is replaced by another folder behind a
+    link.
+    """
     stats = [file.stat() for file in files]
     return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
 
@@ -84,11 +87,11 @@ def _load(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SS
 
 
 Guard = Callable[[Mapping[str, Any]], str]
-"""A peer's certificate, as `ssl.SSLSocket.getpeercert` gives it -> why it may not call; empty: it may."""
+"""A peer's certificate, as `ssl.SSLSocket.getpeercert` gives it -> why it may not call; empty where it may."""
 
 
 def only(peers: Iterable[str]) -> Guard:
-    """Let in who has one of these names, as its common name or among its alternative ones."""
+    """Return a guard that accepts a peer with one of these names, as its common name or as an alternative name."""
     allowed = frozenset(peers)
 
     def guard(certificate: Mapping[str, Any]) -> str:
@@ -99,7 +102,7 @@ def only(peers: Iterable[str]) -> Guard:
 
 
 def names_in(certificate: Mapping[str, Any]) -> frozenset[str]:
-    """The subject's common names and all alternative names."""
+    """Return the subject's common names and all alternative names of a certificate."""
     subject = (pair for part in certificate.get("subject", ()) for pair in part)
     common = {value for kind, value in subject if kind == "commonName"}
     return frozenset(common | {str(value) for _, value in certificate.get("subjectAltName", ())})

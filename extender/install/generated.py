@@ -1,4 +1,4 @@
-"""ConfigMaps that a kustomization makes of files: what our own use of ``configMapGenerator``, and nothing beyond it."""
+"""ConfigMaps that a kustomization generates from files: the features of ``configMapGenerator`` that our files use."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ GENERATOR: Final = {"name", "namespace", "files", "options"}
 
 
 class GeneratorError(Exception):
-    """What of a generator is not known here, and what is."""
+    """A generator uses a feature that is not known here; the text names those that are."""
 
 
 def config_maps(plan: Mapping[str, Any], folder: Path) -> list[Json]:
-    """The ConfigMaps of a kustomization in that folder. Raises GeneratorError, OSError where a file cannot be read."""
+    """Return the ConfigMaps of the kustomization in that folder.
+
+    Raise GeneratorError, or OSError where a file cannot be read.
+    """
     shared = plan.get("generatorOptions", {})
     return [_config_map(one, shared, folder) for one in plan.get("configMapGenerator", ())]
 

@@ -1,6 +1,7 @@
-"""Builds a kustomization of ours, as ``kubectl kustomize`` does: resources, components, ConfigMaps, patches and labels.
+"""Builds our kustomizations as ``kubectl kustomize`` does: resources, components, ConfigMaps, patches, labels.
 
-Only what our own files use is known; anything else is an error and never left out. A test compares with kubectl.
+Only the features that our files use are known; any other one is an error and is never ignored. A test compares the
+results with those of kubectl.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ FILE: Final = "kustomization.yaml"
 KNOWN: Final = {
     "apiVersion", "kind", "resources", "components", "configMapGenerator", "generatorOptions", "patches", "labels",
 }  # fmt: skip
-# Lists whose items are known by a field; others are replaced whole (Kubernetes: strategic merge patch).
+# Lists that are merged by a field of their items; other lists are replaced (Kubernetes: strategic merge patch).
 KEYS: Final = {
     "containers": "name", "initContainers": "name", "volumes": "name", "env": "name", "volumeMounts": "mountPath",
 }  # fmt: skip
 
 
 class ManifestError(Exception):
-    """The manifests cannot be put together: which file, and what is allowed."""
+    """The manifests cannot be built; the text names the file and what is allowed."""
 
 
 def build(folder: Path, components: Iterable[Path] = ()) -> list[Json]:
-    """The objects of the kustomization in that folder, with these components added."""
+    """Return the objects of the kustomization in that folder, with these components added."""
     objects = _built(folder, [])
     for component in components:
         objects = _built(component, objects)
@@ -38,7 +39,7 @@ def build(folder: Path, components: Iterable[Path] = ()) -> list[Json]:
 
 
 def _built(folder: Path, objects: list[Json]) -> list[Json]:
-    """What ``folder`` makes of the objects before it: a component changes them, a kustomization adds its own."""
+    """Return the objects after ``folder``: a component changes the objects before it, a kustomization adds its own."""
     plan = _read(folder / FILE)
     if unknown := plan.keys() - KNOWN:
         raise ManifestError(
@@ -92,7 +93,7 @@ def _identity(item: Json) -> tuple[str, str, str]:
 
 
 def merged(base: Json, change: Mapping[str, Any]) -> Json:
-    """The object with the patch laid over it; null takes a field away."""
+    """Return the object with the patch applied; null removes a field."""
     result = copy.deepcopy(base)
     for key, value in change.items():
         below = result.get(key)

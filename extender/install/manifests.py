@@ -23,20 +23,24 @@ _VERSION: Final = re.compile(r"v?(?P<numbers>1\.(?P<minor>0|[1-9]\d{0,2})\.(?:0|
 
 
 def folder() -> Path:
-    """Where the manifests are: in the wheel beside this file, else in the checkout."""
+    """Return the folder of the manifests: beside this file in the wheel, else in the checkout."""
     packed = Path(__file__).parent / "manifests"
     return packed if packed.is_dir() else Path(__file__).parents[2] / "manifests"
 
 
 def overlays() -> list[str]:
-    """The names that can be rendered."""
+    """Return the names of the overlays that can be rendered."""
     return ["base", *(name for name in _folders("overlays"))]
 
 
 def rendered(
     overlay: str = "base", components: Iterable[str] = (), image: str | None = None, kubernetes: str | None = None
 ) -> list[Json]:
-    """The objects of the overlay. ``image``: of Kohort; ``kubernetes``: X.Y.Z of the cluster. Raises ManifestError."""
+    """Return the objects of the overlay.
+
+    image: Kohort's image. kubernetes: the cluster's version, X.Y.Z. Raise ManifestError where an argument is not
+    allowed.
+    """
     wanted = _checked(kubernetes) if kubernetes is not None else None
     added = [_component(name) for name in components]
     objects = build(_overlay(overlay), added)
@@ -54,7 +58,7 @@ def rendered(
 
 
 def _without_gate(objects: list[Json]) -> list[Json]:
-    """Without what an older API server does not have, and with settings that do not count on it."""
+    """Return the objects for an API server that is older than the admission gate, with the setting gate: never."""
     for item in objects:
         if item["kind"] == "ConfigMap" and SETTINGS in item.get("data", {}):
             item["data"][SETTINGS], found = _GATE.subn("gate: never", item["data"][SETTINGS])
@@ -66,7 +70,7 @@ def _without_gate(objects: list[Json]) -> list[Json]:
 
 
 def scheduler_configuration(overlay: str, address: str) -> Json:
-    """The KubeSchedulerConfiguration of the cluster's own kube-scheduler, which asks Kohort at ``address``."""
+    """Return the KubeSchedulerConfiguration with which the cluster's own kube-scheduler calls Kohort at ``address``."""
     path = _overlay(overlay) / f"{SCHEDULER}.yaml"
     if not path.is_file():
         raise ManifestError(f"{overlay} has no {path.name}; allowed: shared-scheduler, the one that asks from outside")
@@ -96,10 +100,10 @@ def _folders(kind: str) -> list[str]:
 
 
 def _checked(text: str) -> str:
-    """Return X.Y.Z of a version as `kubectl version` prints it.
+    """Return X.Y.Z of a version in the form that `kubectl version` prints.
 
-    What a vendor writes after the numbers (-eks-1, -gke.2, +k3s1) does not count, as in version.ParseGeneric of
-    k8s.io/apimachinery. Raises ManifestError for other texts and for versions that are too old.
+    What a vendor writes after the numbers (-eks-1, -gke.2, +k3s1) is ignored, as version.ParseGeneric of
+    k8s.io/apimachinery does. Raise ManifestError for other texts and for versions that are too old.
     """
     found = _VERSION.fullmatch(text)
     if found is None or int(found["minor"]) < OLDEST_MINOR:

@@ -1,1 +1,1 @@
-"""Knows the Kubernetes API: `client` talks to it, `reflector` follows it, `translate` reads its objects."""
+"""The Kubernetes API: `client` calls it, `reflector` follows its watches, `translate` reads its objects."""

@@ -1,7 +1,7 @@
-"""Reads what the API server answers: pages, watch events, objects, and what a status says about a write.
+"""Decodes what the API server answers: list pages, watch events, objects, and the outcome of a write.
 
-One object that cannot be read must not hide the others: it comes as its metadata alone under the mark `MALFORMED`, so
-that `translate` can put it aside by name. An object without even readable metadata is dropped and logged.
+One object that cannot be read must not hide the others: it is returned with its metadata alone under the key
+`MALFORMED`, so that `translate` can skip it by name. An object without readable metadata is dropped and logged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list; ``continues`` is the token of the next one, empty at the end."""
+    """One page of a list; ``continues`` is the continue token of the next page, empty on the last page."""
 
     items: list[Json]
     resource_version: str
@@ -32,7 +32,10 @@ class Page:
 
 
 def decode_page(body: bytes) -> Page:
-    """Read a page at once or, where that fails, object by object; ClusterError where it is no list at all."""
+    """Return a page of a list, decoded object by object where decoding it at once fails.
+
+    Raises ClusterError where the body is not a list.
+    """
     listed: _Page | _RawPage
     try:
         listed = _PAGE.decode(body)
@@ -45,7 +48,10 @@ def decode_page(body: bytes) -> Page:
 
 
 def decode_count(body: bytes) -> int:
-    """How many objects a list of one object stands for; ClusterError where it does not say."""
+    """Return how many objects there are, from a list with limit 1: its items and ``remainingItemCount``.
+
+    Raises ClusterError where the list does not state that number.
+    """
     try:
         page = _COUNT.decode(body)
     except msgspec.MsgspecError as error:
@@ -57,7 +63,9 @@ def decode_count(body: bytes) -> int:
 
 
 def decode_event(line: bytes) -> Json:
-    """Read one line of a watch; what is no event at all comes as an ERROR, since something was missed."""
+    """Return the event in one line of a watch; a line that is no event becomes an ERROR event, because something was
+    missed.
+    """
     try:
         event: Any = _ANY.decode(line)
         if isinstance(event, dict):
@@ -74,14 +82,16 @@ def decode_event(line: bytes) -> Json:
 
 
 def decode_object(body: bytes) -> Json:
-    """Read one object; ClusterError where not even its metadata can be read."""
+    """Return one object. Raises ClusterError where not even its metadata can be read."""
     if (found := _object(body)) is None:
         raise ClusterError(200, "Undecodable")
     return found
 
 
 def outcome(status: int, body: bytes) -> Outcome:
-    """Tell what a write did: 2xx done, 4xx refused; all else, and 408, may have been carried out before it failed."""
+    """Return what a write did: 2xx is Done, 4xx is Refused; anything else, and 408, is Unknown, because it may have
+    been done.
+    """
     if 200 <= status < 300:
         return Done(_status(body))
     if 400 <= status < 500 and status != 408:
@@ -90,32 +100,37 @@ def outcome(status: int, body: bytes) -> Outcome:
 
 
 def refused(status: int, body: bytes) -> Refused:
-    """Read the API's Status into a refusal."""
+    """Return the refusal that the API's Status in the body describes."""
     told = _status(body)
     return Refused(status, str(told.get("reason") or ""), str(told.get("message") or "")[:500])
 
 
 def cluster_error(response: aiohttp.ClientResponse, body: bytes) -> ClusterError:
-    """Read a failed read."""
+    """Return the error for a read that the API server answered with a failure."""
     told = refused(response.status, body)
     return ClusterError(told.status, told.reason, told.message, retry_after(response, default=0.0))
 
 
 def retry_after(response: aiohttp.ClientResponse, default: float) -> float:
-    """Return Retry-After in seconds, at most `LONGEST_RETRY_AFTER`; ``default`` where absent or a date."""
+    """Return Retry-After in seconds, at most `LONGEST_RETRY_AFTER`; ``default`` where the header is absent or holds a
+    date.
+    """
     value = response.headers.get("Retry-After", "")
     return min(float(value), LONGEST_RETRY_AFTER) if value.isascii() and value.isdigit() else default
 
 
 def path(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """Return the URL path; no namespace means all of them. Names are percent-encoded: nothing escapes its place."""
+    """Return the URL path of a resource or object; an empty namespace means all namespaces.
+
+    Names are percent-encoded, so that no name can change the path around it.
+    """
     parts = ["namespaces", namespace, resource.plural] if namespace and resource.namespaced else [resource.plural]
     parts += [part for part in (name, subresource) if part]
     return "/".join([resource.root, *(quote(part, safe="") for part in parts)])
 
 
 def text(error: BaseException) -> str:
-    """Name an exception for people; some of aiohttp's have no text, and some tell objects of Python's."""
+    """Return a text for people about an exception: some of aiohttp's have no text, and some print Python objects."""
     if isinstance(error, aiohttp.ClientConnectorError):
         proxy = "the proxy " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
         why = getattr(error, "certificate_error", None) or error.os_error
@@ -181,7 +196,7 @@ def _raw_page(body: bytes) -> _RawPage:
 
 
 def _object(body: bytes) -> Json | None:
-    """Read an object whole, else its metadata under `MALFORMED`, else return None."""
+    """Return the whole object, else its metadata under `MALFORMED`, else None."""
     try:
         found: Any = _ANY.decode(body)
         if isinstance(found, dict):
@@ -197,7 +212,7 @@ def _object(body: bytes) -> Json | None:
 
 
 def _status(body: bytes) -> Json:
-    """Read a Status or object; an empty dict where the body is something else (a proxy's page, say)."""
+    """Return a Status or object; an empty dict where the body is something else, for example a proxy's HTML page."""
     try:
         found: Any = _ANY.decode(body)
     except (msgspec.MsgspecError, RecursionError):

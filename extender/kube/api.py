@@ -1,7 +1,7 @@
-"""What Kohort asks of a Kubernetes API, in our words: resources, outcomes of a write, and the `Api` protocol.
+"""What Kohort needs of a Kubernetes API: resources, outcomes of a write, and the `Api` protocol.
 
-`client.KubeApi` implements the protocol over HTTP; an in-memory cluster may stand in. Objects are plain dicts as JSON
-gives them; `translate` is the only reader of their insides.
+`client.KubeApi` implements the protocol over HTTP, and an in-memory cluster implements it for tests and the demo.
+Objects are plain dicts as JSON gives them; only `translate` and what it calls reads their fields.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import Any, Final, Literal, Protocol
 Json = dict[str, Any]
 
 MALFORMED: Final = "kohort.dev/malformed"
-"""Key, on an object's top level, of why it could not be read; such an object has only its metadata besides."""
+"""Key that is set at the top level of an object that could not be read; its value is the reason. Such an object has
+only its metadata besides.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of object as the API's URLs name it; the core group is the empty string."""
+    """One kind of object as the API's URLs name it; the group is empty for the core group."""
 
     group: str
     version: str
@@ -27,7 +29,7 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """Return the field apiVersion of its objects: ``batch/v1``, or ``v1`` for the core group."""
+        """Return the ``apiVersion`` of its objects: ``batch/v1``, or ``v1`` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
@@ -77,8 +79,8 @@ class Done:
 class Refused:
     """The write certainly did not take effect.
 
-    ``status`` is the HTTP status (409 conflict, 404 gone, 403, 422, 429 ...), or 0 where the request was never sent;
-    ``reason`` is the API's word (``Conflict``), ``message`` its text for people.
+    ``status`` is the HTTP status (409 conflict, 404 not found, 403, 422, 429 ...), or 0 where the request was never
+    sent; ``reason`` is the API's machine-readable reason (``Conflict``), ``message`` its text for people.
     """
 
     status: int
@@ -87,24 +89,30 @@ class Refused:
 
     @property
     def words(self) -> str:
-        """What the API server says, whatever the status."""
+        """Return what the API server said, without the HTTP status."""
         return f"{self.reason}: {self.message}" if self.reason and self.message else self.message or self.reason
 
     @property
     def outdated(self) -> bool:
-        """Whether the object is gone, changed, or another one of its name: no fault, and nothing to repeat."""
+        """Tell whether the write failed because the object is gone, has changed, or was replaced by another of its
+        name.
+
+        That is not a fault, and the write is not repeated.
+        """
         return self.status in (404, 409) or (self.status == 422 and "metadata.uid" in self.message)
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The write may or may not have taken effect: a time-out, a lost connection, a 5xx. Only the watch can tell."""
+    """The write may or may not have taken effect: a time-out, a lost connection, a 5xx. Only the watch can show
+    which.
+    """
 
     why: str
 
     @property
     def words(self) -> str:
-        """As far as the API server has said anything."""
+        """Return what is known about the failure."""
         return self.why
 
 
@@ -124,7 +132,9 @@ class ClusterError(Exception):
 
 
 class Api(Protocol):
-    """Reads raise ClusterError; writes return an Outcome and raise nothing."""
+    """The calls of the Kubernetes API that Kohort makes: reads raise ClusterError; writes return an Outcome and never
+    raise.
+    """
 
     def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
         """Yield (items, resourceVersion) page by page, all of one consistent read at that resourceVersion."""
@@ -133,13 +143,13 @@ class Api(Protocol):
     def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncGenerator[list[Json], None]:
         """Yield events ``{"type", "object"}`` in order, as many at once as have arrived, for about ``timeout`` seconds.
 
-        The first list comes as soon as the API has accepted the watch and may be empty. BOOKMARK and ERROR events
-        are handed on.
+        The first list is yielded as soon as the API has accepted the watch, and may be empty. BOOKMARK and ERROR events
+        are passed on.
         """
         ...
 
     async def get(self, ref: Ref) -> Json | None:
-        """Return the object, or None where there is none."""
+        """Return the object, or None where it does not exist."""
         ...
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
@@ -158,13 +168,13 @@ class Api(Protocol):
     ) -> Outcome:
         """Patch the object or its subresource, only if it still has that UID and resourceVersion (where given).
 
-        A failed precondition is Refused: with 422, or 409 where a merge patch names another resourceVersion. The first
-        says ``metadata.uid`` in its message.
+        A failed precondition is Refused: with 422, or with 409 where a merge patch names another resourceVersion. A
+        refusal for the UID has ``metadata.uid`` in its message.
         """
         ...
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        """Delete the pod if it still has that UID (409 otherwise, 404 when gone)."""
+        """Delete the pod if it still has that UID (409 for another UID, 404 for a pod that is gone)."""
         ...
 
     async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:

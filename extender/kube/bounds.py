@@ -1,4 +1,4 @@
-"""Between which numbers of workers a job may run, who says so, and why it is not resized where it is not."""
+"""Reads the minimum and maximum of workers of a job, who states them, and why a job cannot be resized."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ SCHEDULING: Final = "spec.runPolicy.schedulingPolicy"
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Minimum and maximum of workers; whether the object states them; why they are not used, if so."""
+    """Minimum and maximum of workers; whether the object states each; ``note`` says why stated bounds are not used, if
+    so.
+    """
 
     least: int
     most: int
@@ -35,9 +37,11 @@ class Bounds:
 
 
 def read_bounds(notes: Json, spec: Json, kind: JobKind, roles: Sequence[Role]) -> Bounds:
-    """Annotations, else the kind's own bounds, else schedulingPolicy.minAvailable, else what the job asks for.
+    """Return the bounds of workers from the annotations, else the kind's own fields, else
+    schedulingPolicy.minAvailable.
 
-    Raises ObjectError where one of them is malformed or they contradict one another.
+    A job that states none of them is rigid: its replicas are both bounds. Raises ObjectError where one of them is
+    malformed or they contradict one another.
     """
     workers = next((role.replicas for role in roles if role.name == WORKER), None)
     if workers is None:
@@ -46,7 +50,7 @@ def read_bounds(notes: Json, spec: Json, kind: JobKind, roles: Sequence[Role]) -
         return Bounds(0, 0)
     own = mapping(spec.get(kind.bounds_at), f"spec.{kind.bounds_at}") if kind.bounds_at else {}
     stated = {**_own_bounds(own, kind), **notes}
-    # One that is overruled is not judged: a resize that annotations allow would make it wrong.
+    # minAvailable is not checked where an annotation overrides it: a resize that annotations allow would make it wrong.
     available = None if MIN_WORKERS in stated else _min_available(spec, roles, workers)
     field = kind.workers_at
     least = _least(stated, available, workers, field)
@@ -68,7 +72,9 @@ def _least(stated: Json, available: int | None, workers: int, field: str) -> int
 
 
 def _at_least_one(workers: int, field: str) -> int:
-    """A job with a Worker role and none of them now says so on purpose, by a minimum, or not at all."""
+    """Return the number of workers. Raises ObjectError for 0: a job with a Worker role may have none only by a stated
+    minimum.
+    """
     if workers < 1:
         raise ObjectError(field, workers, "1 or more")
     return workers
@@ -85,7 +91,7 @@ def _most(stated: Json, workers: int, least: int) -> int:
 
 
 def _why_fixed(spec: Json, own: Json, notes: Json, kind: JobKind) -> str:
-    """Why the job cannot be resized whatever bounds it has; empty where it can."""
+    """Return why the job cannot be resized whatever bounds it states; empty where it can."""
     if kind.elastic_if and spec.get(kind.elastic_if) is not True and not isinstance(spec.get(kind.elastic_if), dict):
         return FIXED.format(field=kind.elastic_if, why=kind.why_fixed)
     if kind.scaled_by and own.get(kind.scaled_by):
@@ -94,7 +100,7 @@ def _why_fixed(spec: Json, own: Json, notes: Json, kind: JobKind) -> str:
 
 
 def _own_bounds(own: Json, kind: JobKind) -> Json:
-    """Bounds that the spec itself states, written as annotations; where one is left out it equals the other."""
+    """Return the bounds that the spec itself states, as annotations; a bound that is left out equals the other."""
     at = f"spec.{kind.bounds_at}"
     given = {key: whole_number(own[key], f"{at}.{key}", MOST_REPLICAS) for key in BOUNDS if own.get(key) is not None}
     if not given:
@@ -109,14 +115,16 @@ def _own_bounds(own: Json, kind: JobKind) -> Json:
 
 
 def _refuse_bounds(notes: Json) -> None:
-    """Refuse bounds of workers where there are none, except those that say so."""
+    """Raise ObjectError for bounds of workers on a job without a Worker role, unless they are 0."""
     for name in (MIN_WORKERS, MAX_WORKERS):
         if name in notes and written_number(notes[name], name, MOST_REPLICAS):
             raise ObjectError(name, notes[name], "0: the job has no Worker role")
 
 
 def _min_available(spec: Json, roles: Sequence[Role], workers: int) -> int | None:
-    """The workers in ``minAvailable``, which counts the pods of all roles; None where the job does not state it."""
+    """Return the workers in ``minAvailable``, which counts the pods of all roles; None where the job does not
+    state it.
+    """
     run = mapping(spec.get("runPolicy"), "spec.runPolicy")
     asked, field = mapping(run.get("schedulingPolicy"), SCHEDULING).get("minAvailable"), f"{SCHEDULING}.minAvailable"
     if asked is None:

@@ -1,11 +1,11 @@
-"""The only room that talks to a Kubernetes API server.
+"""The HTTP client of the Kubernetes API server, and the only module that sends requests to it.
 
-`connection` knows which server is asked, how, and as whom. Objects stay raw bytes until msgspec reads them, which is
-thirty times faster on a list of pods than the official client's models. Each call has one deadline. What a write did is
-a value: an answer that leaves it open whether the write happened is `Unknown`, never `Refused`.
+`connection` knows which server is asked, how, and with which credentials. Objects stay raw bytes until msgspec decodes
+them, which is thirty times faster on a list of pods than the official client's models. Each call has one deadline. The
+outcome of a write is a value: an answer that leaves open whether the write happened is `Unknown`, never `Refused`.
 
-aiohttp may repeat a DELETE (`connection.transport`). The only one here carries a UID, so a repetition can only answer
-404 or 409.
+aiohttp may repeat a DELETE (`connection.transport`). The only DELETE here carries a UID, so a repetition can only be
+answered with 404 or 409.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from extender.kube.api import (
 from extender.kube.connection.target import Connection
 from extender.kube.connection.transport import Transport
 
-PAGE: Final = 500  # objects per list request, client-go's own choice
-WRITES_AT_ONCE: Final = 64  # more only queues in the API server
-READS: Final = 32  # connections beside the writes: each watch holds one
+PAGE: Final = 500  # objects per list request, as in client-go
+WRITES_AT_ONCE: Final = 64  # more would only queue in the API server
+READS: Final = 32  # connections for reads beside those for writes: each watch holds one
 NO_HEADERS: Final[Mapping[str, str]] = {}
 CONTENT_TYPE: Final = {"json": "application/json-patch+json", "merge": "application/merge-patch+json"}
 
 
 class KubeApi:
-    """An `Api` over HTTP. Use it as an async context manager, or `close` it."""
+    """An `Api` over HTTP. Use it as an async context manager, or call `close`."""
 
     def __init__(
         self,
@@ -55,9 +55,10 @@ class KubeApi:
         chance: random.Random,
         writes_at_once: int = WRITES_AT_ONCE,
     ) -> None:
-        """Connect lazily. ``deadline`` (seconds) is for one call; waiting for a turn to write is not part of it.
+        """Prepare the client, which connects at the first call.
 
-        Raises ClusterError where the connection's certificates are of no use.
+        ``deadline`` (seconds) is for one call; waiting for one of ``writes_at_once`` turns is not part of it. Raises
+        ClusterError where the connection's certificates cannot be used.
         """
         self._transport = Transport(connection, clock, writes_at_once + READS)
         self._deadline = deadline
@@ -66,7 +67,7 @@ class KubeApi:
         self._turns = asyncio.Semaphore(writes_at_once)
 
     async def __aenter__(self) -> Self:
-        """Have credentials, for which a plugin may take longer than a call does. Raises ClusterError."""
+        """Fetch credentials, for which a credential plugin may take longer than a call does. Raises ClusterError."""
         await self._transport.sign_in()
         return self
 
@@ -80,7 +81,7 @@ class KubeApi:
     # Reads
 
     async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
-        """Yield the pages of one consistent list; ClusterError(410) when its continue token ran out."""
+        """Yield the pages of one consistent list. Raises ClusterError(410) when its continue token has expired."""
         query: dict[str, str] = {"limit": str(PAGE)}
         while True:
             page = answers.decode_page(await self._read(answers.path(resource), query))
@@ -90,13 +91,13 @@ class KubeApi:
             query["continue"] = page.continues
 
     async def count(self, resource: Resource) -> int:
-        """How many objects there are: the list of one tells how many more would follow."""
+        """Return how many objects there are: a list of one object says how many more would follow."""
         return answers.decode_count(await self._read(answers.path(resource), {"limit": "1"}))
 
     async def watch(
         self, resource: Resource, resource_version: str, timeout: float
     ) -> AsyncGenerator[list[Json], None]:
-        """Yield what arrives, a list per read from the socket; ends when the server ends the watch."""
+        """Yield the events that have arrived, one list per read from the socket; end when the server ends the watch."""
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -118,7 +119,7 @@ class KubeApi:
             response.close()
 
     async def get(self, ref: Ref) -> Json | None:
-        """Return the object or None; raise ClusterError otherwise."""
+        """Return the object, or None where it does not exist. Raises ClusterError where the read fails otherwise."""
         try:
             return answers.decode_object(await self._read(answers.path(ref.resource, ref.namespace, ref.name), {}))
         except ClusterError as error:
@@ -127,7 +128,7 @@ class KubeApi:
             raise
 
     async def _open_watch(self, path: str, query: dict[str, str]) -> aiohttp.ClientResponse:
-        """Send a watch and await its head, which the API server sends at once."""
+        """Send a watch and wait for the head of the answer, which the API server sends at once."""
         try:
             async with self._clock.timeout(self._deadline):
                 return await self._open("GET", path, query)
@@ -152,7 +153,7 @@ class KubeApi:
     # Writes
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
-        """Create the Binding; one that exists already is Refused with 409, whatever its node."""
+        """Create the Binding; for a pod that is bound already it is Refused with 409, whatever the node."""
         metadata = {"namespace": namespace, "name": name, "uid": uid, "annotations": dict(annotations)}
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
@@ -168,7 +169,7 @@ class KubeApi:
         uid: str = "",
         resource_version: str = "",
     ) -> Outcome:
-        """Patch with preconditions, which travel inside the patch itself."""
+        """Patch with preconditions, which are part of the patch itself."""
         wanted = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
         body: Json | list[Any]
         if isinstance(patch, Mapping):
@@ -194,12 +195,11 @@ class KubeApi:
         return await self._write("POST", answers.path(PODS, namespace, name, "eviction"), body)
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
-        """Create one Event."""
         body = {"apiVersion": "events.k8s.io/v1", "kind": "Event", **event}
         return await self._write("POST", answers.path(EVENTS, namespace), body)
 
     async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
-        """Ask whose token it is; Done with the TokenReview, whatever it says. No audience: the API server's own."""
+        """Ask whose token it is; Done has the TokenReview. With no audience the API server's own audience counts."""
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
@@ -208,12 +208,12 @@ class KubeApi:
         return await self._write("POST", answers.path(TOKEN_REVIEWS), body)
 
     async def review_access(self, spec: Json) -> Outcome:
-        """Ask what somebody may do; Done with the SubjectAccessReview, whatever it says."""
+        """Ask whether a user may do something; Done has the SubjectAccessReview."""
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
         return await self._write("POST", answers.path(ACCESS_REVIEWS), body)
 
     async def _write(self, method: str, path: str, body: Any, content_type: str = "application/json") -> Outcome:
-        """Send until the API has taken it or refused it; only 429 (certainly not done) is sent again."""
+        """Send until the API has taken or refused the write; only 429 (certainly not done) is sent again."""
         async with self._turns:
             ends = self._clock.monotonic() + self._deadline
             while True:
@@ -225,14 +225,16 @@ class KubeApi:
     async def _attempt(
         self, method: str, path: str, body: Any, content_type: str, ends: float
     ) -> tuple[Outcome, float | None]:
-        """Send once; the second value is how long to wait before another attempt, None for none."""
+        """Send once; the second value is how long to wait in seconds before another attempt, None for no other
+        attempt.
+        """
         try:
             async with self._clock.timeout(max(0.0, ends - self._clock.monotonic())):
                 response = await self._open(method, path, {}, body, content_type)
                 answer = await self._body(response)
         except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:  # nothing was sent
             return Refused(0, "Unreachable", answers.text(error)), None
-        except ClusterError as error:  # no credentials: nothing was sent
+        except ClusterError as error:  # there are no credentials, so nothing was sent
             return Refused(0, error.reason, error.message), None
         except TimeoutError:
             return Unknown(f"no answer within {self._deadline:g} s"), None
@@ -243,7 +245,9 @@ class KubeApi:
         return answers.outcome(response.status, answer), None
 
     def _pause(self, response: aiohttp.ClientResponse) -> float:
-        """Return Retry-After (1 s without one) plus up to half of it again, so that waiters do not come back as one."""
+        """Return Retry-After (1 s without one) plus up to half of it again, so that waiting calls do not all return at
+        once.
+        """
         return answers.retry_after(response, default=1.0) * self._chance.uniform(1.0, 1.5)
 
     # Transport
@@ -257,7 +261,7 @@ class KubeApi:
         content_type: str = "application/json",
         more: Mapping[str, str] = NO_HEADERS,
     ) -> aiohttp.ClientResponse:
-        """Send one request and return as soon as the answer's head is there; the caller sets the time limit."""
+        """Send one request and return as soon as the head of the answer has arrived; the caller sets the time limit."""
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": content_type, **more}
         return await self._transport.open(method, path, query, body, headers)
 

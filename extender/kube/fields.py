@@ -1,7 +1,8 @@
-"""Reads fields of API objects (plain dicts) in two ways.
+"""Reads fields of API objects (plain dicts) in two ways, strictly and leniently.
 
-Loosely: what is malformed counts as absent, and nothing ever raises. Strictly: what is malformed raises ObjectError
-with its path and what is allowed. Null counts as absent in both. This room knows JSON; it must not know any object.
+Strict readers raise ObjectError with the path of a malformed field and what is allowed. Lenient readers treat a
+malformed field as absent and never raise. Null counts as absent in both. This module knows JSON; it must not know any
+kind of object.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ class ObjectError(Exception):
 
 
 def _shown(value: object) -> str:
-    """Show a value of any size and depth shortly."""
+    """Return a short text for a value of any size and depth."""
     if isinstance(value, int) and not -MOST <= value <= MOST:
         return "an integer beyond 64 bits"
     return _SHORT.repr(value)[:80]
 
 
-# -- strictly ------------------------------------------------------------------------------------
+# -- strict readers ------------------------------------------------------------------------------
 
 
 def mapping(value: object, field: str) -> Json:
-    """The value as a mapping; null counts as empty."""
+    """Return the value as a mapping; null counts as empty."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -54,7 +55,7 @@ def mapping(value: object, field: str) -> Json:
 
 
 def items(value: object, field: str) -> list[Any]:
-    """The value as a list; null counts as empty."""
+    """Return the value as a list; null counts as empty."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -63,14 +64,14 @@ def items(value: object, field: str) -> list[Any]:
 
 
 def each(parent: Json, field: str, key: str) -> Iterator[tuple[str, Json]]:
-    """The mappings of a list, each with its path."""
+    """Yield the mappings of a list, each with its path."""
     for index, value in enumerate(items(parent.get(key), f"{field}.{key}")):
         path = f"{field}.{key}[{index}]"
         yield path, mapping(value, path)
 
 
 def string(value: object, field: str, allowed: str = "a string") -> str:
-    """The value as a string; null counts as empty."""
+    """Return the value as a string; null counts as empty."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -79,28 +80,28 @@ def string(value: object, field: str, allowed: str = "a string") -> str:
 
 
 def boolean(value: object, field: str) -> bool:
-    """The value as a boolean; null counts as false."""
+    """Return the value as a boolean; null counts as false."""
     if value is not None and not isinstance(value, bool):
         raise ObjectError(field, value, "true or false")
     return value is True
 
 
 def whole_number(value: object, field: str, most: int) -> int:
-    """A count in an object's spec, from 0 to ``most``."""
+    """Return a count in an object's spec, from 0 to ``most``."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise ObjectError(field, value, f"a whole number from 0 to {most}")
     return value
 
 
 def written_number(value: object, field: str, most: int) -> int:
-    """A count in an annotation: decimal digits only, so that it means the same to everybody."""
+    """Return a count in an annotation: decimal digits only, so that every reader of it gets the same number."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(most)):
         return whole_number(int(value), field, most)
     raise ObjectError(field, value, f"a whole number from 0 to {most}")
 
 
 def amount(name: str, value: object, field: str) -> int:
-    """One quantity in its integer unit, rounded up: millicores for cpu, whole units for the rest."""
+    """Return a quantity in its integer unit, rounded up: millicores for cpu, whole units for other resources."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ObjectError(f"{field}.{name}", value, QUANTITY)
     if isinstance(value, int) and not -MOST <= value <= MOST:
@@ -116,7 +117,7 @@ def amount(name: str, value: object, field: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _units(text: str, units: int) -> int | None:
-    """The quantity in that many units; -1 where it is negative, None where it is none."""
+    """Return the quantity in multiples of 1/``units``; -1 where it is negative, None where it is not a quantity."""
     if not _SYNTAX.fullmatch(text):
         return None
     value: Decimal = parse_quantity(text)  # type: ignore[no-untyped-call]
@@ -124,35 +125,35 @@ def _units(text: str, units: int) -> int | None:
     return -1 if value < 0 else int((value * units).to_integral_value(ROUND_CEILING))
 
 
-# -- loosely -------------------------------------------------------------------------------------
+# -- lenient readers -----------------------------------------------------------------------------
 
 
 def part(item: object, key: str) -> dict[str, Any]:
-    """The mapping under the key, else an empty one."""
+    """Return the mapping under the key, else an empty one."""
     value = item.get(key) if isinstance(item, dict) else None
     return value if isinstance(value, dict) else {}
 
 
 def listed(item: object, key: str) -> list[Any]:
-    """The list under the key, else an empty one."""
+    """Return the list under the key, else an empty one."""
     value = item.get(key) if isinstance(item, dict) else None
     return value if isinstance(value, list) else []
 
 
 def text(item: object, key: str) -> str:
-    """The string under the key, else an empty one."""
+    """Return the string under the key, else an empty one."""
     value = item.get(key) if isinstance(item, dict) else None
     return value if isinstance(value, str) else ""
 
 
 def condition(status: object, kind: str) -> dict[str, Any]:
-    """The status condition of that type, else an empty mapping."""
+    """Return the status condition of that type, else an empty mapping."""
     found = (c for c in listed(status, "conditions") if isinstance(c, dict) and c.get("type") == kind)
     return next(found, {})
 
 
 def whole(item: object, key: str) -> int:
-    """The integer under the key (a resourceVersion is a string of digits), else 0."""
+    """Return the integer under the key (a resourceVersion is a string of digits), else 0."""
     value = item.get(key) if isinstance(item, dict) else None
     if isinstance(value, str):
         return digits(value)
@@ -160,12 +161,12 @@ def whole(item: object, key: str) -> int:
 
 
 def digits(value: str) -> int:
-    """The number of a text of digits, as a resourceVersion is one, else 0."""
+    """Return the number that a string of digits, such as a resourceVersion, stands for, else 0."""
     return int(value) if len(value) <= _LONGEST and value.isascii() and value.isdigit() else 0
 
 
 def seconds(item: object, key: str) -> float:
-    """The time stamp under the key in seconds since the epoch, else 0."""
+    """Return the time stamp under the key in seconds since the epoch, else 0."""
     try:
         found = datetime.fromisoformat(text(item, key))
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -1,6 +1,7 @@
-"""The kinds of jobs as one table: where roles, replicas and bounds stand, and what the owner's controller does.
+"""The supported kinds of jobs as one table: where roles, replicas and bounds stand, and how each kind's controller
+behaves.
 
-Adding a kind is adding a row, a fixture in tests/unit/test_jobkinds.py and its rights in manifests/base.
+To support another kind, add a row, a fixture in tests/unit/test_jobkinds.py and its rights in manifests/base.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PLAN: Final = "kohort.dev/plan"
 SLOT: Final = "kohort.dev/slot"
 GATE: Final = "kohort.dev/admission"
 LEADER: Final = "kohort.dev/leader"
-"""Who wrote it, on a binding and on a job that is resized: manifests/base/leader-policy.yaml looks whether it leads."""
+"""The replica that wrote a binding or resized a job; manifests/base/leader-policy.yaml checks that it leads."""
 
 ROLE_LABEL: Final = "training.kubeflow.org/replica-type"
 INDEX_LABEL: Final = "training.kubeflow.org/replica-index"
@@ -46,40 +47,39 @@ DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def deletion_cost(index: int) -> dict[str, str]:
-    """The annotation that makes the highest index go first where the controller has no order of its own."""
+    """Return the annotation that makes a controller without an order of its own remove the highest index first."""
     return {DELETION_COST: str(-index)}
 
 
 Slots = Literal["operator", "indexed", "ordinal", "child", "allotted"]
-"""How a pod tells which slot it has; ``membership`` reads it.
+"""How a pod shows which slot it has; ``membership`` reads it.
 
-operator: NAME-ROLE-INDEX and the training operator's labels. indexed: an Indexed Job's completion index.
-ordinal: NAME-INDEX. child: through the Job that the owner has made. allotted: it has no number, we give it one.
+operator: the name is NAME-ROLE-INDEX and the training operator's labels agree. indexed: an Indexed Job's completion
+index. ordinal: the name is NAME-INDEX. child: the labels of the Job that the owner has made. allotted: the pod has no
+index, so that Kohort assigns one.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class JobKind:
-    """One kind of job, and what its controller does; all of them take the highest index first when workers go.
+    """One kind of job and the behaviour of its controller; all controllers remove the highest index first.
 
-    replicas_at: the field of the spec with one entry a role, whose template and replicas stand in it; empty where the
-    spec itself has one template, for workers. roles: the role of each key in that field.
-    counts: the fields beside the one template that all hold the number of workers.
-    fixed: fields that must hold one value, and why.
-    unnumbered: keys whose one pod has no index in name and labels.
-    slots: how pods tell their slots. groups_first: a pod group that its pods name is the gang in its place.
-    one_by_one: only one running worker may be removed at a time.
-    elastic_if: the field of the spec that lets workers come and go while the job runs (true, or an object that is
-    there); empty where bounds alone say so. why_fixed: what happens to a running job without it.
-    bounds_at: the object of the spec with ``minReplicas`` and ``maxReplicas`` of the workers, if the kind has one.
-    scaled_by: a list in that object with which another autoscaler sets the workers. workers: replicas by default.
-    scale: workers are set by the scale subresource, which holds no annotations.
-    suspend_at: the field that makes its controller delete the job's pods without ending the job; empty: it has none,
-    and a user stops such a job by no replicas.
-    ps_restarts: the number of ps may change while the job is suspended. While it runs no kind allows it: the operator
-    takes a running ps that is removed for a failure, and its processes are told all ps when they start.
-    keeps_ended: on a suspension its controller deletes the pods that run, and leaves those that have ended.
-    ends: the conditions that tell that it has ended. cost: its controller removes pods by their deletion cost.
+    kind, resource: its name and its API resource. replicas_at: the field of the spec with one entry a role, which holds
+    the template and the replicas; empty where the spec itself has one template, for workers. roles: the role of each
+    key in that field. counts: the fields beside the one template that all hold the number of workers. fixed: fields
+    that must hold one value, with that value and the reason. unnumbered: keys whose only pod has no index in name and
+    labels. slots: how pods show their slots. groups_first: a pod group that the pods name is the gang instead of this
+    job. one_by_one: only one running worker may be removed at a time. elastic_if: the field of the spec that lets
+    workers come and go while the job runs (true, or an object that is present); empty where the bounds alone allow it.
+    why_fixed: what happens to a running job without it. bounds_at: the object of the spec with ``minReplicas`` and
+    ``maxReplicas`` of the workers, if the kind has one. scaled_by: a list in that object with which another autoscaler
+    sets the workers. workers: replicas by default. scale: workers are set by the scale subresource, which holds no
+    annotations. suspend_at: the field that makes the controller delete the job's pods without ending the job; empty
+    where it has none, so that a user stops such a job with 0 replicas. ps_restarts: the number of ps may change while
+    the job is suspended. While the job runs no kind allows it: the operator treats the removal of a running ps as a
+    failure, and the processes learn of all ps only when they start. keeps_ended: on a suspension the controller deletes
+    the pods that run, and keeps those that have ended. ends: the status conditions that mean that the job has ended.
+    cost: the controller removes pods by their deletion cost.
     """
 
     kind: str
@@ -106,32 +106,43 @@ class JobKind:
 
     @property
     def worker(self) -> str:
-        """The key of the elastic role."""
-        return next(key for key, role in self.roles.items() if role == WORKER)
+        """Return the key of the elastic role in the field of roles; empty where the kind has none (JobSet)."""
+        return next((key for key, role in self.roles.items() if role == WORKER), "")
 
     @property
     def workers_at(self) -> str:
-        """The field that holds the number of workers, for people."""
-        return f"spec.{self.counts[0]}" if self.counts else f"spec.{self.replicas_at}.{self.worker}.replicas"
+        """Return the path of the field with the number of workers, for messages; empty where the kind has none."""
+        if self.counts:
+            return f"spec.{self.counts[0]}"
+        return f"spec.{self.replicas_at}.{self.worker}.replicas" if self.worker else ""
+
+    @property
+    def resizes(self) -> bool:
+        """Tell whether the number of workers of a job of this kind can be changed."""
+        return bool(self.workers_at)
 
     @property
     def suspends(self) -> bool:
-        """Whether a job of the kind can be suspended."""
+        """Tell whether a job of this kind can be suspended."""
         return bool(self.suspend_at)
 
     @property
     def suspended_by(self) -> str:
-        """The field that suspends a job, for people; empty where the kind has none."""
+        """Return the path of the field that suspends a job, for messages; empty where the kind has none."""
         return ".".join(("spec", *self.suspend_at)) if self.suspends else ""
 
     def workers_patch(self, workers: int) -> Json:
-        """The merge patch that sets the number of workers."""
+        """Return the merge patch that sets the number of workers. Raises ValueError where the kind does not resize."""
         if self.counts:
             return {"spec": dict.fromkeys(self.counts, workers)}
+        if not self.resizes:
+            raise ValueError(f"the number of workers of a {self.kind} cannot be changed")
         return {"spec": {self.replicas_at: {self.worker: {"replicas": workers}}}}
 
     def suspend_patch(self, suspend: bool, servers: int | None = None) -> Json:
-        """The merge patch that suspends a job, or lets it go on, with so many ps where that is said."""
+        """Return the merge patch that suspends or resumes a job; ``servers``: the new number of ps, None to
+        leave it.
+        """
         *above, last = self.suspend_at
         spec: Json = {last: suspend}
         for name in reversed(above):
@@ -151,7 +162,7 @@ TFJOB: Final = JobKind(
     resource=TFJOBS,
     replicas_at="tfReplicaSpecs",
     roles={"PS": "ps", "Worker": WORKER, "Chief": "chief", "Master": "master", "Evaluator": "evaluator"},
-    # Without it the operator takes a running worker that is being removed for a failure of the job (1.8.1,
+    # Without it the operator treats the removal of a running worker as a failure of the job (1.8.1,
     # pkg/core/status.go).
     elastic_if="enableDynamicWorker",
     why_fixed="the operator fails a TFJob of which a running worker is removed",
@@ -166,7 +177,7 @@ PYTORCHJOB: Final = JobKind(
     resource=PYTORCHJOBS,
     replicas_at="pytorchReplicaSpecs",
     roles={"Master": "master", "Worker": WORKER},
-    # It makes the operator start torchrun with bounds of nodes; else every process waits for a fixed WORLD_SIZE.
+    # With it the operator starts torchrun with bounds of nodes; without it every process waits for a fixed WORLD_SIZE.
     elastic_if="elasticPolicy",
     why_fixed="its processes are told a fixed number of workers",
     bounds_at="elasticPolicy",
@@ -188,7 +199,7 @@ MPIJOB: Final = JobKind(
     ends=ENDED,
 )
 
-# An elastic Indexed Job: both counts change in one write, or the API server refuses it.
+# An elastic Indexed Job: both counts must change in one write, or the API server refuses it.
 INDEXED_JOB: Final = JobKind(
     kind="Job",
     resource=BATCHJOBS,
@@ -221,9 +232,9 @@ DEPLOYMENT: Final = JobKind(
     cost=True,
 )
 
-# Its jobs cannot be changed once it is there: so JobSet 0.8.2. Newer ones let parallelism and completions of a
-# replicated job change (KEP-463, gate ElasticJobsets, alpha); that is not used yet. A TrainJob is taken by the JobSet
-# that its controller makes of it.
+# In JobSet 0.8.2 the jobs of a set cannot be changed once they exist. Newer versions let parallelism and completions of
+# a replicated job change (KEP-463, gate ElasticJobsets, alpha), which Kohort does not use yet. A TrainJob is scheduled
+# as the JobSet that its controller makes of it.
 JOBSET: Final = JobKind(
     kind="JobSet",
     resource=JOBSETS,

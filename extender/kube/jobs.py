@@ -1,6 +1,6 @@
-"""A job object becomes a Job of ``policy``: roles, bounds, state. A malformed one becomes a Job with ``invalid`` set.
+"""Translates a job object into a Job of ``policy``: roles, bounds, state. A malformed job gets ``invalid`` set.
 
-A job is known by ``namespace/uid``, so that no object of one namespace can name a job of another.
+A job is identified by ``namespace/uid``, so that no object of one namespace can name a job of another.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from extender.kube.fields import (
     whole,
     whole_number,
 )
-from extender.kube.groups import GROUP, GroupKind, group_named
 from extender.kube.jobkinds import (
     ELASTIC_PS,
     MEMORY,
@@ -39,6 +38,7 @@ from extender.kube.jobkinds import (
     JobKind,
 )
 from extender.kube.membership import controller, kind_of
+from extender.kube.podgroupkinds import GROUP, GroupKind, group_named
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
 from extender.kube.progress import noted
 from extender.kube.templates import MOST_REPLICAS, Asked, asked, loose_templates, notes_of
@@ -47,19 +47,22 @@ from policy.cluster.model import PS, WORKER, Job, Role, Slot
 from policy.cluster.training import Report, Training, read_reports
 
 MOST_UTILITY: Final = 1_000_000
-SUSPENDS_ITSELF: Final = frozenset({"TrainJob"})  # owners that set ``suspend`` of what they made back to their own
-INDICES: Final = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # of an Indexed Job's status: 1,3-5,7
+# owners that reset ``suspend`` of the job they made to their own value
+SUSPENDS_ITSELF: Final = frozenset({"TrainJob"})
+INDICES: Final = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # index spans in an Indexed Job's status: 1,3-5,7
 
 
 def identity(namespace: str, uid: str) -> str:
-    """How a job is known in the ledger."""
+    """Return the ledger's identifier of a job."""
     return f"{namespace}/{uid}"
 
 
 def read_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | None:
-    """The job, with ``invalid`` set where it cannot be taken; None where none of its roles names our scheduler."""
+    """Return the job, with ``invalid`` set where it cannot be scheduled; None where none of its roles names our
+    scheduler.
+    """
     if MALFORMED in item:
-        # Whose it is cannot be read either. As an invalid job it can be seen, and it disturbs nobody.
+        # Its scheduler cannot be read either. An invalid job is visible to its user and takes no room from others.
         return replace(_bare_job(item, kind), invalid=f"the object cannot be read: {text(item, MALFORMED)[:200]}")
     try:
         return valid_job(item, kind, scheduler_name)
@@ -68,19 +71,19 @@ def read_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | 
 
 
 def valid_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | None:
-    """The job, or None as above. Raises ObjectError where it cannot be taken."""
+    """Return the job, or None where it is not ours. Raises ObjectError where it cannot be scheduled."""
     templates = loose_templates(item, kind)
     if not any(text(part(template, "spec"), "schedulerName") == scheduler_name for template in templates):
         return None
     if kind_of(controller(part(item, "metadata"))) is not None or (
         kind.groups_first and any(map(group_named, templates))
     ):
-        return None  # the gang is another: what has made it, or the group
+        return None  # the gang is the object that has made this one, or the pod group
     return _whole_job(item, _bare_job(item, kind), kind, scheduler_name)
 
 
 def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
-    """What can be said of a job even if its spec is malformed."""
+    """Return the fields of a job that can be read even if its spec is malformed."""
     meta, spec, status = part(item, "metadata"), part(item, "spec"), part(item, "status")
     run = part(spec, "runPolicy")
     suspended = _is_suspended(spec, kind)
@@ -109,7 +112,7 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
 
 
 def _over(status: Json) -> tuple[Slot, ...]:
-    """The indices of an Indexed Job that are done, or have failed for good: nobody makes a pod for them again."""
+    """Return the slots of an Indexed Job that are done or have failed for good: no pod is made for them again."""
     told = ",".join(text(status, name) for name in ("completedIndexes", "failedIndexes"))
     found = (INDICES.fullmatch(one) for one in told.split(","))
     spans = ((int(one[1]), int(one[2] or one[1])) for one in found if one is not None)
@@ -118,7 +121,7 @@ def _over(status: Json) -> tuple[Slot, ...]:
 
 
 def _is_suspended(spec: Json, kind: JobKind) -> bool:
-    """By the kind's own field; where it has none, by no replicas."""
+    """Tell whether the kind's own field suspends the job; a kind without one is suspended by 0 replicas."""
     if not kind.suspends:
         return any(spec.get(count) == 0 for count in kind.counts)
     *path, last = kind.suspend_at
@@ -126,6 +129,7 @@ def _is_suspended(spec: Json, kind: JobKind) -> bool:
 
 
 def _under(item: Json, path: Sequence[str]) -> Json:
+    """Return the mapping at the path, else an empty one."""
     found = item
     for name in path:
         found = part(found, name)
@@ -133,7 +137,10 @@ def _under(item: Json, path: Sequence[str]) -> Json:
 
 
 def _suspended_by_others(meta: Json, kind: JobKind) -> bool:
-    """Whether somebody else has set ``suspend`` since the mark was: a field belongs to those who wrote its value."""
+    """Tell whether somebody else has set ``suspend`` since Kohort's annotation was written.
+
+    Field managers show it: a field belongs to those who wrote its present value.
+    """
     *path, last = (f"f:{name}" for name in ("spec", *kind.suspend_at))
     return any(
         last in _under(part(entry, "fieldsV1"), path)
@@ -174,12 +181,14 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
 
 
 def told_of(item: Json) -> tuple[Report, ...]:
-    """What training has reported, by the job object: what we have noted there, and what is told by annotation."""
+    """Return the reports of training on the job object: those that Kohort recorded, and the one that an annotation
+    holds.
+    """
     return (*reports_of(item), *noted(text(part(part(item, "metadata"), "annotations"), PROGRESS)))
 
 
 def reports_of(item: Json) -> tuple[Report, ...]:
-    """The newest reports that we have noted on the job object."""
+    """Return the newest reports that Kohort has recorded on the job object."""
     return read_reports(text(part(part(item, "metadata"), "annotations"), REPORTS))
 
 
@@ -188,7 +197,7 @@ def _written(notes: Json, name: str) -> bool:
 
 
 def _truth(notes: Json, name: str) -> bool:
-    """``"true"`` or ``"false"``, as annotations write it; false where there is none."""
+    """Return an annotation's ``"true"`` or ``"false"`` as a boolean; false where there is none."""
     written = string(notes.get(name), name, "true or false, as a string")
     if written not in ("", "true", "false"):
         raise ObjectError(name, written, "true or false")
@@ -196,7 +205,10 @@ def _truth(notes: Json, name: str) -> bool:
 
 
 def _elastic_ps(notes: Json, bare: Job, kind: JobKind, roles: Sequence[Role], training: Training | None) -> bool:
-    """Whether the job says that it may be started again with another number of ps, and how many it needs."""
+    """Tell whether the job states that it may be restarted with another number of ps.
+
+    Raises ObjectError where its kind does not allow that, or where it does not state how many ps it needs.
+    """
     if not _truth(notes, ELASTIC_PS):
         return False
     if not (kind.ps_restarts and bare.suspends and any(role.name == PS for role in roles)):
@@ -222,13 +234,14 @@ def _role(one: Asked, scheduler_name: str) -> Role:
 
 
 def read_group(item: dict[str, Any], kind: GroupKind) -> tuple[Job, int]:
-    """A group of pods as a job, without its roles, which its pods tell; and how many of them it needs."""
+    """Return a pod group as a job without roles, which its pods state; and the number of pods that it needs."""
     meta, invalid, least, utility = part(item, "metadata"), "", 1, 1.0
     try:
         least = _least_of(item, kind)
         utility = _utility(part(meta, "annotations").get(UTILITY))
     except ObjectError as error:
-        invalid, least = str(error), max(1, least)  # a gang that is told, and not pods that are bound one by one
+        # an invalid gang is shown to its user, where a minimum of 0 would let its pods be bound one by one
+        invalid, least = str(error), max(1, least)
     group = Job(
         uid=identity(text(meta, "namespace"), text(meta, "uid")),
         namespace=text(meta, "namespace"),
@@ -248,7 +261,7 @@ def read_group(item: dict[str, Any], kind: GroupKind) -> tuple[Job, int]:
 
 
 def _least_of(item: Json, kind: GroupKind) -> int:
-    """0 where the group asks for no gang: each of its pods is scheduled by itself."""
+    """Return the group's minimum of pods; 0 where it asks for no gang, so that each of its pods is scheduled alone."""
     found, field = part(item, "spec"), "spec"
     for name in kind.least_at[:-1]:
         found, field = part(found, name), f"{field}.{name}"
@@ -257,7 +270,7 @@ def _least_of(item: Json, kind: GroupKind) -> int:
 
 
 def _utility(value: object) -> float:
-    """A factor of the job's weight, as an annotation writes it; 1 where there is none."""
+    """Return the factor of the job's weight from its annotation; 1 where there is none."""
     if value is None:
         return 1.0
     written = string(value, UTILITY, f"a number above 0 and at most {MOST_UTILITY}")

@@ -1,7 +1,8 @@
-"""Whose member a pod says it is, and in which slot: by its controller, by what made its controller, or by a group.
+"""Finds the owner of a pod and the pod's slot: by its controller, by the controller of that controller, or by a pod
+group.
 
-A label alone is a claim, not a fact: it counts only under the name that the pod's controller gives such a pod. A group
-is a claim of its pods by nature.
+A label alone is a claim that anybody can make: it counts only where the pod's name is the one that its controller would
+give it. Membership of a pod group is always a claim, because nothing but the pod states it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from extender.kube.fields import Json, listed, part, text
-from extender.kube.groups import group_named
 from extender.kube.jobkinds import DEPLOYMENT, INDEX_LABEL, INDEXED_JOB, JOBSET, KINDS, ROLE_LABEL, JobKind
+from extender.kube.podgroupkinds import group_named
 from policy.cluster.model import WORKER, Slot
 
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
@@ -25,7 +26,7 @@ LONGEST_GENERATED: Final = 58  # characters of a generated name before its five 
 
 
 class Claim(NamedTuple):
-    """A job or group that a pod names: the resource, and the name of the object."""
+    """The job or group that a pod names: the resource, and the namespace and name of the object."""
 
     resource: str
     namespace: str
@@ -34,9 +35,10 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """``owner``: the uid of the pod's own controller that is a job, and its name; ``claim``: a job known by name.
+    """The owner of a pod. ``owner_uid`` and ``owner``: uid and name of its own controller, where that is a job.
 
-    ``slot``: where the pod tells it. None of them: a gang of one if ``lone``, else no member of anything.
+    ``claim``: the owner, where only its name is known. ``slot``: where the pod states it. With neither owner nor claim
+    the pod is a gang of one pod if ``lone``, and otherwise no member of any gang.
     """
 
     owner_uid: str = ""
@@ -50,7 +52,7 @@ NOBODY: Final = Membership()
 
 
 def membership(item: Mapping[str, Any]) -> Membership:
-    """Read it from a pod."""
+    """Return the membership that a pod object states."""
     meta = part(item, "metadata")
     owner = controller(meta)
     kind = kind_of(owner)
@@ -66,13 +68,13 @@ def membership(item: Mapping[str, Any]) -> Membership:
 
 
 def controller(meta: Json) -> Json:
-    """The owner that controls the object; empty where there is none."""
+    """Return the owner reference that controls the object; empty where there is none."""
     owners = (ref for ref in listed(meta, "ownerReferences") if isinstance(ref, dict) and ref.get("controller") is True)
     return next(owners, {})
 
 
 def kind_of(owner: Json) -> JobKind | None:
-    """The row of the table that an owner is of."""
+    """Return the row of the table for an owner reference; None where its kind is not supported."""
     kind = KINDS.get(text(owner, "kind"))
     known = kind is not None and text(owner, "apiVersion").startswith(f"{kind.resource.group}/")
     return kind if known else None
@@ -102,7 +104,9 @@ def _operator_slot(name: str, job: str, labels: Json, kind: JobKind) -> Slot | N
 
 
 def _index(labels: Json, label: str) -> int | None:
-    """In its shortest form (no leading zero), or two pods could claim one slot."""
+    """Return the index in a label; only its shortest form (no leading zero) counts, or two pods could claim one
+    slot.
+    """
     index = text(labels, label)
     if not (index.isascii() and index.isdigit() and len(index) < 8) or index != str(int(index)):
         return None
@@ -110,13 +114,15 @@ def _index(labels: Json, label: str) -> int | None:
 
 
 def _is_generated(name: str, job: str, index: int) -> bool:
-    """Whether it is the name of an Indexed Job's pod: the Job's, cut where it is long, its index, and a random end."""
+    """Tell whether the name is one of an Indexed Job's pods: the Job's name, cut where it is long, the index, a random
+    end.
+    """
     tail = f"-{index}-"
     return name.startswith(job[: LONGEST_GENERATED - len(tail)] + tail)
 
 
 def _of_jobset(meta: Json, owner: Json, kind: JobKind | None) -> Membership | None:
-    """A pod of a Job that a JobSet has made: each such Job is a role of the gang."""
+    """Return the membership of a pod of a Job that a JobSet has made: each such Job is a role of the gang."""
     labels = part(meta, "labels")
     jobset, role, job = text(labels, JOBSET_NAME), text(labels, REPLICATED_JOB), _index(labels, JOB_INDEX)
     if kind is not INDEXED_JOB or not (jobset and role) or job is None:
@@ -128,7 +134,9 @@ def _of_jobset(meta: Json, owner: Json, kind: JobKind | None) -> Membership | No
 
 
 def _of_deployment(meta: Json, owner: Json) -> Membership:
-    """A pod of a ReplicaSet whose name is the Deployment's and the hash of its template."""
+    """Return the membership of a pod of a ReplicaSet whose name is the Deployment's name and the hash of its
+    template.
+    """
     tail = f"-{text(part(meta, 'labels'), TEMPLATE_HASH)}"
     name = text(owner, "name")
     if text(owner, "kind") != "ReplicaSet" or tail == "-" or not name.endswith(tail) or name == tail:

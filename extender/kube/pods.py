@@ -1,15 +1,17 @@
-"""A pod object becomes a Pod of ``policy``, and one that opted in without an owner becomes a job of its own as well."""
+"""Translates a pod object into a Pod of ``policy``, and one that opted in without an owner into a gang of one pod as
+well.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from extender.kube.family import Kin
 from extender.kube.fields import ObjectError, condition, listed, part, seconds, text, whole
-from extender.kube.groups import GroupKind, role_in
 from extender.kube.jobkinds import CHECKPOINT, GATE, LONE_POD, PLAN, SLOT, WAKE
 from extender.kube.jobs import identity
 from extender.kube.membership import NOBODY, Membership, controller
+from extender.kube.ownedpods import OwnedPod
+from extender.kube.podgroupkinds import GroupKind, role_in
 from extender.kube.podspec import places_of, requests_of, unsupported_in
 from policy.cluster.model import WORKER, Constraints, Job, Phase, Pod, Role, Slot
 from policy.cluster.resources import Resources
@@ -18,7 +20,7 @@ LONGEST_REFUSAL = 1024  # characters
 
 
 def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY) -> Pod:
-    """The pod as a member ``of`` its job; what is malformed in it counts as absent."""
+    """Return the pod as a member ``of`` its owner; a malformed field counts as absent."""
     meta, spec, status = part(item, "metadata"), part(item, "spec"), part(item, "status")
     annotations = part(meta, "annotations")
     namespace = text(meta, "namespace")
@@ -55,7 +57,7 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
 
 
 def _volumes(spec: dict[str, Any], name: str) -> tuple[str, ...]:
-    """The claims by name; that of an ephemeral volume is made for the pod and named after both."""
+    """Return the names of its volume claims; an ephemeral volume's claim is named after the pod and the volume."""
     volumes = [volume for volume in listed(spec, "volumes") if isinstance(volume, dict)]
     claims = {text(part(volume, "persistentVolumeClaim"), "claimName") for volume in volumes}
     claims |= {f"{name}-{text(volume, 'name')}" for volume in volumes if part(volume, "ephemeral")}
@@ -63,18 +65,20 @@ def _volumes(spec: dict[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _preempted(status: dict[str, Any]) -> bool:
-    """Whether a kube-scheduler has marked it as a victim of its preemption, just before it deletes it."""
+    """Tell whether a kube-scheduler has marked the pod as a victim of its preemption, which it does just before
+    deleting it.
+    """
     target = condition(status, "DisruptionTarget")
     return (target.get("status"), target.get("reason")) == ("True", "PreemptionByScheduler")
 
 
 def is_lone(pod: Pod) -> bool:
-    """Whether the pod opted in and has no owner: a gang of one."""
+    """Tell whether the pod opted in and has no owner, which makes it a gang of one pod."""
     return pod.opted_in and pod.job_uid == identity(pod.namespace, pod.uid)
 
 
 def lone_job(item: dict[str, Any], pod: Pod) -> Job:
-    """The gang of one that a pod is which is nobody's: one worker."""
+    """Return the gang of one worker that a pod without an owner forms."""
     role, invalid = _role(item, pod, WORKER)
     return Job(
         uid=identity(pod.namespace, pod.uid), namespace=pod.namespace, name=pod.name, kind=LONE_POD, arrival=pod.since,
@@ -83,22 +87,24 @@ def lone_job(item: dict[str, Any], pod: Pod) -> Job:
     )  # fmt: skip
 
 
-def read_kin(item: dict[str, Any], pod: Pod, of: Membership, group: GroupKind | None) -> Kin:
-    """A pod that names its job, or its group."""
-    wish = _slot_in(text(part(part(item, "metadata"), "annotations"), SLOT))
+def read_owned_pod(item: dict[str, Any], pod: Pod, of: Membership, group: GroupKind | None) -> OwnedPod:
+    """Return a pod that names its job or its group."""
+    bound_slot = _slot_in(text(part(part(item, "metadata"), "annotations"), SLOT))
     if group is None:
-        return Kin(pod, of.slot, wish=wish)
+        return OwnedPod(pod, of.slot, bound_slot=bound_slot)
     role, invalid = _role(item, pod, role_in(item, group) or WORKER)
     replaced = bool(controller(part(item, "metadata")))
-    return Kin(pod, None, role, wish, lone_job(item, pod), f"pod {pod.name}: {invalid}" if invalid else "", replaced)
+    return OwnedPod(
+        pod, None, role, bound_slot, lone_job(item, pod), f"pod {pod.name}: {invalid}" if invalid else "", replaced
+    )
 
 
-# What a pod that is there may have: its node, once it is bound, and its group, which is read.
+# Fields that an existing pod may have: its node, once it is bound, and its group, which is read.
 ACCEPTED = ("nodeName", "schedulingGroup")
 
 
 def _role(item: dict[str, Any], pod: Pod, name: str) -> tuple[Role, str]:
-    """What the pod asks for as a role of that name, and why it cannot be taken, if so."""
+    """Return what the pod requests as a role of that name, and why it cannot be planned, if so."""
     spec = part(item, "spec")
     try:
         unsupported = tuple(name for name in unsupported_in(spec, "spec") if name not in ACCEPTED)
@@ -108,13 +114,15 @@ def _role(item: dict[str, Any], pod: Pod, name: str) -> tuple[Role, str]:
 
 
 def _slot_in(written: str) -> Slot | None:
-    """The slot that a binding wrote down."""
+    """Return the slot that a binding wrote on the pod."""
     role, _, index = written.rpartition("-")
     return Slot(role, int(index)) if role and index.isascii() and index.isdigit() and len(index) < 8 else None
 
 
 def _requests(spec: dict[str, Any], status: dict[str, Any]) -> Resources:
-    """A pod has passed the API server's validation; what still cannot be read counts as a pod and nothing else."""
+    """Return the pod's requests. The API server has validated them; what cannot be read all the same counts as
+    one pod.
+    """
     try:
         return requests_of(spec, "spec", status)
     except ObjectError:
@@ -132,4 +140,4 @@ def _phase(phase: str) -> Phase:
     try:
         return Phase(phase or "Pending")
     except ValueError:
-        return Phase.RUNNING  # Unknown: the node is not heard of, the room is not free
+        return Phase.RUNNING  # phase Unknown: the node does not answer, so its room is not free

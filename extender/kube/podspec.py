@@ -1,6 +1,6 @@
-"""What a pod's spec asks for: resources as kube-scheduler counts them, where it may go, what no gang plan can promise.
+"""Reads a pod's spec: its requests as kube-scheduler counts them, which nodes it allows, what no gang plan can promise.
 
-Reads plain dicts. Whatever is malformed raises ObjectError with the field's path; ``jobs`` makes an invalid job of it.
+It reads plain dicts. A malformed field raises ObjectError with its path; ``jobs`` makes an invalid job of that.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total
 
 __all__ = ["ObjectError", "constraints_of", "places_of", "requests_of", "unsupported_in"]
 
-Ask = Callable[[Json, str], Resources]  # a container and its path -> what it asks for
+Ask = Callable[[Json, str], Resources]  # a container and its path -> its requests
 BY_DEFAULT = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def requests_of(spec: Json, field: str, status: Mapping[str, Any] | None = None) -> Resources:
-    """A pod's effective request as kube-scheduler's PodRequests has it, host ports and one of ``pods`` beside.
+    """Return a pod's effective request as kube-scheduler's PodRequests has it, with its host ports and one of ``pods``.
 
-    ``status``: of a real pod, for what an in-place resize has allocated and not yet given back.
+    ``status``: of an existing pod, for what an in-place resize has allocated and not yet given back.
     """
     resizes = status is not None and listed(status, "containerStatuses")
     whole = _resizing(spec, field, status or {}) if resizes else _containers(spec, field, _asked)
@@ -50,7 +50,7 @@ def requests_of(spec: Json, field: str, status: Mapping[str, Any] | None = None)
 
 
 def _containers(spec: Json, field: str, ask: Ask) -> Resources:
-    """Containers and sidecars, or the largest moment of initialisation, whichever is more."""
+    """Return the requests of containers and sidecars, or the largest moment of initialisation, whichever is more."""
     running = total(ask(container, path) for path, container in each(spec, field, "containers"))
     if spec.get("initContainers") is None:
         return running
@@ -64,7 +64,9 @@ def _containers(spec: Json, field: str, ask: Ask) -> Resources:
 
 
 def _asked(container: Json, field: str) -> Resources:
-    """Requests, or limits where there is none: a job's template is not defaulted by the API server as a pod is."""
+    """Return requests, or limits where there is no request: a job's template is not defaulted by the API server as a
+    pod is.
+    """
     resources = mapping(container.get("resources"), f"{field}.resources")
     limits = _amounts(resources.get("limits"), f"{field}.resources.limits")
     asked = _amounts(resources.get("requests"), f"{field}.resources.requests")
@@ -72,9 +74,9 @@ def _asked(container: Json, field: str) -> Resources:
 
 
 def _resizing(spec: Json, field: str, status: Mapping[str, Any]) -> Resources:
-    """Of each container the largest of what it asks for, has been allocated, and has in force (in-place resize).
+    """Return the pod's requests, where each container counts with the largest of requested, allocated and in force.
 
-    As kube-scheduler counts it: component-helpers/resource/helpers.go, determineContainerReqs.
+    This is how kube-scheduler counts an in-place resize: component-helpers/resource/helpers.go, determineContainerReqs.
     """
     statuses = [*listed(status, "containerStatuses"), *listed(status, "initContainerStatuses")]
     known = {text(found, "name"): found for found in statuses if isinstance(found, dict)}
@@ -96,9 +98,10 @@ def _is_infeasible(status: Mapping[str, Any]) -> bool:
 
 
 def _pod_level(spec: Json, field: str, containers: Resources, status: Mapping[str, Any]) -> Resources:
-    """Requests of the pod as a whole take the containers' place; limits only where nobody requests that resource.
+    """Return the requests where those of the pod as a whole replace the containers'; limits only where nothing requests
+    them.
 
-    While they are resized in place, the largest of what is asked for, allocated and in force (from Kubernetes 1.36 on).
+    During an in-place resize the largest of requested, allocated and in force counts (from Kubernetes 1.36 on).
     """
     resources = mapping(spec.get("resources"), field)
     asked = _amounts(resources.get("requests"), f"{field}.requests").amounts
@@ -122,10 +125,11 @@ def _amounts(value: object, field: str) -> Resources:
 
 
 def _host_ports(spec: Json, field: str) -> dict[str, int]:
-    """Each host port is a resource of which a node has one. With hostNetwork every container port is a host port.
+    """Return each host port as a resource of which a node has one. With hostNetwork every container port is a host
+    port.
 
-    Init containers hold theirs only as sidecars. The host address is left out: two pods that differ in nothing else are
-    kept apart, which is never wrong.
+    Init containers hold their ports only as sidecars. The host address is ignored: two pods that differ in nothing else
+    are kept apart, which is never wrong.
     """
     shared = boolean(spec.get("hostNetwork"), f"{field}.hostNetwork")
     sidecars = (c for c in each(spec, field, "initContainers") if c[1].get("restartPolicy") == "Always")
@@ -149,7 +153,7 @@ def _port(value: object, field: str) -> int:
 
 
 def constraints_of(spec: Json, field: str) -> Constraints:
-    """Node selector, required node affinity, tolerations."""
+    """Return node selector, required node affinity and tolerations of a pod's spec."""
     where = f"{field}.affinity.nodeAffinity"
     affinity = mapping(mapping(spec.get("affinity"), f"{field}.affinity").get("nodeAffinity"), where)
     where += ".requiredDuringSchedulingIgnoredDuringExecution"
@@ -165,7 +169,7 @@ def constraints_of(spec: Json, field: str) -> Constraints:
 
 
 def places_of(spec: Json) -> Constraints:
-    """The same of a pod that is there, less what every pod is given."""
+    """Return the constraints of an existing pod, without the tolerations that every pod gets by default."""
     told = spec.get("tolerations", [])
     own = [found for found in told if not _is_by_default(found)] if isinstance(told, list) else told
     if own == [] and spec.keys().isdisjoint(("nodeSelector", "affinity")):
@@ -175,12 +179,14 @@ def places_of(spec: Json) -> Constraints:
 
 @lru_cache(maxsize=4096)
 def _one_of(constraints: Constraints) -> Constraints:
-    """One object for all pods that have the same."""
+    """Return one shared object for all pods with equal constraints."""
     return constraints
 
 
 def _is_by_default(toleration: object) -> bool:
-    """Whether every pod gets it (the admission plugin DefaultTolerationSeconds); it opens no node for a new one."""
+    """Tell whether every pod gets this toleration (admission plugin DefaultTolerationSeconds); it opens no node to a
+    new pod.
+    """
     return (
         isinstance(toleration, dict) and toleration.get("key") in BY_DEFAULT and toleration.get("effect") == "NoExecute"
     )
@@ -210,25 +216,27 @@ def _toleration(found: Json, field: str) -> Toleration:
 
 
 def unsupported_in(spec: Json, field: str) -> tuple[str, ...]:
-    """What the template asks for and a plan made before kube-scheduler's plugins run cannot promise, by field name.
+    """Return by field name what the template asks for and a plan made before kube-scheduler's plugins run cannot
+    promise.
 
-    Volumes (zones, ephemeral claims, ReadWriteOncePod) are not here: where they bar a node, kube-scheduler does not
-    offer it, and the gang is planned beside it.
+    Volumes (zones, ephemeral claims, ReadWriteOncePod) are not among them: where they exclude a node, kube-scheduler
+    does not offer it, and the gang is planned on others.
     """
     affinity = mapping(spec.get("affinity"), f"{field}.affinity")
     return tuple(
         name
         for name, asked in (
             ("resourceClaims", bool(items(spec.get("resourceClaims"), f"{field}.resourceClaims"))),
-            # Room of a device class, which no node has among its own.
+            # Capacity of a device class, which no node has among its allocatable resources.
             ("a device class", any(name.startswith(DEVICE_CLASS) for name in _names(spec, field))),
             ("topologySpreadConstraints", _hard_spread(spec, field)),
             ("affinity.podAffinity", _required(affinity, f"{field}.affinity", "podAffinity")),
             ("affinity.podAntiAffinity", _required(affinity, f"{field}.affinity", "podAntiAffinity")),
             ("nodeName", bool(string(spec.get("nodeName"), f"{field}.nodeName"))),
-            # Somebody else decides when such a pod may start, and the gang's other members would wait for it in vain.
+            # Another controller decides when such a pod may start, and the gang's other members would wait for it in
+            # vain.
             ("schedulingGates", _foreign_gate(spec, field)),
-            # kube-scheduler's own gangs (feature GenericWorkload) would hold the pods back beside us.
+            # kube-scheduler's own gangs (feature GenericWorkload) would hold the pods back as well.
             ("schedulingGroup", bool(mapping(spec.get("schedulingGroup"), f"{field}.schedulingGroup"))),
         )
         if asked
@@ -236,7 +244,7 @@ def unsupported_in(spec: Json, field: str) -> tuple[str, ...]:
 
 
 def _names(spec: Json, field: str) -> Iterator[str]:
-    """Of the resources that containers ask for."""
+    """Yield the names of the resources that containers ask for."""
     for kind in ("containers", "initContainers"):
         for path, container in each(spec, field, kind):
             resources = mapping(container.get("resources"), f"{path}.resources")

@@ -1,8 +1,8 @@
-"""One HTTP exchange over a forwarded port: what ``kubectl port-forward`` does, for one request.
+"""Makes one HTTP exchange over a forwarded port, as ``kubectl port-forward`` would for one request.
 
-The API server asks for the right and hands the connection to the kubelet. Each message of the WebSocket begins with its
-channel: one holds the bytes of the connection, the other says why there is none. What comes first on each is the port,
-in two bytes. This room knows the messages; who connects and asks is `user`.
+The API server checks the right and passes the connection to the kubelet. Each WebSocket message begins with its channel
+number: channel 0 carries the bytes of the connection, channel 1 the error where there is no connection. The first two
+bytes on each channel are the port. This module knows the messages; `user` connects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PORT_BYTES: Final = 2
 
 
 class _Answer:
-    """Reads one HTTP answer as it comes."""
+    """Parses one HTTP answer as it arrives."""
 
     def __init__(self) -> None:
         self.body = bytearray()
@@ -38,7 +38,7 @@ class _Answer:
         return self._parser.get_status_code()
 
     def feed(self, data: bytes) -> None:
-        """Take what has come; ClusterError where it is no HTTP."""
+        """Parse what has arrived. Raises ClusterError where it is not HTTP."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:

@@ -1,7 +1,7 @@
-"""How training says how far it is: the body of a report, and the annotation ``kohort.dev/progress`` of its job.
+"""Reads how far a training is: the body of a report, and the job's annotation ``kohort.dev/progress``.
 
 Both are the same JSON: ``{"metric": 0.31, "step": 1200, "steps": 5000, "time": 1795290112.0}``. A report over the
-network needs no time, and may say ``saved``; an annotation needs one, for nobody knows when it was written.
+network needs no time, and may have ``saved``; an annotation needs a time, because nobody knows when it was written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONGEST: Final = 1024  # characters of the annotation
 
 
 class Told(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be said. time: seconds since the epoch."""
+    """The fields that a report may have; ``time`` is in seconds since the epoch."""
 
     metric: float | None = None
     step: int | None = None
@@ -28,11 +28,11 @@ class Told(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ToldError(ValueError):
-    """What cannot be used: the field, the value and what is allowed."""
+    """A report cannot be used: the field, the value and what is allowed."""
 
 
 def read_told(body: bytes) -> Told:
-    """Read the JSON. Raises ToldError."""
+    """Return the fields of a report. Raises ToldError where the JSON cannot be used."""
     try:
         refuse_duplicates(body)
         return msgspec.json.decode(body, type=Told)
@@ -41,7 +41,7 @@ def read_told(body: bytes) -> Told:
 
 
 def report_of(told: Told, now: float) -> Report | None:
-    """The report; None where only ``saved`` is told. ``now``: when it came. Raises ToldError."""
+    """Return the report; None where it holds only ``saved``. ``now``: when it arrived. Raises ToldError."""
     if told.metric is not None and not abs(told.metric) <= MOST_VALUE:
         raise ToldError(f"metric: {told.metric} is not allowed; allowed: a number up to {MOST_VALUE:g}")
     if told.time is not None and not 0 < told.time <= now + AHEAD_SECONDS:
@@ -59,7 +59,9 @@ def report_of(told: Told, now: float) -> Report | None:
 
 
 def noted(text: str) -> tuple[Report, ...]:
-    """The report that the annotation holds; none of a text that cannot be used: training must not stop a job."""
+    """Return the report that the annotation holds; none where it cannot be used, because a bad report must not stop a
+    job.
+    """
     if not text or len(text) > LONGEST:
         return ()
     try:

@@ -1,13 +1,13 @@
-"""Follows one resource: list, then watch from there, for ever; hands over batches of plain events.
+"""Follows one resource for ever: lists it, then watches from there, and delivers batches of plain events.
 
-The list is a consistent read (no resourceVersion), paged. A page is handed over before the next one is asked for: the
-objects of a large cluster are several times what is made of them. A list at resourceVersion 0 may come from a stale
-replica, and a scheduler that starts on old pods gives their room away twice (kubernetes#59848); it also ignores
-`limit`.
+The list is a consistent read (no resourceVersion), in pages. A page is delivered before the next one is requested: the
+objects of a large cluster are several times larger than what is kept of them. A list at resourceVersion 0 may come from
+a stale API server, and a scheduler that starts on old pods gives their room away twice (kubernetes#59848); such a list
+also ignores `limit`.
 
 Watches are short (`watch_seconds`, drawn at random): the API server sends a bookmark two seconds before it ends one, so
-a quiet resource keeps a fresh resourceVersion and silence beyond `stall_seconds` means a dead connection.
-This room knows versions and back-off; it must not know what the objects mean.
+a quiet resource keeps a fresh resourceVersion, and silence beyond `stall_seconds` means a dead connection. This module
+knows versions and back-off; it must not know what the objects mean.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from extender.clock import Clock
 from extender.kube.api import Api, ClusterError, Json, Resource
 
 CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
-RESUMES: Final = 5  # a server that answers only errors to our resourceVersion is asked for a list after so many
+RESUMES: Final = 5  # after so many errors in a row to our resourceVersion, list anew
 _log = logging.getLogger(__name__)
 
 Key = tuple[str, str]  # namespace, name
@@ -32,12 +32,13 @@ Key = tuple[str, str]  # namespace, name
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Events ``{"type": ADDED | MODIFIED | DELETED, "object"}`` in order, the state at ``resource_version`` after them.
+    """Events ``{"type": ADDED | MODIFIED | DELETED, "object"}`` in order; ``resource_version`` is the state after them.
 
-    ``page`` is a part of a list, of which more follows. ``end`` ends it: DELETED (metadata only: namespace, name, uid)
-    for what vanished; where another object has taken the name, its page has told that just before it. ``changes`` is
-    what a watch brought. A list that fails has told of some pages; they are as true as what a watch brings.
-    ``listed``: at the end, the uid of every object of the list.
+    ``kind``: ``page`` is a part of a list, of which more follows. ``end`` completes the list: it has a DELETED event
+    (metadata only: namespace, name, uid) for each object that is no longer listed. Where another object has taken such
+    an object's name, a page has had the DELETED event just before it. ``changes`` is what a watch brought. The pages of
+    a list that fails half-way are as true as the events of a watch. ``listed``: at the end, the uid of every object of
+    the list.
     """
 
     resource: Resource
@@ -49,19 +50,19 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """All in seconds."""
+    """Waiting times, all in seconds."""
 
     watch_seconds: tuple[float, float] = (30.0, 45.0)
-    stall_seconds: float = 50.0  # above the longest watch, or every quiet watch looks stalled
-    settled_seconds: float = 1.0  # a watch that lived this long was a good one: back-off starts anew
+    stall_seconds: float = 50.0  # longer than the longest watch, or every quiet watch would look stalled
+    settled_seconds: float = 1.0  # after a watch of this length back-off starts anew
     backoff_seconds: float = 0.5
     backoff_cap_seconds: float = 30.0
-    missing_seconds: float = 10.0  # between looks for a resource whose CRD is not installed, or that we may not read
-    forbidden_seconds: float = 10.0  # so long the API server's caches may not know a right that was just given
+    missing_seconds: float = 10.0  # between attempts for a resource whose CRD is missing, or that we may not read
+    forbidden_seconds: float = 10.0  # for this long the API server may not know of a right that was just granted
 
 
 class Reflector:
-    """One resource's list and watch; public attributes are for readiness and metrics."""
+    """One resource's list and watch; the public attributes are for readiness and metrics."""
 
     def __init__(
         self,
@@ -72,44 +73,46 @@ class Reflector:
         times: Times | None = None,
         optional: bool = False,
     ) -> None:
-        """Prepare only; `run` starts. ``optional``: what we may not read is told, and counts as empty from the start.
+        """Prepare only; `run` starts. ``optional``: a resource that may not be read counts as empty, after a warning.
 
-        What was read before the right was taken away stays known: the objects are still there.
+        Objects that were read before the right was taken away stay known, because they still exist.
         """
         self.resource = resource
         self.synced = False  # a whole list was delivered, or the resource does not exist
-        self.last_seen = clock.monotonic()  # last sign of life of the API for this resource, clock.monotonic()
+        self.last_seen = clock.monotonic()  # when the API last answered for this resource, clock.monotonic()
         self.restarts = 0  # watches and lists that failed
         self.dropped = 0  # items and events without a usable object
         self.last_error = ""
-        self.forbidden = False  # the resource is optional, and the API server lets us not read it
+        self.forbidden = False  # the resource is optional, and the API server does not let us read it
         self._api = api
         self._clock = clock
         self._chance = chance
         self._times = times or Times()
-        self._version = ""  # where to resume; empty means list first
+        self._version = ""  # where to resume; empty means to list first
         self._known: dict[Key, str] = {}  # uid of every object delivered and not deleted
         self._failures = 0
         self._optional = optional
         self._refused_since: float | None = None
-        self._absent = False  # there is nothing to list: the resource does not exist, or may not be read
-        self._asked = 0  # for a list of that moment, by `refresh`
+        self._absent = False  # nothing can be listed: the resource does not exist, or may not be read
+        self._asked = 0  # the number of lists that `refresh` has asked for
         self._read = 0  # the last of these that a whole list has answered
-        self._waiting: asyncio.Timeout | None = None  # for the next events of a watch
+        self._waiting: asyncio.Timeout | None = None  # the wait for the next events of a watch
 
     @property
     def fresh(self) -> bool:
-        """Whether a whole list was delivered that was begun after the last `refresh`."""
+        """Tell whether a whole list was delivered that was begun after the last `refresh`."""
         return self._absent or self._read == self._asked
 
     def refresh(self) -> None:
-        """List anew, whatever the watch is doing: it may have gone silent, and nobody has noticed yet."""
+        """Make `run` list anew at once, because the watch may have gone silent without anybody noticing yet."""
         self._asked += 1
         if self._waiting is not None and not self._waiting.expired():
             self._waiting.reschedule(asyncio.get_running_loop().time())
 
     async def run(self, deliver: Callable[[Batch], None]) -> None:
-        """Deliver until cancelled; an exception out of ``deliver`` ends the loop: no event may be lost silently."""
+        """Deliver batches until cancelled; an exception from ``deliver`` ends the loop, because no event may be lost
+        silently.
+        """
         while True:
             try:
                 while not self._version or not self.fresh:
@@ -119,7 +122,7 @@ class Reflector:
                 await self._recover(error, deliver)
 
     async def _list(self, deliver: Callable[[Batch], None]) -> None:
-        """Read page after page, and deliver each; then tell what vanished."""
+        """Read and deliver page after page, then the events of objects that are no longer listed."""
         listed: dict[Key, str] = {}
         version, asked = "", self._asked
         async with aclosing(self._api.list_pages(self.resource)) as pages:
@@ -132,6 +135,7 @@ class Reflector:
         self._version = version
 
     def _page(self, items: Iterable[Json], listed: dict[Key, str]) -> Iterator[Json]:
+        """Yield the events of a page, and note what it lists."""
         for item in items:
             if (ident := self._identify(item)) is None:
                 continue
@@ -149,11 +153,11 @@ class Reflector:
         deliver(Batch(self.resource, "end", vanished, version, frozenset(listed.values())))
 
     async def _watch(self, deliver: Callable[[Batch], None]) -> None:
-        """Follow until the watch ends, fails or stalls; one that ends at once counts as a failure."""
+        """Follow a watch until it ends, fails or stalls; a watch that ends at once counts as a failure."""
         seconds = self._chance.uniform(*self._times.watch_seconds)
         started = self._clock.monotonic()
         async with aclosing(self._api.watch(self.resource, self._version, seconds)) as batches:
-            # what comes with a call of `refresh` may come before its end of the wait: then nothing else would end it
+            # events may arrive together with a call of `refresh`, whose end of the wait is then without effect
             while self.fresh and (events := await self._next(batches)) is not None:
                 self.last_seen = self._clock.monotonic()
                 self._refused_since, self.forbidden = None, False
@@ -164,7 +168,10 @@ class Reflector:
             raise ClusterError(0, "Closed", "the watch ended at once")
 
     async def _next(self, batches: AsyncIterator[list[Json]]) -> list[Json] | None:
-        """Return the next events, None at the end or where a list is asked for; ClusterError after a long silence."""
+        """Return the next events, or None at the end of the watch or where a list is due.
+
+        Raises ClusterError after a long silence.
+        """
         try:
             async with self._clock.timeout(self._times.stall_seconds) as self._waiting:
                 return await anext(batches, None)
@@ -176,7 +183,7 @@ class Reflector:
             self._waiting = None
 
     def _take(self, events: list[Json], deliver: Callable[[Batch], None]) -> None:
-        """Deliver the changes that stand before an ERROR, then raise it."""
+        """Deliver the changes before an ERROR event, then raise the error."""
         changes: list[Json] = []
         failure: ClusterError | None = None
         for event in events:
@@ -191,7 +198,7 @@ class Reflector:
             raise failure
 
     def _note(self, event: Json) -> bool:
-        """Keep version and known objects up to date; tell whether the event is for the consumer."""
+        """Record version and known objects; tell whether the event is one for the consumer."""
         kind, item = event.get("type"), event.get("object")
         if version := _metadata(item).get("resourceVersion"):
             self._version = str(version)
@@ -208,7 +215,7 @@ class Reflector:
         return True
 
     def _identify(self, item: object) -> tuple[Key, str] | None:
-        """Return ((namespace, name), uid), or None for what has no name."""
+        """Return ((namespace, name), uid), or None for an object without a name."""
         meta = _metadata(item)
         if not (name := meta.get("name")):
             self.dropped += 1
@@ -217,8 +224,8 @@ class Reflector:
         return (str(meta.get("namespace") or ""), str(name)), str(meta.get("uid") or "")
 
     async def _recover(self, error: ClusterError, deliver: Callable[[Batch], None]) -> None:
-        """Decide where to go on after a failure, and wait."""
-        if error.status == 404 and self._optional:  # who does not find nodes or pods is not the API
+        """Decide where to resume after a failure, and wait."""
+        if error.status == 404 and self._optional:  # an API without nodes or pods is not a Kubernetes API
             await self._await_resource(deliver)
             return
         self.restarts += 1
@@ -232,7 +239,7 @@ class Reflector:
         await self._clock.sleep(max(self._backoff(), error.retry_after))
 
     async def _await_resource(self, deliver: Callable[[Batch], None]) -> None:
-        """Treat a missing resource (its CRD is not installed, or was removed) as empty, and look again later."""
+        """Treat a missing resource (its CRD is not installed, or was removed) as empty, and look for it again later."""
         if self._known or not (self.synced and self.fresh):
             self._absent = True
             self._end({}, "", deliver)
@@ -243,7 +250,7 @@ class Reflector:
         await self._clock.sleep(self._times.missing_seconds * self._chance.uniform(0.5, 1.0))
 
     async def _await_right(self, error: ClusterError, deliver: Callable[[Batch], None]) -> None:
-        """Go on without the resource, once it is sure that we may not read it, and look again later."""
+        """Go on without the resource once it is certain that it may not be read, and try it again later."""
         now = self.last_seen = self._clock.monotonic()
         self._version = ""
         if self._refused_since is None:
@@ -258,7 +265,7 @@ class Reflector:
         await self._clock.sleep(wait)
 
     def _backoff(self) -> float:
-        """Return seconds to wait: exponential with full jitter, so that replicas do not come back as one."""
+        """Return seconds to wait: exponential with full jitter, so that replicas do not return at the same moment."""
         times = self._times
         longest = min(times.backoff_cap_seconds, times.backoff_seconds * 2.0 ** min(self._failures, 30))
         self._failures += 1
@@ -266,15 +273,15 @@ class Reflector:
 
 
 def _transient(error: ClusterError) -> bool:
-    """Tell whether to go on from the same resourceVersion: nothing was missed, as far as is known.
+    """Tell whether to resume from the same resourceVersion, because nothing is known to be missed.
 
-    All else wants a list: 410 (our version is too old) above all. A busy server is not asked for one.
+    Any other failure wants a list, above all 410 (our version is too old). A busy server is not asked for one.
     """
     return error.status in (0, 429) or error.status >= 500
 
 
 def _deleted(key: Key, uid: str) -> Json:
-    """What is gone, as far as it is known."""
+    """Return a DELETED event with what is known of the object."""
     namespace, name = key
     return {"type": "DELETED", "object": {"metadata": {"namespace": namespace, "name": name, "uid": uid}}}
 
@@ -285,7 +292,7 @@ def _metadata(item: object) -> Json:
 
 
 def _failure(status: object) -> ClusterError:
-    """Read the Status of an ERROR event; one without a code counts as 410: what it tells of is lost."""
+    """Return the error in an ERROR event; one without a code counts as 410, because events were lost."""
     told = status if isinstance(status, dict) else {}
     code = told.get("code")
     return ClusterError(code if isinstance(code, int) and code else 410, str(told.get("reason") or "Error"))

@@ -1,4 +1,4 @@
-"""Where a job's pod templates stand, by its row of the table: one a role, one for all, or one in each job of a set."""
+"""Finds a job's pod templates by its row of the table: one for each role, one for all, or one in each job of a set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_REPLICAS: Final = 10_000
 
 
 class Asked(NamedTuple):
-    """A role of a job: its name, its replicas, its pod template and where that stands."""
+    """A role of a job: its name, its replicas, its pod template and the path of that template."""
 
     role: str
     replicas: int
@@ -22,7 +22,7 @@ class Asked(NamedTuple):
 
 
 def loose_templates(item: object, kind: JobKind) -> list[Json]:
-    """The pod templates of a job, whatever else it holds."""
+    """Return the pod templates of a job, even where the rest of it is malformed."""
     spec = part(item, "spec")
     if kind.counts:
         return [part(spec, "template")]
@@ -33,7 +33,7 @@ def loose_templates(item: object, kind: JobKind) -> list[Json]:
 
 
 def asked(spec: Json, kind: JobKind) -> Iterator[Asked]:
-    """The roles that a job asks for. Raises ObjectError."""
+    """Yield the roles of a job. Raises ObjectError where one is malformed."""
     for name, (value, why) in kind.fixed.items():
         if spec.get(name) != value:
             raise ObjectError(f"spec.{name}", spec.get(name), f"{value}: {why}")
@@ -46,7 +46,7 @@ def asked(spec: Json, kind: JobKind) -> Iterator[Asked]:
 
 
 def notes_of(item: Json, workers: Asked | None) -> Json:
-    """Kohort's annotations: the job's own, else those of its workers' template."""
+    """Return the job's annotations, with those of its workers' template where the job itself has none of that name."""
     own = mapping(part(item, "metadata").get("annotations"), "metadata.annotations")
     if workers is None:
         return own
@@ -68,7 +68,9 @@ def _of_roles(spec: Json, kind: JobKind) -> Iterator[Asked]:
 
 
 def _workers(spec: Json, kind: JobKind) -> Asked:
-    """The spec's one template. Where several fields count its pods they say the same: all of them run at once."""
+    """Return the role of the spec's one template. All fields that count its pods must be equal: all pods run at
+    once.
+    """
     first, *others = kind.counts
     workers = _count(spec.get(first), f"spec.{first}", 1)
     for name in others:
@@ -82,7 +84,7 @@ def _workers(spec: Json, kind: JobKind) -> Asked:
 
 
 def _of_set(spec: Json, kind: JobKind) -> Iterator[Asked]:
-    """Each job of the set is a role; all of them are created at once, or the gang would never be whole."""
+    """Yield each job of the set as a role; all must be created at once, or the gang would never be complete."""
     order = mapping(spec.get("startupPolicy"), "spec.startupPolicy").get("startupPolicyOrder")
     if order not in (None, "AnyOrder"):
         raise ObjectError("spec.startupPolicy.startupPolicyOrder", order, "AnyOrder")

@@ -1,4 +1,6 @@
-"""The annotation ``kohort.dev/training``: one YAML mapping that tells OASiS and SpeCon about a job's training."""
+"""Reads the annotation ``kohort.dev/training``: one YAML mapping that describes a job's training to OASiS and
+SpeCon.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ Read = Callable[[object, str], Any]
 
 @lru_cache(maxsize=1024)
 def read_training(text: str) -> Training:
-    """The annotation's value. Raises ObjectError with the field, its value and what is allowed."""
+    """Return the annotation's value. Raises ObjectError with the field, its value and what is allowed."""
     if len(text) > LONGEST:
         raise ObjectError(TRAINING, f"{len(text)} characters", f"at most {LONGEST}")
     try:

@@ -1,7 +1,7 @@
-"""API objects (plain dicts) become events of ``policy``. Total: it never raises, whatever the object holds.
+"""Translates API objects (plain dicts) into events of ``policy``. It never raises, whatever an object holds.
 
-A malformed object hurts only itself: a job becomes an invalid job, a quantity of a node counts as none of it, and what
-has no uid or name, by which alone it could be told from others, is no fact at all.
+A malformed object affects only itself: a job becomes an invalid job, an unreadable quantity of a node counts as none,
+and an object without uid or name, which identify it, is ignored.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extender.kube.api import MALFORMED, NODES, PODS, Json, Resource
-from extender.kube.families import Families
 from extender.kube.fields import ObjectError, amount, condition, listed, part, text, whole
-from extender.kube.groups import GROUPS, GroupKind
 from extender.kube.jobkinds import KINDS, JobKind
 from extender.kube.jobs import identity, read_group, read_job, told_of
 from extender.kube.membership import NOBODY, Claim, membership
-from extender.kube.pods import is_lone, lone_job, read_kin, read_pod
+from extender.kube.ownerindex import OwnerIndex
+from extender.kube.podgroupkinds import GROUPS, GroupKind
+from extender.kube.pods import is_lone, lone_job, read_owned_pod, read_pod
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Reported
 from policy.cluster.model import Node, Taint
 from policy.cluster.resources import BANDWIDTH, Resources
@@ -26,20 +26,21 @@ CHANGES = ("ADDED", "MODIFIED", "DELETED")
 KIND_OF: Mapping[Resource, JobKind] = {kind.resource: kind for kind in KINDS.values()}
 GROUP_OF: Mapping[Resource, GroupKind] = {kind.resource: kind for kind in GROUPS}
 GROUP_NAMED: Mapping[str, GroupKind] = {str(kind.resource): kind for kind in GROUPS}
-NAMED = ("allotted", "child")  # pods of such kinds know their job's name only
+NAMED = ("allotted", "child")  # pods of these kinds name their job by its object's name alone
 
 
 class Translator:
-    """Turns objects into events for one scheduler name."""
+    """Translates objects into events for one scheduler name."""
 
     def __init__(self, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name
-        self._families = Families()
-        self._lone: set[str] = set()  # pods that are gangs of one, and so jobs
-        self._jobs: set[str] = set()  # told of and not gone: most objects of Kubernetes' own kinds are not ours
+        self._owners = OwnerIndex()
+        self._lone: set[str] = set()  # uids of pods that are gangs of one pod, and so jobs
+        # jobs with an event JobSeen and none JobGone yet: most objects of Kubernetes's own kinds are not ours
+        self._jobs: set[str] = set()
 
     def events(self, resource: Resource, change: Json) -> list[Event]:
-        """The facts in one watch event ``{"type", "object"}``."""
+        """Return the events of ``policy`` in one watch event ``{"type", "object"}``."""
         item = change.get("object")
         if not isinstance(item, dict) or change.get("type") not in CHANGES:
             return []
@@ -54,20 +55,22 @@ class Translator:
         return self._job_events(item, kind, gone) if kind else []
 
     def pod_events(self, item: Json, *, gone: bool = False) -> list[Event]:
-        """The facts in one pod; one that opted in without an owner is a gang of one, and so a job as well."""
+        """Return the events in one pod; a pod that opted in without an owner is a gang of one pod, and so a job as
+        well.
+        """
         meta = part(item, "metadata")
         uid, namespace = text(meta, "uid"), text(meta, "namespace")
         if not (uid and namespace and text(meta, "name")):
             return []
         if not gone and MALFORMED in item:
-            return []  # what was known of it stands: a pod that cannot be read may still hold its room
+            return []  # the last known state stays: a pod that cannot be read may still hold its room
         opted_in = text(part(item, "spec"), "schedulerName") == self._scheduler_name
         of = membership(item) if opted_in else NOBODY
         pod = read_pod(item, self._scheduler_name, of)
         if gone:
             return self.pod_gone(uid, namespace)
         was_lone = [JobGone(identity(namespace, uid))] if uid in self._lone else []
-        left = self._families.leave(uid, of.claim)
+        left = self._owners.leave(uid, of.claim)
         if is_lone(pod):
             self._lone.add(uid)
             return [*left, JobSeen(lone_job(item, pod)), PodSeen(pod)]
@@ -75,13 +78,13 @@ class Translator:
         if of.claim is None:
             return [*was_lone, *left, PodSeen(pod)]
         group = GROUP_NAMED.get(of.claim.resource)
-        return [*was_lone, *left, *self._families.see_pod(of.claim, read_kin(item, pod, of, group))]
+        return [*was_lone, *left, *self._owners.add_pod(of.claim, read_owned_pod(item, pod, of, group))]
 
     def pod_gone(self, uid: str, namespace: str) -> list[Event]:
-        """That pod is no more: what goes with it, and what that changes for the other pods of its job."""
+        """Return the events of a pod that no longer exists, and what changes for the other pods of its job."""
         was_lone = [JobGone(identity(namespace, uid))] if uid in self._lone else []
         self._lone.discard(uid)
-        return [PodGone(uid), *was_lone, *self._families.lose_pod(uid)]
+        return [PodGone(uid), *was_lone, *self._owners.remove_pod(uid)]
 
     def _job_events(self, item: Json, kind: JobKind, gone: bool) -> list[Event]:
         meta = part(item, "metadata")
@@ -90,19 +93,21 @@ class Translator:
             return []
         job = None if gone else read_job(item, kind, self._scheduler_name)
         claim = Claim(str(kind.resource), namespace, text(meta, "name"))
-        # A job of another scheduler is nothing to us, also when it was ours a moment ago.
+        # A job of another scheduler is ignored, also when it was ours a moment ago.
         if job is None:
             return self._job_gone(identity(namespace, uid), claim if kind.slots in NAMED else None)
         self._jobs.add(job.uid)
-        members = self._families.see_job(claim, job, allots=kind.slots == "allotted") if kind.slots in NAMED else []
-        # Those that the ledger has already are older than its newest, and so no news.
+        members = (
+            self._owners.add_owner(claim, job, assigns_slots=kind.slots == "allotted") if kind.slots in NAMED else []
+        )
+        # The ledger ignores reports that are not newer than its newest.
         return [JobSeen(job), *(Reported(job.uid, report) for report in told_of(item)), *members]
 
     def _job_gone(self, uid: str, claim: Claim | None) -> list[Event]:
         if uid not in self._jobs:
             return []
         self._jobs.discard(uid)
-        return [JobGone(uid), *(self._families.lose_job(claim) if claim else [])]
+        return [JobGone(uid), *(self._owners.remove_owner(claim) if claim else [])]
 
     def _group_events(self, item: Json, kind: GroupKind, gone: bool) -> list[Event]:
         meta = part(item, "metadata")
@@ -111,9 +116,9 @@ class Translator:
             return []
         claim = Claim(str(kind.resource), namespace, name)
         if gone:
-            return self._families.lose_job(claim)
+            return self._owners.remove_owner(claim)
         group, least = read_group(item, kind)
-        return self._families.see_job(claim, group, least=least)
+        return self._owners.add_owner(claim, group, least=least)
 
 
 def _node_events(item: Json, gone: bool) -> list[Event]:
@@ -138,7 +143,9 @@ def _node_events(item: Json, gone: bool) -> list[Event]:
 
 
 def _bandwidth(notes: Json) -> dict[str, int]:
-    """Mbit/s of the node's network card, by an annotation of bits per second (``25G``); nothing where it has none."""
+    """Return Mbit/s of the node's network card, from an annotation in bits per second (``25G``); nothing
+    without one.
+    """
     if BANDWIDTH not in notes:
         return {}
     try:
@@ -148,7 +155,9 @@ def _bandwidth(notes: Json) -> dict[str, int]:
 
 
 def _allocatable(status: Json) -> dict[str, int]:
-    """A quantity that cannot be read counts as none of that resource: nothing is placed on a guess."""
+    """Return the node's allocatable resources; an unreadable quantity counts as 0, because nothing is placed on a
+    guess.
+    """
     amounts: dict[str, int] = {}
     for name, value in part(status, "allocatable").items():
         try:

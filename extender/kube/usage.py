@@ -1,7 +1,7 @@
-"""What nodes use by the metrics API (metrics.k8s.io), where it is served; it cannot be watched, so it is asked.
+"""Polls what nodes use from the metrics API (metrics.k8s.io), where it is served; that API cannot be watched.
 
-A courtesy: without it requests stand in for use, and nothing waits for it. This room knows the API's words; it must
-not know what use is good for.
+Usage is optional: without it requests are used instead, and nothing waits for it. This module knows the API; it must
+not know what usage is for.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from policy.cluster.resources import Resources
 
 NODE_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "nodes", namespaced=False)
 MEASURED: Final = ("cpu", "memory")
-MISSING_SECONDS: Final = 300.0  # between looks for an API that is not served
+MISSING_SECONDS: Final = 300.0  # between attempts where the API is not served
 UNLISTED_SECONDS: Final = 1.0  # until the nodes themselves are known
-STALE: Final = 3  # failures in a row after which what was measured is too old
-COARSE: Final = 100  # changes below one such part of the node are nobody's business: each would be a step
+STALE: Final = 3  # failures in a row after which the last measurement is too old
+COARSE: Final = 100  # usage is rounded to this part of the node: each change of it would be a step of the ledger
 _log = logging.getLogger(__name__)
 
 Usage = Mapping[str, Resources]
 
 
 class UsagePoll:
-    """Asks in turn, for ever, and tells what changed."""
+    """Polls the usage of all nodes for ever, and delivers what has changed."""
 
     def __init__(
         self, api: Api, clock: Clock, nodes: Callable[[], Mapping[str, Node]], deliver: Callable[[UsageSeen], None]
     ) -> None:
-        """Prepare only; `run` starts. ``nodes``: those that are known now, by name."""
+        """Prepare only; `run` starts. ``nodes``: returns the nodes that are known now, by name."""
         self._api = api
         self._clock = clock
         self._nodes = nodes
@@ -44,7 +44,7 @@ class UsagePoll:
         self._failures = 0
 
     async def run(self, interval: float) -> None:
-        """Until cancelled. ``interval``: seconds between two questions; 0 asks nobody."""
+        """Poll until cancelled. ``interval``: seconds between two requests; 0 requests nothing."""
         while interval:
             if not self._nodes():
                 await self._clock.sleep(UNLISTED_SECONDS)
@@ -52,7 +52,7 @@ class UsagePoll:
             await self._clock.sleep(interval if await self._ask() else MISSING_SECONDS)
 
     async def _ask(self) -> bool:
-        """Ask once; whether to ask again soon."""
+        """Poll once; tell whether to poll again soon."""
         try:
             found = await self._read()
         except ClusterError as error:
@@ -83,7 +83,7 @@ class UsagePoll:
 
 
 def _usage(item: Json) -> Resources:
-    """A quantity that cannot be read is none."""
+    """Return the measured usage; a quantity that cannot be read is left out."""
     amounts = {}
     for name, value in part(item, "usage").items():
         if name in MEASURED:
@@ -95,6 +95,6 @@ def _usage(item: Json) -> Resources:
 
 
 def _rounded(usage: Resources, whole: Resources) -> Resources:
-    """To the nearest hundredth of the node."""
+    """Return the usage rounded to hundredths of the node."""
     steps = {name: max(1, whole[name] // COARSE) for name in usage}
     return Resources({name: round(usage[name] / step) * step for name, step in steps.items()})

@@ -1,4 +1,4 @@
-"""The cluster as a person reaches it: as kubectl does, with that person's own rights."""
+"""Calls the API server as kubectl does, with the rights of the person at the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_LIMIT: Final = 1e6  # seconds, eleven days: --request-timeout 0
 
 
 class UserApi(KubeApi):
-    """What a person asks beyond what Kohort itself does: requests as they are, and ports of pods."""
+    """Adds what the command line needs beyond what the service does: arbitrary requests, and ports of pods."""
 
     async def exchange(
         self,
@@ -31,7 +31,9 @@ class UserApi(KubeApi):
         body: Any = None,
         headers: Mapping[str, str] = NO_HEADERS,
     ) -> tuple[int, bytes]:
-        """Send one request as it is and return status and body, whatever they say; ClusterError where none came."""
+        """Send one request unchanged and return status and body, whatever they are. Raises ClusterError where no answer
+        came.
+        """
         try:
             async with self._clock.timeout(self._deadline):
                 response = await self._open(method, path, query, body, more=headers)
@@ -54,7 +56,7 @@ class UserApi(KubeApi):
                     return await portforward.exchange(socket, request)
         except TimeoutError:
             raise ClusterError(0, "Timeout", f"no answer within {seconds:g} s") from None
-        except aiohttp.WSServerHandshakeError as error:  # the client hands no body of a refusal on
+        except aiohttp.WSServerHandshakeError as error:  # aiohttp does not expose the body of a refusal
             why = HTTPStatus(error.status).phrase if error.status in list(HTTPStatus) else str(error.status)
             raise ClusterError(error.status, why.replace(" ", ""), f"port {port} of pod {pod.name}: {why}") from error
         except (aiohttp.ClientError, OSError) as error:
@@ -62,13 +64,17 @@ class UserApi(KubeApi):
 
 
 def connect(given: Given) -> UserApi:
-    """The API server that kubectl would ask with these options, as whom kubectl would be. Raises ClusterError."""
+    """Return a client for the API server and credentials that kubectl would use with these options. Raises
+    ClusterError.
+    """
     connection = resolve(given)
     seconds = SECONDS if connection.timeout is None else connection.timeout or NO_LIMIT
     return UserApi(connection, deadline=seconds, clock=Clock(), chance=random.Random())
 
 
 def proxy_path(service: Ref, port: str, path: str) -> str:
-    """The URL path under which the API server hands a request on to a Service, by TLS; ``port``: number or name."""
+    """Return the URL path under which the API server proxies a request to a Service by TLS; ``port``: number or
+    name.
+    """
     named = Ref(service.resource, service.namespace, f"https:{service.name}:{port}")
     return f"{answers.path(named.resource, named.namespace, named.name, 'proxy')}{path}"

@@ -1,1 +1,3 @@
-"""kube-scheduler's own words: the extender protocol, its configuration file, and what in it would break a gang."""
+"""kube-scheduler's interfaces: the extender protocol, its configuration file, and faults in it that would break a
+gang.
+"""

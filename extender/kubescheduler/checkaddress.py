@@ -1,4 +1,4 @@
-"""Whether kube-scheduler, by the URL of Kohort's entry, reaches the listener that has the verbs, and safely."""
+"""Checks that kube-scheduler reaches the listener of the verbs by the URL of Kohort's entry, and safely."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from extender.kubescheduler.finding import Finding, shown
 from extender.kubescheduler.schedulerconfig import Extender, Tls
 from extender.kubescheduler.wire import VERBS_PATH
 
-SERVICE: Final = "kohort-extender"  # of manifests/overlays/shared-scheduler
+SERVICE: Final = "kohort-extender"  # the Service in manifests/overlays/shared-scheduler
 
 
 def check_address(where: str, ours: Extender, settings: Settings) -> Iterator[Finding]:
-    """Say what is wrong with the URL of Kohort's entry, and with its TLS."""
+    """Yield what is wrong with the URL and the TLS settings of Kohort's entry."""
     url = split(ours.url_prefix)
     expected = expected_url(settings)
     if url.scheme not in ("http", "https") or not url.hostname:
@@ -42,7 +42,7 @@ def check_address(where: str, ours: Extender, settings: Settings) -> Iterator[Fi
 
 
 def _check_listener(where: str, ours: Extender, url: SplitResult, settings: Settings) -> Iterator[Finding]:
-    """Whether the URL leads to the listener that has the verbs, and nobody on the way can take part."""
+    """Yield what is wrong where the URL does not lead to the verbs' listener, or others on the way could interfere."""
     expected = expected_url(settings)
     if settings.server.tls.on and url.scheme == "http":
         yield Finding(
@@ -114,10 +114,10 @@ def _check_tls(where: str, ours: Extender, url: SplitResult, settings: Settings)
 
 
 def split(url: str) -> SplitResult:
-    """The parts of the URL; empty ones where it is none."""
+    """Return the parts of the URL; empty parts where it is malformed."""
     try:
         parts = urlsplit(url)
-        _ = parts.port, parts.hostname  # both parse late and may raise
+        _ = parts.port, parts.hostname  # both are parsed only when they are read, and may raise
     except ValueError:
         return urlsplit("")
     return parts
@@ -128,12 +128,12 @@ def _port(url: SplitResult) -> int:
 
 
 def _port_of(settings: Settings) -> int:
-    """Where the verbs are."""
+    """Return the port of the verbs."""
     return settings.server.tls.port if settings.server.tls.on else settings.server.port
 
 
 def expected_url(settings: Settings) -> str:
-    """Where these settings have the verbs."""
+    """Return the URL at which the verbs are served with these settings."""
     if settings.server.tls.on:
         return f"https://{SERVICE}.{settings.lease.namespace}.svc:{settings.server.tls.port}{VERBS_PATH}"
     return f"http://{settings.server.host}:{settings.server.port}{VERBS_PATH}"

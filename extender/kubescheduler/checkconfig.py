@@ -1,8 +1,8 @@
-"""Find what in a KubeSchedulerConfiguration would break the gang, say why, and how to mend it.
+"""Finds what in a KubeSchedulerConfiguration would break a gang, and says why and how to correct it.
 
-kube-scheduler starts happily with nearly all of these faults and shows them only later, as half-placed jobs, silent
-loss of certificate checks, or pods that wait for ever. This room reads a file and compares it with our settings; it
-asks no cluster. The behaviour it argues from is that of kube-scheduler 1.37.
+kube-scheduler starts without complaint with nearly all of these faults and shows them only later, as half-placed jobs,
+certificates that are not checked, or pods that wait for ever. This module reads a file and compares it with our
+settings; it sends nothing to a cluster. It goes by the behaviour of kube-scheduler 1.37.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from extender.kubescheduler.schedulerconfig import (
 )
 
 UNREADABLE: Final = "not readable"
-LEAST_BIND_TIMEOUT_SECONDS: Final = 2  # it looks once a second
+LEAST_BIND_TIMEOUT_SECONDS: Final = 2  # VolumeBinding checks once a second
 BIND_TIMEOUT_MARGIN_SECONDS: Final = 1.0  # the room must be free again when the gang's window ends
 
 
 def check_file(path: str | Path, settings: Settings) -> list[Finding]:
-    """Read a KubeSchedulerConfiguration, or a ConfigMap that holds one, and give its findings; never raises."""
+    """Return the findings for a KubeSchedulerConfiguration, or for a ConfigMap that holds one; never raise."""
     try:
         config = load_config(path)
     except YamlError as error:
@@ -45,7 +45,9 @@ def check_file(path: str | Path, settings: Settings) -> list[Finding]:
 
 
 def findings(config: Mapping[str, Any], settings: Settings) -> list[Finding]:
-    """Say all that is wrong with a KubeSchedulerConfiguration for Kohort with these settings; empty is good."""
+    """Return all that is wrong with a KubeSchedulerConfiguration for Kohort with these settings; empty where it is
+    usable.
+    """
     if wrong := list(_check_kind(config)):
         return wrong
     try:
@@ -66,12 +68,12 @@ def refused(found: Sequence[Finding]) -> bool:
 
 
 def unreadable(found: Sequence[Finding]) -> bool:
-    """Tell whether there was no configuration in the file to check."""
+    """Tell whether the file held no configuration to check."""
     return any(finding.value == UNREADABLE for finding in found)
 
 
 def render(found: Sequence[Finding]) -> str:
-    """Write the findings for a person, errors first, and a last line that sums up."""
+    """Return the findings as text for a person, errors first, and a last line that sums up."""
     ordered = sorted(found, key=lambda finding: finding.level != "error")
     blocks = [
         f"{one.level}: {one.field}: {one.value}\n  allowed: {one.allowed}\n  why: {one.why}\n  mend: {one.mend}"

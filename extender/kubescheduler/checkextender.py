@@ -1,10 +1,13 @@
-"""What in Kohort's own entry under ``extenders`` would break the gang: verbs, address, TLS, time-out, its calls."""
+"""Checks Kohort's own entry under ``extenders`` for what would break a gang: verbs, address, TLS, time-out, other
+fields.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from extender.config.goduration import go_duration_seconds
 from extender.config.settings import Settings
 from extender.kubescheduler.checkaddress import check_address, expected_url, split
 from extender.kubescheduler.finding import Finding, shown
@@ -12,13 +15,12 @@ from extender.kubescheduler.schedulerconfig import (
     DEFAULT_HTTP_TIMEOUT,
     Configuration,
     Extender,
-    go_duration_seconds,
 )
 from extender.kubescheduler.wire import VERBS_PATH
 
 
 def check_extenders(config: Configuration, settings: Settings) -> Iterator[Finding]:
-    """Say what is wrong with Kohort's entry, or that there is none."""
+    """Yield what is wrong with Kohort's entry, or that there is none."""
     at = _position_of_ours(config.extenders)
     if at is None:
         yield Finding(
@@ -46,7 +48,7 @@ def check_extenders(config: Configuration, settings: Settings) -> Iterator[Findi
 
 
 def _position_of_ours(extenders: Sequence[Extender]) -> int | None:
-    """Find Kohort's entry: the one with our path, else the first that decides."""
+    """Return the position of Kohort's entry: the one with our path, else the first that takes part in placing pods."""
     deciding = [i for i, one in enumerate(extenders) if one.decides]
     by_path = [i for i in deciding if split(extenders[i].url_prefix).path.rstrip("/") == VERBS_PATH]
     return next(iter(by_path or deciding), None)
@@ -95,7 +97,7 @@ def _check_timeout(where: str, ours: Extender, settings: Settings) -> Iterator[F
     least, field = barrier.http_timeout_seconds, f"{where}.httpTimeout"
     mend = f"Set httpTimeout: {barrier.http_timeout_seconds:g}s."
     seconds = go_duration_seconds(ours.http_timeout or "0")
-    if seconds is None:
+    if seconds is None or seconds < 0:
         why = "kube-scheduler would refuse to start with this file."
         yield Finding(field, shown(ours.http_timeout), "a duration such as 20s", why, mend)
         return

@@ -1,4 +1,4 @@
-"""One fault of a KubeSchedulerConfiguration, as people are told it."""
+"""One fault of a KubeSchedulerConfiguration, as it is shown to people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault: an error breaks the gang or its safety, a warning costs speed or hints at a slip."""
+    """One fault: an error breaks the gang or its safety, a warning costs speed or hints at a mistake.
+
+    ``field`` is the path in the file, ``value`` what it holds, ``allowed`` what it may hold, ``why`` the consequence,
+    and ``mend`` what to do.
+    """
 
     field: str
     value: str
@@ -19,7 +23,7 @@ class Finding:
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """A value as YAML has it, shortened."""
+    """Return a value as YAML writes it, shortened to ``limit`` characters."""
     if value is None:
         return "absent"
     text = str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)

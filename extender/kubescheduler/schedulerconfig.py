@@ -1,12 +1,11 @@
-"""kube-scheduler's own configuration file, as far as Kohort looks at it.
+"""Parses kube-scheduler's own configuration file, as far as Kohort checks it.
 
-Types are strict and objects closed, as in kube-scheduler 1.37, which refuses to start on an unknown key. This room
-reads and names; what is right or wrong is said in checkconfig.
+Types are strict and unknown keys are errors, as in kube-scheduler 1.37, which refuses to start on them. This module
+only parses; `checkconfig` judges.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +26,7 @@ DEFAULT_LEASE: Final = ("kube-system", "kube-scheduler")
 
 
 def load_config(path: str | Path) -> dict[str, Any]:
-    """Read the file; of a ConfigMap take the one entry that is a KubeSchedulerConfiguration."""
+    """Read the file; of a ConfigMap, return its one entry that is a KubeSchedulerConfiguration. Raises YamlError."""
     config = read_yaml(path)
     if (texts := texts_in(config)) is None:
         return config
@@ -38,7 +37,7 @@ def load_config(path: str | Path) -> dict[str, Any]:
 
 
 def parse_config(config: Mapping[str, Any]) -> Configuration:
-    """Read the file's content; what kube-scheduler would not read is pydantic's ValidationError."""
+    """Return the parsed configuration. Raises pydantic's ValidationError for what kube-scheduler would not accept."""
     return Configuration.model_validate(_without_nulls(config))
 
 
@@ -71,14 +70,17 @@ class Profile(Part):
 
     @property
     def bind_timeout_seconds(self) -> object:
-        """For how long VolumeBinding waits for a volume while it keeps the pod's room, as the file states it."""
+        """Return how long VolumeBinding waits for a volume while it keeps the pod's room, as the file states it."""
         stated = (one.get("args") for one in self.plugin_config if one.get("name") == "VolumeBinding")
         args = next((args for args in stated if isinstance(args, Mapping)), {})
         return args.get("bindTimeoutSeconds", DEFAULT_BIND_TIMEOUT_SECONDS)
 
     @property
     def preempts(self) -> bool:
-        """By kube-scheduler's precedence: extension point over multiPoint over default, enabled over disabled."""
+        """Tell whether DefaultPreemption is on, by kube-scheduler's precedence.
+
+        The extension point goes before multiPoint, multiPoint before the default, and enabled before disabled.
+        """
         for plugins in (self.plugins.post_filter, self.plugins.multi_point):
             if any(plugin.name == "DefaultPreemption" for plugin in plugins.enabled):
                 return True
@@ -119,7 +121,9 @@ class Extender(Part):
 
     @property
     def decides(self) -> bool:
-        """Whether it takes part in placing a pod; an entry with preemptVerb alone only guards running gangs."""
+        """Tell whether the entry takes part in placing pods; an entry with preemptVerb alone only guards running
+        gangs.
+        """
         return bool(self.filter_verb or self.prioritize_verb or self.bind_verb)
 
 
@@ -148,24 +152,9 @@ class Configuration(Part):
 
 
 def _without_nulls(value: Any) -> Any:
-    """Drop what is null: to kube-scheduler it is the same as absent."""
+    """Return the value without nulls, which kube-scheduler treats as absent."""
     if isinstance(value, Mapping):
         return {key: _without_nulls(below) for key, below in value.items() if below is not None}
     if isinstance(value, list):
         return [_without_nulls(below) for below in value]
     return value
-
-
-_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-
-
-def go_duration_seconds(text: str) -> float | None:
-    """Read a duration as Go writes it, as in 1m30s; None when it is none, or below zero."""
-    if text == "0":
-        return 0.0
-    unsigned = text.removeprefix("+")
-    parts = _DURATION.findall(unsigned)
-    if not parts or "".join(number + unit for number, unit in parts) != unsigned:
-        return None
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)

@@ -1,4 +1,4 @@
-"""Shapes of kube-scheduler's requests, with Go's own names; everything may be null or absent."""
+"""The structures of kube-scheduler's requests under their Go names; every field may be null or absent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NULL: Final = Raw(b"null")
 
 
 class Meta(Struct, gc=False, rename="camel"):
-    """An object's metadata, as far as it is read."""
+    """An object's metadata, as far as Kohort reads it."""
 
     name: str | None = None
     namespace: str | None = None
@@ -20,7 +20,7 @@ class Meta(Struct, gc=False, rename="camel"):
 
 
 class Spec(Struct, gc=False, rename="camel"):
-    """A pod's spec, as far as it is read."""
+    """A pod's spec, as far as Kohort reads it."""
 
     scheduler_name: str | None = None
 
@@ -33,13 +33,13 @@ class Object(Struct):
 
 
 class NodeList(Struct):
-    """Node objects as they came."""
+    """Node objects as kube-scheduler sent them."""
 
     items: list[Raw] | None = None
 
 
 class Args(Struct):
-    """Of filter and prioritize (ExtenderArgs)."""
+    """The body of filter and prioritize (ExtenderArgs)."""
 
     Pod: Raw = NULL
     Nodes: Raw = NULL
@@ -47,7 +47,7 @@ class Args(Struct):
 
 
 class Binding(Struct):
-    """Of bind (ExtenderBindingArgs)."""
+    """The body of bind (ExtenderBindingArgs)."""
 
     PodName: str | None = None
     PodNamespace: str | None = None
@@ -76,7 +76,7 @@ class WholeVictims(Struct):
 
 
 class Preemption(Struct):
-    """Of preempt (ExtenderPreemptionArgs)."""
+    """The body of preempt (ExtenderPreemptionArgs)."""
 
     Pod: Raw = NULL
     NodeNameToVictims: dict[str, WholeVictims | None] | None = None

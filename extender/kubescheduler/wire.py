@@ -1,10 +1,10 @@
-"""The extender protocol exactly as kube-scheduler 1.37.2 speaks it (k8s.io/kube-scheduler/extender/v1/types.go).
+"""The extender protocol as kube-scheduler 1.37.2 uses it (k8s.io/kube-scheduler/extender/v1/types.go).
 
-Go's structs carry no JSON tags there, so keys are Go field names, and every nil pointer, map or slice comes as null.
-A body is read or refused with RequestError (`strict`). Unknown keys are ignored, since kube-scheduler may be newer.
+The Go structs have no JSON tags there, so keys are Go field names, and every nil pointer, map or slice is null. A body
+is decoded, or RequestError is raised (`strict`). Unknown keys are ignored, since kube-scheduler may be newer.
 
-Two stages keep filter cheap: the pod's head is read at once, its whole dict only when somebody asks (`pod_dict`), and
-what lies beyond the head is judged only then. This room knows names and shapes; it must not know what answer is right.
+Two stages keep filter cheap: the pod's head is decoded at once, the whole pod only when it is needed (`pod_dict`), and
+what lies beyond the head is checked only then. This module knows the format; it must not know which answer is right.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from msgspec import Raw, Struct
 from extender.http.strict import RequestError, check_text, decode, refuse_duplicates, strict_dict
 from extender.kubescheduler import shapes
 
-VERBS_PATH: Final = "/scheduler/v1"  # Kohort's; a verb's name follows
+VERBS_PATH: Final = "/scheduler/v1"  # Kohort's path prefix; a verb's name follows
 VERBS: Final = ("filter", "prioritize", "bind", "preempt")
 
 
 class PodHead(Struct, frozen=True, gc=False):
-    """What filter needs of a pod that is already known; the first three are never empty."""
+    """The part of a pod that filter needs where the pod is known already; the first three fields are never empty."""
 
     namespace: str
     name: str
@@ -36,7 +36,7 @@ class PodHead(Struct, frozen=True, gc=False):
 class ExtenderArgs(Struct, frozen=True):
     """Body of filter and prioritize: one pod and the nodes offered to it, in kube-scheduler's order.
 
-    ``nodes`` holds the offered Node objects as they came, by name, where nodeCacheCapable is false; else it is None.
+    ``nodes`` holds the offered Node objects unchanged, by name, where nodeCacheCapable is false; otherwise it is None.
     """
 
     pod: PodHead
@@ -45,12 +45,12 @@ class ExtenderArgs(Struct, frozen=True):
     nodes: dict[str, Raw] | None
 
     def pod_dict(self) -> dict[str, Any]:
-        """Return the whole pod as JSON gives it; RequestError where a part beyond the head is malformed."""
+        """Return the whole pod as a dict. Raises RequestError where a part beyond the head is malformed."""
         return strict_dict(bytes(self.pod_raw), "Pod")
 
 
 class ExtenderBindingArgs(Struct, frozen=True, gc=False):
-    """Body of bind; none is empty."""
+    """Body of bind; no field is empty."""
 
     namespace: str
     name: str
@@ -73,12 +73,12 @@ class ExtenderPreemptionArgs(Struct, frozen=True):
     victims: dict[str, Victims]
 
     def pod_dict(self) -> dict[str, Any]:
-        """Return the whole preempting pod; RequestError where it is malformed."""
+        """Return the whole preempting pod as a dict. Raises RequestError where it is malformed."""
         return strict_dict(bytes(self.pod_raw), "Pod")
 
 
 def decode_filter(body: bytes) -> ExtenderArgs:
-    """Read the body of filter or prioritize."""
+    """Return the body of filter or prioritize. Raises RequestError."""
     check_text(body)
     args = decode(_ARGS, body, "")
     if not _is_plain_go(body, args):
@@ -92,7 +92,7 @@ decode_prioritize = decode_filter
 
 
 def decode_bind(body: bytes) -> ExtenderBindingArgs:
-    """Read the body of bind."""
+    """Return the body of bind. Raises RequestError."""
     check_text(body)
     args = decode(_BINDING, body, "")
     refuse_duplicates(body)
@@ -102,7 +102,7 @@ def decode_bind(body: bytes) -> ExtenderBindingArgs:
 
 
 def decode_preempt(body: bytes) -> ExtenderPreemptionArgs:
-    """Read the body of preempt."""
+    """Return the body of preempt. Raises RequestError."""
     check_text(body)
     args = decode(_PREEMPTION, body, "")
     refuse_duplicates(body)
@@ -115,13 +115,13 @@ def decode_preempt(body: bytes) -> ExtenderPreemptionArgs:
 
 
 class NodeList(Struct):
-    """Node objects echoed to a kube-scheduler that is not nodeCacheCapable."""
+    """Node objects returned to a kube-scheduler that is not nodeCacheCapable."""
 
     items: list[Raw]
 
 
 class ExtenderFilterResult(Struct):
-    """Answer of filter; `filter_result` fills ``Nodes`` or ``NodeNames`` as the request did."""
+    """Answer of filter; `filter_result` fills the one of ``Nodes`` and ``NodeNames`` that the request used."""
 
     Nodes: NodeList | None = None
     NodeNames: list[str] | None = None
@@ -138,13 +138,13 @@ class HostPriority(Struct):
 
 
 class ExtenderBindingResult(Struct):
-    """Answer of bind; an empty ``Error`` says that the pod is bound."""
+    """Answer of bind; an empty ``Error`` means that the pod is bound."""
 
     Error: str = ""
 
 
 class MetaPod(Struct):
-    """A victim."""
+    """A victim of a preemption by uid."""
 
     UID: str
 
@@ -168,7 +168,10 @@ def filter_result(
     failed: Mapping[str, str] | None = None,
     unresolvable: Mapping[str, str] | None = None,
 ) -> ExtenderFilterResult:
-    """Answer in the request's own form: kept ``names`` (KeyError if not offered, in the form with whole nodes)."""
+    """Return an answer in the request's own form with the nodes ``names``.
+
+    Raises KeyError for a node that was not offered, in the form with whole nodes.
+    """
     kept = list(names)
     if args.nodes is None:
         return ExtenderFilterResult(None, kept, failed or {}, unresolvable or {})
@@ -176,22 +179,20 @@ def filter_result(
 
 
 def encode_filter(result: ExtenderFilterResult) -> bytes:
-    """Write the answer of filter."""
     return _ENCODER.encode(result)
 
 
 def encode_prioritize(scores: Mapping[str, int]) -> bytes:
-    """Write the answer of prioritize (HostPriorityList, a bare array) from integer scores by node."""
+    """Return the answer of prioritize (HostPriorityList, a bare array) from integer scores by node."""
     return _ENCODER.encode([HostPriority(host, int(score)) for host, score in scores.items()])
 
 
 def encode_bind(error: str = "") -> bytes:
-    """Write the answer of bind."""
+    """Return the answer of bind; an empty ``error`` means that the pod is bound."""
     return _ENCODER.encode(ExtenderBindingResult(error))
 
 
 def encode_preempt(victims: Mapping[str, Victims]) -> bytes:
-    """Write the answer of preempt."""
     meta = {n: MetaVictims([MetaPod(uid) for uid in v.uids], v.pdb_violations) for n, v in victims.items()}
     return _ENCODER.encode(ExtenderPreemptionResult(meta))
 
@@ -239,7 +240,7 @@ def _head(raw: Raw, field: str) -> PodHead:
 
 
 def _nodes_by_name(raw: Raw) -> dict[str, Raw] | None:
-    """Index whole nodes by name; None where the field is null, which is the form with names only."""
+    """Return whole nodes by name; None where the field is null, which is the form with names only."""
     listed = decode(_NODES, raw, "Nodes")
     if listed is None:
         return None
@@ -251,10 +252,11 @@ def _nodes_by_name(raw: Raw) -> dict[str, Raw] | None:
 
 
 def _is_plain_go(body: bytes, args: shapes.Args) -> bool:
-    """Tell whether the body's outer layer is just what Go writes: three keys in order, each once, nothing between.
+    """Tell whether the body's outer object is exactly what Go writes: three keys in order, each once, without white
+    space.
 
-    The keys must stand where the lengths of the values that were read put them, and the names must be one flat array.
-    A second key, or its value, would find no room. That costs a comparison instead of a second parse.
+    The keys must be where the lengths of the decoded values put them, and the names must be one flat array, so that
+    there is no room for a repeated key. This costs a comparison instead of a second parse.
     """
     place = 0
     for key, value in ((b'{"Pod":', args.Pod), (b',"Nodes":', args.Nodes)):

@@ -1,1 +1,1 @@
-"""Who leads, told by a Lease."""
+"""Which replica leads, as a Lease states it."""

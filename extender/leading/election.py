@@ -1,8 +1,9 @@
-"""The extenders' own leader election, for a kube-scheduler that is not in our pod: its Lease says nothing of us.
+"""The extenders' own leader election, for a kube-scheduler outside our pod, whose Lease says nothing about our
+replicas.
 
-Safety does not hang on it: every write carries the pod's uid or the job's resourceVersion. The Lease exists already
-(the manifests bring it), so that a right to patch one object is enough. Its times are other machines' wall clocks and
-are only compared for change; what counts is our monotonic clock, as in lease.py.
+Safety does not depend on it: every write carries the pod's uid or the job's resourceVersion. The Lease exists already
+(the manifests create it), so that the right to patch one object is enough. Its times are other machines' wall clocks
+and are only checked for changes; durations are measured by our monotonic clock, as in lease.py.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from extender.clock import Clock
-from extender.config.sections import Lease as LeaseSettings
+from extender.config.sections import LeaseSettings
 from extender.kube.api import Api, ClusterError, Done, Json
 from extender.leading.lease import DURATION_SECONDS, RENEW_SHARE, Lease
 
@@ -23,17 +24,21 @@ TIME: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 class Election(Lease):
-    """Takes and renews the Lease; to the rest of the service it is a Lease like any other."""
+    """Takes and renews the Lease; the rest of the service uses it like any other `Lease`."""
 
     def __init__(self, api: Api, settings: LeaseSettings, clock: Clock, chance: random.Random) -> None:
-        """Be nobody's leader until the first look has taken the Lease. chance: for an identity of its own."""
+        """Lead nothing until the first look has taken the Lease. ``chance``: draws an identity that no other replica
+        has.
+        """
         super().__init__(api, settings, clock)
         self._identity = f"{settings.identity or socket.gethostname()}_{chance.getrandbits(64):016x}"
         self._prefix = self._identity
-        self._expires = 0.0  # clock.monotonic(): another holder's Lease, unless it is renewed
+        self._expires = 0.0  # clock.monotonic() at which another holder's Lease expires, unless it is renewed
 
     async def look(self) -> None:
-        """Read the Lease; renew it if it is ours, take it if nobody's or not renewed for its whole duration."""
+        """Read the Lease; renew it if it is ours, take it if nobody holds it or it was not renewed for its whole
+        duration.
+        """
         asked = self._clock.monotonic()
         found = await self._read()
         if found is None:
@@ -50,7 +55,7 @@ class Election(Lease):
             self.holder = holder
 
     async def release(self) -> None:
-        """Give the Lease back, so that another replica need not wait until it has run out."""
+        """Give the Lease back, so that another replica need not wait until it expires."""
         found = await self._read() if self.leading() else None
         self._good_until = 0.0
         if found is not None and (found.get("spec") or {}).get("holderIdentity") == self._identity:
@@ -84,11 +89,13 @@ class Election(Lease):
             self._good_until = asked + RENEW_SHARE * DURATION_SECONDS
 
     async def _write(self, found: Json, spec: Json) -> bool:
-        """Patch, unless somebody else was first. A lost answer is no success: the next look will see what became."""
+        """Patch the Lease, unless somebody else has changed it. A lost answer counts as a failure: the next look shows
+        the truth.
+        """
         version = str(found.get("metadata", {}).get("resourceVersion") or "")
         return isinstance(await self._api.patch(self._ref, {"spec": spec}, resource_version=version), Done)
 
 
 def lease_of(api: Api, settings: LeaseSettings, clock: Clock, chance: random.Random) -> Lease:
-    """Whatever says who leads: the Lease of the kube-scheduler beside us, or our own."""
+    """Return what decides who leads: our own election, or the Lease of the kube-scheduler beside us."""
     return Election(api, settings, clock, chance) if settings.elect else Lease(api, settings, clock)

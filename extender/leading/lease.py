@@ -1,11 +1,13 @@
-"""Whether this replica leads: it does while kube-scheduler's own Lease names the scheduler beside it and is renewed.
+"""Tells whether this replica leads: it does while kube-scheduler's own Lease names the scheduler beside it and is
+renewed.
 
-The Lease's times are another machine's wall clock, so they are only compared for change: what counts is how long ago,
-by our monotonic clock, a look last found it not yet renewed. A renewal is at least that young; the first look says
-nothing of its age, and so proves nothing. After a pause of this process the answer is No until a look says Yes.
+The Lease's times are another machine's wall clock, so they are only checked for changes. What counts is, by our
+monotonic clock, when a look last found the Lease not yet renewed: the renewal that a later look finds is at least as
+young as that. The first look says nothing about the age of the renewal that it finds, and so proves nothing. After a
+pause of this process the answer is no until a look proves otherwise.
 
-A follower looks most often while the Lease has run out and somebody is about to take it, and at once when the
-kube-scheduler beside it asks something: it does so only while it leads.
+A follower looks most often while the Lease has expired and somebody is about to take it, and at once when the
+kube-scheduler beside it calls: that scheduler calls only while it leads.
 """
 
 from __future__ import annotations
@@ -17,28 +19,30 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from extender.clock import Clock
-from extender.config.sections import Lease as LeaseSettings
+from extender.config.sections import LeaseSettings
 from extender.kube.api import LEASES, Api, ClusterError, Json, Ref
 
 EVERYBODY: Final = "*"
-"""As identity: this process always leads, where no kube-scheduler elects anybody (embedded cluster, tests)."""
+"""The identity with which this process always leads, where no kube-scheduler elects a leader (embedded cluster,
+tests).
+"""
 LOOK_SECONDS: Final = 2.0
-SOON_SECONDS: Final = 0.5  # while a renewal is overdue, or the Lease names us and its renewal is still to be seen
-QUICK_SECONDS: Final = 0.1  # while the Lease has run out and a kube-scheduler is about to take it
-TAKING_SECONDS: Final = 15.0  # how long that lasts: two of its retries, and something to spare
-# kube-scheduler stops when it has not renewed for renewDeadline, by default 10 s of the Lease's 15 s. It is not in the
-# Lease; two thirds of the duration end before any rival may take over.
+SOON_SECONDS: Final = 0.5  # while a renewal is overdue, or the Lease names us and we have not seen its renewal yet
+QUICK_SECONDS: Final = 0.1  # while the Lease has expired and a kube-scheduler is about to take it
+TAKING_SECONDS: Final = 15.0  # how long that lasts: two of its retries, and some margin
+# kube-scheduler stops when it has not renewed for renewDeadline, by default 10 s of the Lease's 15 s. That value is not
+# in the Lease; two thirds of its duration end before any rival may take it over.
 RENEW_SHARE: Final = 2 / 3
 DURATION_SECONDS: Final = 15
 _log = logging.getLogger(__name__)
 
 
 class Leads(Protocol):
-    """What the writers ask before each write."""
+    """The question that every writer asks before a write: whether this replica leads."""
 
     @property
     def name(self) -> str:
-        """What the Lease's holderIdentity begins with, before an underscore, while this replica leads."""
+        """Return the part of the Lease's holderIdentity before the underscore while this replica leads."""
         ...
 
     def leading(self) -> bool:
@@ -46,15 +50,15 @@ class Leads(Protocol):
         ...
 
     async def check(self) -> None:
-        """Look anew, before a write whose author the API server cannot judge."""
+        """Read the Lease again, before a write whose author the API server cannot check."""
         ...
 
 
 class Lease:
-    """Looks at the Lease every few seconds; `leading` never waits."""
+    """Reads the Lease every few seconds; `leading` never waits."""
 
     def __init__(self, api: Api, settings: LeaseSettings, clock: Clock) -> None:
-        """Lead nobody until the first look, unless the identity is `EVERYBODY`."""
+        """Lead nothing until the first look, unless the identity is `EVERYBODY`."""
         self.holder = ""
         self.error = ""
         self._always = settings.identity == EVERYBODY
@@ -63,15 +67,15 @@ class Lease:
         self._ref = Ref(LEASES, settings.namespace, settings.name)
         self._api = api
         self._clock = clock
-        self._looking = asyncio.Lock()  # answers must not overtake one another
-        self._begun = self._ended = 0  # looks of checks; the second: the last that came to its end
-        self._checked = -QUICK_SECONDS  # clock.monotonic(), the end of the last check
+        self._looking = asyncio.Lock()  # looks must not overtake one another
+        self._begun = self._ended = 0  # numbers of the last look of `check` that began, and of the last that ended
+        self._checked = -QUICK_SECONDS  # clock.monotonic() at the end of the last check
         self._told: bool | None = None
         self._tell: Callable[[bool], object] = lambda leading: None
-        self._seen: tuple[str, str] | None = None  # holder and renewTime as last seen
-        self._looked: float | None = None  # clock.monotonic(), before the last look that had an answer
+        self._seen: tuple[str, str] | None = None  # holder and renewTime at the last look
+        self._looked: float | None = None  # clock.monotonic() before the last look that had an answer
         self._good_until = 0.0  # clock.monotonic()
-        self._lapses = 0.0  # clock.monotonic(): not before this moment may another take the Lease over
+        self._lapses = 0.0  # clock.monotonic() before which nobody else may take the Lease over
 
     @property
     def _ours(self) -> bool:
@@ -82,7 +86,7 @@ class Lease:
         return self._always or (self._ours and self._clock.monotonic() < self._good_until)
 
     async def run(self, tell: Callable[[bool], object] = lambda leading: None) -> None:
-        """Look for ever; ``tell`` hears whether we lead, at the start and at each change."""
+        """Look for ever; call ``tell`` with whether we lead, at the start and at each change."""
         self._tell = tell
         self._say()
         while True:
@@ -90,7 +94,7 @@ class Lease:
             await self._clock.sleep(self._pause())
 
     async def check(self) -> None:
-        """Look, and tell where that has changed whether we lead. Who waits shares a look that began after it asked."""
+        """Look, and report a change of leadership. Concurrent callers share one look that began after they called."""
         wanted = self._begun + 1
         async with self._looking:
             if self._ended < wanted:
@@ -101,7 +105,7 @@ class Lease:
         self._say()
 
     async def asked(self) -> None:
-        """The kube-scheduler beside us asks something. If we do not lead as far as we know: look, unless just done."""
+        """Look because the kube-scheduler beside us called, unless we lead as far as we know or have just looked."""
         if not self.leading() and self._clock.monotonic() - self._checked >= QUICK_SECONDS:
             await self.check()
 
@@ -116,14 +120,14 @@ class Lease:
         self._tell(leading)
 
     def _pause(self) -> float:
-        """Seconds until the next look."""
+        """Return seconds until the next look."""
         now = self._clock.monotonic()
         if self._always or self._told or (now < self._good_until and not self._ours):
             return LOOK_SECONDS
         return QUICK_SECONDS if self._lapses <= now < self._lapses + TAKING_SECONDS else SOON_SECONDS
 
     async def look(self) -> None:
-        """Read the Lease once. A renewal counts from the question before, which did not show it yet."""
+        """Read the Lease once. A new renewal counts from the start of the look before, which did not show it yet."""
         if self._always:
             return
         asked = self._clock.monotonic()
@@ -138,7 +142,7 @@ class Lease:
         self._note(_spec(found), asked)
 
     async def release(self) -> None:
-        """Nothing: the Lease is kube-scheduler's."""
+        """Do nothing, because the Lease is kube-scheduler's."""
 
     def _note(self, spec: Json, asked: float) -> None:
         self.holder = str(spec.get("holderIdentity") or "")

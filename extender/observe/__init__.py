@@ -1,1 +1,1 @@
-"""Metrics and health."""
+"""Prometheus metrics, and the checks of health and readiness."""

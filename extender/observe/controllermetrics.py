@@ -12,10 +12,9 @@ from extender.observe.registry import new_registry
 
 
 class ControllerMetrics:
-    """What ``kohort controller`` tells of itself."""
+    """The metrics of ``kohort controller``."""
 
     def __init__(self) -> None:
-        """Make the registry and all series."""
         self.registry = new_registry()
         make: Any = {"registry": self.registry}
         self._writes = Counter(
@@ -29,18 +28,18 @@ class ControllerMetrics:
         self._leader = Gauge("kohort_leader", "1 while this replica leads; one of them should.", **make)
 
     def wrote(self, kind: str, outcome: str) -> None:
-        """Count one write: done, refused or unknown."""
+        """Count one write by its outcome: done, refused or unknown."""
         self._writes.labels(kind, outcome).inc()
 
     def wants(self, count: Callable[[str], int], kinds: Iterable[str]) -> None:
-        """Ask ``count`` at every scrape how many writes of each kind are still to do."""
+        """Call ``count`` at every scrape for the number of writes of each kind still to do."""
         for kind in kinds:
             self._wanted.labels(kind).set_function(partial(count, kind))
 
     def reached(self, reachable: bool) -> None:
-        """Show whether the extender answers."""
+        """Record whether the extender answers."""
         self._reachable.set(reachable)
 
     def leads(self, leading: Callable[[], bool]) -> None:
-        """Ask at every scrape whether this replica leads."""
+        """Call ``leading`` at every scrape for whether this replica leads."""
         self._leader.set_function(leading)

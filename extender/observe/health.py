@@ -1,9 +1,9 @@
-"""Liveness and readiness: named checks, each a line, and whether one that fails makes the process unready.
+"""Liveness and readiness as named checks, each with a line of text, and whether its failure makes the process unready.
 
-Not ready: what this replica answers may be wrong (facts missing or stale). A warning: its answers are right, and
-something else needs a person. A follower is ready: in a rolling update it must be, before the old leader may go. A
-dead controller is a warning: pods without a gate are scheduled all the same, and an unready extender would only make
-that worse; but the gated pods that nobody lets go are counted in the line.
+Not ready means that this replica's answers may be wrong (facts missing or stale). A warning means that its answers are
+right, and something else needs a person. A follower is ready: in a rolling update it must be, before the old leader may
+go. A dead controller is a warning: pods without a gate are scheduled all the same, and an unready extender would only
+make that worse; but the line counts the gated pods that wait for it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from extender.clock import Clock
 from extender.kube.api import Resource
 from policy.cluster.snapshot import Snapshot
 
-STALLED_SECONDS: Final = 60.0  # a reflector gives a silent watch up after 50 s and lists anew
+STALLED_SECONDS: Final = 60.0  # a reflector gives up a silent watch after 50 s and lists anew
 CLOCK_SECONDS: Final = 5.0
 FOLLOWS: Final = "no: a follower, which answers but does not decide"
 NO_RIGHT: Final = "such jobs are not scheduled; apply the ClusterRole of this version (manifests/base)"
-CONTROLLER_SECONDS: Final = 10.0  # the controller asks at least every few seconds
-KEPT_SECONDS: Final = 1.0  # nobody scrapes as often, and anybody may ask
+CONTROLLER_SECONDS: Final = 10.0  # the controller polls at least every few seconds
+KEPT_SECONDS: Final = 1.0  # how long a scrape's text is kept: nobody scrapes as often, and anybody may ask
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question about health. ``fatal``: a No makes the process unready, else it is a warning."""
+    """One check of health. ``fatal``: a failure makes the process unready; otherwise it is a warning."""
 
     name: str
     ok: bool
@@ -42,84 +42,84 @@ class Check:
 
     @property
     def line(self) -> str:
-        """``[+]name detail``; ``[-]`` where it fails, ``[!]`` where it warns."""
+        """Return ``[+]name detail``; ``[-]`` where the check fails, ``[!]`` where it warns."""
         mark = "+" if self.ok else "-" if self.fatal else "!"
         return f"[{mark}]{self.name} {self.detail or ('ok' if self.ok else 'failed')}"
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """All checks together."""
+    """The results of all checks."""
 
     checks: tuple[Check, ...]
 
     @property
     def ready(self) -> bool:
-        """Whether no fatal check fails."""
+        """Tell whether no fatal check fails."""
         return all(check.ok for check in self.checks if check.fatal)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What fails without making the process unready, in words."""
+        """Return name and detail of each check that fails without making the process unready."""
         return tuple(f"{check.name}: {check.detail}" for check in self.checks if not (check.ok or check.fatal))
 
 
 class Heartbeat:
-    """When somebody was last heard of."""
+    """Remembers when a peer was last heard from."""
 
     def __init__(self, clock: Clock) -> None:
-        """Hear of nobody yet."""
+        """Start without a sign of life."""
         self._clock = clock
         self._last: float | None = None
         self._started = clock.monotonic()
 
     def beat(self) -> None:
-        """Note that it is alive."""
+        """Record a sign of life."""
         self._last = self._clock.monotonic()
 
     @property
     def age(self) -> float:
-        """Seconds since the last beat; since the start where there was none."""
+        """Return seconds since the last beat; since the start where there was none."""
         return self._clock.monotonic() - (self._started if self._last is None else self._last)
 
     @property
     def heard(self) -> bool:
-        """Whether there was any beat."""
+        """Tell whether there was any beat."""
         return self._last is not None
 
 
-class Watch(Protocol):
-    """A reflector, as far as health goes."""
+class WatchHealth(Protocol):
+    """The part of a reflector that health checks need."""
 
     @property
     def resource(self) -> Resource:
-        """What it follows."""
+        """Return the resource that it follows."""
         ...
 
     @property
     def synced(self) -> bool:
-        """Whether its first list is in."""
+        """Tell whether its first list has been delivered."""
         ...
 
     @property
     def last_seen(self) -> float:
-        """The last sign of life of the API, clock.monotonic()."""
+        """Return the last sign of life of the API, clock.monotonic()."""
         ...
 
     @property
     def restarts(self) -> int:
-        """Lists and watches that failed."""
+        """Return how many lists and watches failed."""
         ...
 
     @property
     def forbidden(self) -> bool:
-        """Whether we may not read it, and go on without."""
+        """Tell whether we may not read the resource, and go on without it."""
         ...
 
 
 def extender_readiness(
     snapshot: Snapshot,
-    watches: Iterable[Watch],
+    watches: Iterable[WatchHealth],
     leading: bool,
     controller: Heartbeat,
     clock: Clock,
@@ -127,9 +127,11 @@ def extender_readiness(
     settings: str = "",
     ahead: float = 0.0,
 ) -> Readiness:
-    """The checks of ``kohort serve``. ``must_lead``: a follower is not ready, for a Service must not send it calls.
+    """Return the checks of ``kohort serve``. ``must_lead``: a follower is not ready, so that a Service sends it no
+    calls.
 
-    ``settings``: what of the settings' file is not in force. ``ahead``: seconds that the wall clock has of the ledger.
+    ``settings``: which settings of the file are not in force. ``ahead``: seconds that the wall clock is ahead of the
+    ledger.
     """
     watches = tuple(watches)
     now = clock.monotonic()
@@ -155,19 +157,22 @@ def extender_readiness(
 
 
 def _clock_check(ahead: float) -> Check:
-    """The ledger's time goes on from the wall clock of the start; jobs' creations are by the API server's."""
+    """Check that the wall clock was not set since the start.
+
+    The ledger's time runs on from the wall clock at the start, while creation times of jobs are the API server's.
+    """
     way = "forward" if ahead > 0 else "back"
     detail = f"set {way} by {abs(ahead):.0f} s since the start: waiting times are that much off; restart this replica"
     wrong = abs(ahead) > CLOCK_SECONDS
     return Check("clock", not wrong, detail if wrong else "", fatal=False)
 
 
-def _stalled(watch: Watch, now: float) -> bool:
+def _stalled(watch: WatchHealth, now: float) -> bool:
     return watch.synced and now - watch.last_seen > STALLED_SECONDS
 
 
 def controller_check(snapshot: Snapshot, controller: Heartbeat) -> Check:
-    """Whether the controller asked lately what to do; if not, who waits for it."""
+    """Check that the controller polled lately; otherwise say what waits for it."""
     if controller.age <= CONTROLLER_SECONDS:
         return Check("controller", True, "" if controller.heard else "not heard of yet", fatal=False)
     since = f"not heard of for {controller.age:.0f} s" if controller.heard else "never heard of"
@@ -180,25 +185,26 @@ def _every(_: str) -> bool:
 
 
 def gated_pods(snapshot: Snapshot, seen: Callable[[str], bool] = _every) -> int:
-    """How many pods that opted in wait behind the admission gate, in the namespaces that are ``seen``."""
+    """Return how many pods that opted in wait behind the admission gate, in the namespaces for which ``seen`` is
+    true.
+    """
     return sum(1 for pod in snapshot.pods.values() if pod.opted_in and pod.gated and seen(pod.namespace))
 
 
 class Exposition:
-    """The text of all metrics, made on a thread beside the event loop and kept for a moment for whoever asks then.
+    """The text of all metrics, made on a thread beside the event loop and kept for a moment for further requests.
 
-    A collector must therefore read nothing but values that are never changed in place: of the ledger one snapshot.
+    A collector must therefore read only values that are never changed in place: of the ledger one snapshot.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Make nothing yet."""
         self._registry = registry
         self._turn = asyncio.Lock()
         self._text = b""
         self._good_until = 0.0  # the loop's time
 
     async def text(self) -> bytes:
-        """As it was at most `KEPT_SECONDS` ago."""
+        """Return the text as it was at most `KEPT_SECONDS` ago."""
         now = asyncio.get_running_loop().time
         async with self._turn:
             if now() >= self._good_until:
@@ -209,11 +215,13 @@ class Exposition:
 
 
 def probes(ready: Callable[[], Readiness], registry: CollectorRegistry) -> Starlette:
-    """The app of the health listener: /livez, /readyz, /readyz/CHECK, /metrics; ``?verbose`` shows every check."""
+    """Return the app of the health listener: /livez, /readyz, /readyz/CHECK, /metrics; ``?verbose`` shows every
+    check.
+    """
     exposition = Exposition(registry)
 
     async def livez(_: Request) -> Response:
-        return PlainTextResponse("ok\n")  # that the event loop got here is the whole check
+        return PlainTextResponse("ok\n")  # the answer itself is the check: the event loop runs
 
     async def readyz(request: Request) -> Response:
         found = ready()
@@ -230,7 +238,7 @@ def probes(ready: Callable[[], Readiness], registry: CollectorRegistry) -> Starl
     return Starlette(
         routes=[
             Route("/livez", livez),
-            Route("/healthz", livez),  # the old name, for those who still ask for it
+            Route("/healthz", livez),  # the former name, which some probes still use
             Route("/readyz", readyz),
             Route("/readyz/{check}", readyz),
             Route("/metrics", metrics),

@@ -1,7 +1,7 @@
 """Prometheus metrics of the extender, on a registry of its own; no globals.
 
-Labels come from closed sets (verbs, reasons, states, resources, outcomes): never a job's or pod's name. What can be
-read off the snapshot is collected when Prometheus asks; only what would be gone by then is counted as it happens.
+Labels come from closed sets (verbs, reasons, states, resources, outcomes): never a job's or pod's name. Whatever a
+snapshot shows is computed at each scrape; only what would be gone by then is counted as it happens.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from starlette.applications import Starlette
 from extender import logs
 from extender.clock import Clock
 from extender.kubescheduler.wire import VERBS
-from extender.observe.figures import figures, gauge
-from extender.observe.health import Heartbeat, Readiness, Watch, extender_readiness, probes
-from extender.observe.passage import Passage
-from extender.observe.pulse import Pulse
+from extender.observe.health import Heartbeat, Readiness, WatchHealth, extender_readiness, probes
+from extender.observe.jobtimes import JobTimes
+from extender.observe.laganddrift import LagAndDrift
 from extender.observe.registry import new_registry
+from extender.observe.snapshotmetrics import gauge, snapshot_metrics
 from extender.state.resizes import cause_of, ways
 from policy.cluster.actions import Admit, Effect, Released, Resize, ShrinkStalled, Stalled
 from policy.cluster.events import Event
@@ -36,8 +36,8 @@ JOB_SECONDS: Final = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 86400, 25920
 FAULTS: Final = ("RequestError", "InternalError")
 
 
-class Holds(Protocol):
-    """The ledger, as far as metrics go."""
+class MeasuredLedger(Protocol):
+    """The part of the ledger that metrics need."""
 
     snapshot: Snapshot
     policy: Policy
@@ -45,55 +45,55 @@ class Holds(Protocol):
 
     @property
     def took(self) -> float:
-        """Seconds that the last step took."""
+        """Return the seconds that the last step took."""
         ...
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         ...
 
 
-class HoldsBinds(Protocol):
-    """The barrier, as far as metrics go."""
+class MeasuredBarrier(Protocol):
+    """The part of the barrier that metrics need."""
 
     @property
     def held(self) -> int:
-        """How many bind calls wait."""
+        """Return how many bind calls wait."""
         ...
 
 
-class Leads(Protocol):
-    """The lease, as far as metrics go."""
+class MeasuredLease(Protocol):
+    """The part of the lease that metrics need."""
 
     def leading(self) -> bool:
         """Tell whether this replica leads now."""
         ...
 
 
-class Reloads(Protocol):
-    """What follows the settings' file."""
+class MeasuredReload(Protocol):
+    """The part of the settings reload that metrics need."""
 
     @property
     def problem(self) -> str:
-        """What of the file is not in force, and why; empty where all of it is."""
+        """Return which settings of the file are not in force, and why; empty where all are."""
         ...
 
 
 class Metrics(Collector):
-    """What ``kohort serve`` tells of itself."""
+    """The metrics of ``kohort serve``."""
 
     def __init__(self) -> None:
-        """Make the registry; `watch` says later where the figures are."""
+        """Create the metrics; `watch` sets later where their values are read."""
         self.registry = new_registry()
         self.controller: Heartbeat | None = None
-        self._ledger: Holds | None = None
-        self._watches: Sequence[Watch] = ()
-        self._barrier: HoldsBinds | None = None
-        self._lease: Leads | None = None
+        self._ledger: MeasuredLedger | None = None
+        self._watches: Sequence[WatchHealth] = ()
+        self._barrier: MeasuredBarrier | None = None
+        self._lease: MeasuredLease | None = None
         self._must_lead = False
-        self._reload: Reloads | None = None
-        self._before: Snapshot | None = None  # of the step that comes
-        self._passage = Passage(self)
+        self._reload: MeasuredReload | None = None
+        self._before: Snapshot | None = None  # before the next step
+        self._passage = JobTimes(self)
         make: Any = {"registry": self.registry}
         self._requests = Counter(
             "kohort_verb_requests", "Calls of kube-scheduler, by how they were answered.", ["verb", "result"], **make
@@ -124,12 +124,12 @@ class Metrics(Collector):
         self._stalled_shrinks = Counter("kohort_stalled_shrinks", text, **make)
         self._migrations = Counter("kohort_migrations", "Migrations that ended, by outcome.", ["outcome"], **make)
         self._bindings = Counter("kohort_bindings", "Bindings sent, by outcome.", ["outcome"], **make)
-        self.pulse = Pulse(self.registry)
+        self.pulse = LagAndDrift(self.registry)
         self._begin()
         self.registry.register(self)
 
     def _begin(self) -> None:
-        """A rate needs a series from the beginning: else an alert does not see the first burst."""
+        """Create series with value 0: a rate needs one from the beginning, or an alert misses the first burst."""
         for verb in VERBS:
             for result in ("granted", "refused", "error"):
                 self._requests.labels(verb, result)
@@ -140,14 +140,19 @@ class Metrics(Collector):
         self._releases.labels(Reason.BARRIER_TIMEOUT.value)
 
     def watch(
-        self, ledger: Holds, watches: Sequence[Watch], barrier: HoldsBinds, lease: Leads, must_lead: bool = False
+        self,
+        ledger: MeasuredLedger,
+        watches: Sequence[WatchHealth],
+        barrier: MeasuredBarrier,
+        lease: MeasuredLease,
+        must_lead: bool = False,
     ) -> None:
-        """Say where to look when Prometheus or a probe asks. ``must_lead``: only the leader is ready."""
+        """Set what is read at a scrape or probe. ``must_lead``: only the leader is ready."""
         self._ledger, self._watches, self._barrier, self._lease = ledger, watches, barrier, lease
         self._must_lead = must_lead
         self.controller = Heartbeat(ledger.clock)
 
-    # -- as it happens -------------------------------------------------------------------------
+    # -- counted as it happens --------------------------------------------------------------------
 
     def observe_verb(self, verb: str, seconds: float, refusal: str) -> None:
         """Count one call; ``refusal``: the reason's code, empty when it was granted."""
@@ -158,17 +163,17 @@ class Metrics(Collector):
             self._refusals.labels(verb, refusal).inc()
 
     def observe_binding(self, outcome: str) -> None:
-        """Count one binding: done, refused or unknown."""
+        """Count one binding by its outcome: done, refused or unknown."""
         self._bindings.labels(outcome).inc()
 
     def observe_hold(self, seconds: float) -> None:
-        """One bind call was held so long."""
+        """Record for how many seconds one bind call was held."""
         self._barrier_waits.observe(seconds)
 
     def observe_step(
         self, at: float, events: Sequence[Event], effects: Sequence[Effect], after: Snapshot, error: str = ""
     ) -> None:
-        """Count what one step saw and decided. Call it for every step (`Ledger.record_with`)."""
+        """Count what one step saw and decided. It must be called for every step (`Ledger.record_with`)."""
         if self._ledger is not None and not error:
             self._steps.observe(self._ledger.took)
         for effect, way in zip(effects, ways(effects, self._before), strict=True):
@@ -189,32 +194,32 @@ class Metrics(Collector):
         self._before = after
         self._passage.follow(at, events, effects, after)
 
-    # What Passage tells.
+    # Called by `JobTimes`.
 
     def waited(self, seconds: float) -> None:
-        """A job was admitted for the first time."""
+        """Record how many seconds a job waited for its first admission."""
         self._waits.observe(seconds)
 
     def bound(self, seconds: float) -> None:
-        """A gang's minimum is bound."""
+        """Record how many seconds passed from a gang's plan to its minimum being bound."""
         self._to_bound.observe(seconds)
 
     def completed(self, seconds: float) -> None:
-        """A job has ended."""
+        """Record how many seconds passed from a job's creation to its end."""
         self._completions.observe(seconds)
 
     def moved(self, arrived: bool) -> None:
-        """A migration has ended."""
+        """Count a migration that has ended."""
         self._migrations.labels("arrived" if arrived else "given-up").inc()
 
-    def reloads(self, reload: Reloads | None) -> None:
-        """Say where to read what of the settings' file is not in force."""
+    def reloads(self, reload: MeasuredReload | None) -> None:
+        """Set what reports which settings of the file are not in force."""
         self._reload = reload
 
-    # -- when asked ----------------------------------------------------------------------------
+    # -- computed at a scrape or probe ------------------------------------------------------------
 
     def readiness(self) -> Readiness:
-        """The checks of ``/readyz``."""
+        """Return the checks of ``/readyz``."""
         if self._ledger is None or self.controller is None:
             return Readiness(())
         ledger = self._ledger
@@ -227,16 +232,16 @@ class Metrics(Collector):
         return self._lease is not None and self._lease.leading()
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: the registry would otherwise collect at once."""
+        """Return nothing: otherwise the registry would collect when this collector is registered."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Read the figures off the current state."""
+        """Yield the metrics of the current state."""
         yield gauge("kohort_leader", "1 while this replica leads; one of them should.", self._leads())
         yield _dropped_lines()
         if self._ledger is None:
             return
-        yield from figures(self._ledger.snapshot, self._ledger.policy, self._ledger.now())
+        yield from snapshot_metrics(self._ledger.snapshot, self._ledger.policy, self._ledger.now())
         yield gauge(
             "kohort_barrier_held_binds",
             "Bind calls held now, each a connection.",
@@ -250,13 +255,15 @@ class Metrics(Collector):
             yield gauge("kohort_controller_last_heard_seconds", text, self.controller.age)
 
 
-def _ahead(ledger: Holds) -> float:
-    """Seconds that the wall clock has of the ledger."""
+def _ahead(ledger: MeasuredLedger) -> float:
+    """Return the seconds that the wall clock is ahead of the ledger."""
     return ledger.clock.now() - ledger.now()
 
 
-def _watch_metrics(watches: Sequence[Watch], now: float) -> Iterator[Metric]:
-    """Two versions of one resource are watched where a cluster serves the one or the other."""
+def _watch_metrics(watches: Sequence[WatchHealth], now: float) -> Iterator[Metric]:
+    """Yield metrics of the watches, by version too: two versions of one resource are watched, of which a cluster serves
+    one.
+    """
     labels = ["resource", "version"]
     restarts = CounterMetricFamily(
         "kohort_watch_restarts", "Lists and watches that failed and were begun anew.", labels=labels
@@ -280,5 +287,5 @@ def _dropped_lines() -> Metric:
 
 
 def health_app(metrics: Metrics) -> Starlette:
-    """Probes and metrics of the extender."""
+    """Return the app of probes and metrics of the extender."""
     return probes(metrics.readiness, metrics.registry)

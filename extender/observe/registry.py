@@ -1,4 +1,4 @@
-"""What both processes tell Prometheus: the process and its version."""
+"""The metrics that both processes have: the process and its version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
 
 
 def kohort_version() -> str:
-    """The installed version; ``unknown`` where Kohort runs without being installed."""
+    """Return the installed version; ``unknown`` where Kohort runs without being installed."""
     try:
         return version("kohort")
     except PackageNotFoundError:
@@ -16,7 +16,7 @@ def kohort_version() -> str:
 
 
 def new_registry() -> CollectorRegistry:
-    """One with the figures of the process and ``kohort_build_info``."""
+    """Return a registry with the metrics of the process and ``kohort_build_info``."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     info = Gauge("kohort_build_info", "Always 1; the version is in the label.", ["version"], registry=registry)

@@ -1,4 +1,4 @@
-"""Line charts of the last hours as inline SVG: the lines stretch with the page, the text around them does not."""
+"""Line charts of the last hours as inline SVG. The lines stretch with the page; the text around them does not."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from extender.page.history import Sample
 from extender.page.words import clean, duration, short_name
 
 WIDTH, HEIGHT = 600.0, 100.0
-POINTS: Final = 240  # more would not be seen
+POINTS: Final = 240  # more would not be visible
 LEAST_SPAN: Final = 600.0  # seconds
-GAP: Final = 5.0  # times the usual distance of samples: then nobody looked, and no line is drawn
+GAP: Final = 5.0  # no line is drawn between samples that are more than so many usual distances apart
 
 
 class Timed(Protocol):
-    """Whatever was seen at one moment."""
+    """A value of one moment."""
 
     @property
     def at(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         ...
 
 
@@ -32,7 +32,10 @@ S = TypeVar("S", bound=Timed)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One series. path: in a box of WIDTH by HEIGHT. area: the same, closed at the bottom. now: its last value."""
+    """One series.
+
+    path: the SVG path in a box of WIDTH by HEIGHT. area: the same path, closed at the bottom. now: the last value.
+    """
 
     name: str
     style: int
@@ -44,7 +47,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What the template needs. top: the value at the upper edge; times: at the left, in the middle, at the right."""
+    """A chart for the template.
+
+    top: the value at the upper edge. times: the texts at the left, in the middle and at the right.
+    """
 
     title: str
     lines: tuple[Line, ...]
@@ -55,7 +61,10 @@ class Chart:
 
 
 def charts_of(samples: Sequence[Sample], now: float, prices: bool, jobs: bool = True) -> tuple[Chart, ...]:
-    """Utilisation, jobs where ``jobs`` (they are counted in all namespaces), and prices where the policy has any."""
+    """Return the charts of use, of jobs, and of prices where the policy has any.
+
+    jobs: False leaves the chart of jobs out, because it counts the jobs of all namespaces.
+    """
     every = _thinned(samples)
     used = sorted({name for sample in every[-1:] for name in sample.used}, key=_rank)
     charts = [
@@ -74,7 +83,10 @@ def charts_of(samples: Sequence[Sample], now: float, prices: bool, jobs: bool = 
 def chart_of(
     title: str, samples: Sequence[S], end: float, series: Sequence[tuple[str, Callable[[S], float]]], *, shares: bool
 ) -> Chart:
-    """One chart of the past until ``end``: shares of 1, or numbers of things."""
+    """Return one chart of the time until ``end``.
+
+    shares: the values are shares of 1; otherwise they are counts.
+    """
     top, told = ((lambda _: 1.0), _share) if shares else (_round, _whole)
     return _chart(title, samples, end, series, top, told, until=_clock(end), least=1.0)
 
@@ -103,7 +115,7 @@ def _whole(value: float) -> str:
 
 
 def _round(most: float) -> float:
-    """The next number of the form 1, 2 or 5 times a power of ten; charts do not jump with every sample."""
+    """Return the next number of the form 1, 2 or 5 times a power of ten; so charts do not jump with every sample."""
     if most <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(most))
@@ -121,7 +133,7 @@ def _chart(
     least: float = LEAST_SPAN,
 ) -> Chart:  # fmt: skip
     if not samples or not series:
-        empty = "first values in a moment" if not samples else "nothing is priced yet"
+        empty = "the first values come in a moment" if not samples else "there are no prices yet"
         return Chart(title, (), "", "", ("", "", until), empty)
     begin = min(samples[0].at, now - least)
     top = top_of(max(value(sample) for sample in samples for _, value in series))
@@ -166,7 +178,7 @@ def _usual_distance(samples: Sequence[Timed]) -> float:
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
-    """A lone point becomes a short stroke."""
+    """Return the SVG path through the points; a single point becomes a short stroke."""
     first, *rest = points
     told = "L".join(f"{x:.1f} {y:.1f}" for x, y in rest or [(first[0] - 1, first[1])])
     return f"M{first[0]:.1f} {first[1]:.1f}L{told}"

@@ -1,4 +1,4 @@
-"""The lists of the comparison's page: what another policy would have made of the recorded journal."""
+"""The lists of the comparison's page: what another policy would have decided on the recorded journal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EMPTY: Final[Lists] = {name: [] for name in ("answer", "charts", "courses", "cou
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Every course at one moment; one that did not come so far stands where it stood."""
+    """The load of every course at one moment; a course that ended earlier has its last load."""
 
     at: float
     loads: tuple[LoadView, ...]
@@ -28,20 +28,20 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPage:
-    """Makes the lists."""
+    """Makes the lists of the comparison's page."""
 
     rows: Rows
 
     def pending(self, policy: str) -> Lists:
-        """While it is computed."""
+        """Return the lists while the comparison is computed."""
         return {**EMPTY, "answer": [self.rows.html("pending", policy=policy)]}
 
     def failed(self, text: str) -> Lists:
-        """Why there is none."""
+        """Return the lists where there is no comparison, with the reason."""
         return {**EMPTY, "answer": [self.rows.html("failed", text=text)]}
 
     def of(self, found: ComparisonView) -> Lists:
-        """The answer."""
+        """Return the lists of a finished comparison."""
         row = self.rows.html
         names = _names(found)
         charts = [row("chart", chart=chart) for chart in _charts(found, names)]
@@ -52,7 +52,7 @@ class ComparisonPage:
             "charts": charts,
             "courses": [row("course", name=names[key], one=one) for key, one in found.courses.items()],
             "counts": [
-                row("counted", verb=verb, mine=mine.get(verb, 0), its=its.get(verb, 0))
+                row("actions_row", verb=verb, mine=mine.get(verb, 0), its=its.get(verb, 0))
                 for verb in sorted({*mine, *its})
             ],
             "differences": [
@@ -62,7 +62,7 @@ class ComparisonPage:
 
 
 def _names(found: ComparisonView) -> dict[str, str]:
-    return {"as_recorded": "as it was", "recorded": f"{found.recorded} anew", "other": found.other}
+    return {"as_recorded": "as recorded", "recorded": f"{found.recorded}, simulated", "other": found.other}
 
 
 def _charts(found: ComparisonView, names: dict[str, str]) -> Sequence[Chart]:

@@ -1,7 +1,7 @@
-"""What the page shows, as lists of rows, and what of it has changed since a viewer last asked.
+"""Frames: what the page shows, as lists of rows, and what has changed since a viewer's last frame.
 
-One frame is made at a time, on a thread beside the event loop, for however many viewers there are; and never so often
-that it takes more than a share of the time from the verbs.
+Frames are made one at a time, on a thread beside the event loop, and shared by all viewers with the same rights. They
+take at most a fixed share of the time, so that the verbs stay fast.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ from typing import Any, Final, TypeVar
 
 from extender.clock import Clock
 
-SHARE: Final = 0.25  # of the time that frames may take
-AT_ONCE: Final = 0.2  # seconds of frames that may follow one another after a quiet time
+SHARE: Final = 0.25  # the share of the time that frames may take
+AT_ONCE: Final = 0.2  # seconds that frames may take without a pause after a quiet time
 KEPT: Final = 32  # frames; they share their rows
 T = TypeVar("T")
 Lists = Mapping[str, Sequence[str]]
 
 
 def breathe() -> None:
-    """Let the event loop's thread run, if it wants to: without this it waits 5 ms for its turn, each time."""
+    """Let the event loop's thread run if it is waiting; without this call it waits 5 ms for its turn, each time."""
     time.sleep(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Every list of the page at one revision. facts: small values beside the lists (title, density of the map)."""
+    """Every list of the page at one revision.
+
+    facts: small values beside the lists, such as the title and the density of the map.
+    """
 
     number: int
     instance: str
@@ -41,11 +44,14 @@ class Frame:
 
     @property
     def name(self) -> str:
-        """What a viewer says it has."""
+        """Return the name by which a viewer says which frame it has."""
         return f"{self.instance}.{self.number}"
 
     def told(self, had: Frame | None) -> dict[str, Any]:
-        """What a viewer of the frame ``had`` must change, without the lists that are the same; everything for None."""
+        """Return the changes for a viewer that has the frame ``had``; everything where that is None.
+
+        Lists that have not changed are left out.
+        """
         known = had.lists if had is not None else {}
         lists = {
             name: pieces(known.get(name, ()), rows)
@@ -59,9 +65,9 @@ Piece = str | tuple[int, int]
 
 
 def pieces(old: Sequence[str], rows: Sequence[str]) -> list[Piece]:
-    """``rows`` for somebody who has ``old``: HTML of the new ones, (first, number) for a run of old ones.
+    """Return ``rows`` for somebody who has ``old``: HTML of new rows, and (first, number) for a run of old ones.
 
-    A row that comes in at the top is one row to send, though all others have another place.
+    A row that is added at the top is thus one row to send, though the places of all others change.
     """
     places: dict[str, list[int]] = {}
     for at in range(len(old) - 1, -1, -1):
@@ -81,26 +87,26 @@ def pieces(old: Sequence[str], rows: Sequence[str]) -> list[Piece]:
 
 
 class Maker:
-    """The one thread on which pages are made, one after another: what they share needs no locks."""
+    """The one thread on which pages are made, one after another. Data that pages share therefore needs no locks."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start it with the first page."""
+        """Prepare the thread; it starts with the first page."""
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="page")
         self._left, self._at = AT_ONCE, clock.monotonic()  # seconds that frames may take now
 
     async def __call__(self, make: Callable[[], T]) -> T:
-        """Make something there."""
+        """Run ``make`` on the thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, make)
 
     def rest(self) -> float:
-        """Seconds until the next frame may be made; whoever looks at them."""
+        """Return the seconds until the next frame may be made, for whichever viewers."""
         now = self._clock.monotonic()
         self._left, self._at = min(AT_ONCE, self._left + (now - self._at) * SHARE), now
         return max(0.0, -self._left / SHARE)
 
     async def frame(self, make: Callable[[], T]) -> T:
-        """Make a frame there, and count the time that it takes."""
+        """Run ``make`` on the thread and count its time against the share of frames."""
         began = self._clock.monotonic()
         try:
             return await self(make)
@@ -109,14 +115,16 @@ class Maker:
 
 
 Make = Callable[[], tuple[int, Lists, Mapping[str, str]]]
-"""Reads what there is and gives revision, lists and facts; called on a thread."""
+"""Reads the ledger and returns revision, lists and facts; it is called on a thread."""
 
 
 class Frames:
-    """The newest frame. stale: tells whether what it was made from has changed."""
+    """The newest frame and a few before it.
+
+    stale: tells whether the ledger has changed since the frame of a generation was made.
+    """
 
     def __init__(self, make: Make, stale: Callable[[int], bool], clock: Clock, maker: Maker) -> None:
-        """Make nothing yet."""
         self._make = make
         self._maker = maker
         self._stale = stale
@@ -126,7 +134,11 @@ class Frames:
         self._lock = asyncio.Lock()
 
     async def newest(self, *, patient: bool = False) -> Frame:
-        """The current revision; or one of a moment ago, where frames would take too much time and nobody waits."""
+        """Return the frame of the current revision.
+
+        Where frames have used up their share of the time, return the last frame, or with ``patient`` wait until one may
+        be made.
+        """
         async with self._lock:
             if self._last.number and not self._stale(self._last.generation):
                 return self._last
@@ -139,7 +151,10 @@ class Frames:
             return self._last
 
     async def news(self, since: str) -> dict[str, Any]:
-        """What has changed since the frame of that name; everything, where it is too old or another process's."""
+        """Return what has changed since the frame of that name.
+
+        Everything is returned where that frame is too old or belongs to another process.
+        """
         frame = await self.newest(patient=True)
         return frame.told(next((past for past in self._past if past.name == since), None))
 

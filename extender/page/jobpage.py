@@ -1,4 +1,4 @@
-"""The lists of one job's page: where it stands and why, its members, what it needs, and its history."""
+"""The lists of one job's page: its state and the reason for it, its members, what it needs, and its history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from extender.page.marks import Looks
 from extender.page.rows import Rows
 from extender.page.story import Line, Story
 from extender.present.explain import explain_view
-from extender.present.views.explain import ExplainView, NodeRoomView
 from extender.state.ledger import Ledger
 from policy.cluster.model import Job
 
@@ -22,7 +21,7 @@ MOST_MEMBERS = 1_000
 
 @dataclass(slots=True)
 class JobPage:
-    """Makes the lists of any job of one ledger; one thread at a time."""
+    """Makes the lists for any job of one ledger. Only one thread may use it at a time."""
 
     ledger: Ledger
     story: Story
@@ -30,13 +29,16 @@ class JobPage:
     rows: Rows
 
     def find(self, namespace: str, name: str) -> Job | None:
-        """The job of that name; of several kinds with one name, the one that came last."""
+        """Return the job of that name; where several kinds have one of that name, the job that arrived last."""
         jobs = self.ledger.snapshot.jobs.values()
         found = [job for job in jobs if (job.namespace, job.name) == (namespace, name)]
         return max(found, key=lambda job: job.arrival) if found else None
 
     def make(self, namespace: str, name: str, veil: Veil, deeper: Mapping[str, object] | None = None) -> Lists | None:
-        """The lists; None where nothing is known of such a job. deeper: what takes longer, where that was asked."""
+        """Return the lists, or None where nothing is known of such a job.
+
+        deeper: the fields that `present.explain.deeper` computes, where the viewer asked for them.
+        """
         self.story.read_on()
         job = self.find(namespace, name)
         if job is not None:
@@ -59,7 +61,7 @@ class JobPage:
             "members": [row("member", one=one) for one in view.members[:MOST_MEMBERS]],
             "needs": [row("need", one=one) for one in view.needs],
             "ahead": [row("ahead", one=one) for one in view.ahead[:10]],
-            "rooms": [row("room", one=one) for one in _nearest(view)],
+            "rooms": [row("room", one=one) for one in view.nearest()[:MOST_NODES]],
             "history": [row("step", one=one) for one in view.history[: -MOST_LINES - 1 : -1]],
         }
 
@@ -71,14 +73,3 @@ class JobPage:
             "head": [head],
             "history": [self.rows.html("historic", line=line) for line in past[:MOST_LINES]],
         }
-
-
-def _nearest(view: ExplainView) -> list[NodeRoomView]:
-    """The nodes that lack least, by the resource of which the most is missing; those that are no choice come last."""
-
-    def lacks(room: NodeRoomView) -> tuple[bool, float, str]:
-        shares = [missing.exact / max(1, room.free[name].exact + missing.exact) if name in room.free else 1.0
-                  for name, missing in room.missing.items()]  # fmt: skip
-        return bool(room.refused), max(shares, default=0.0), room.node
-
-    return sorted(view.nodes, key=lacks)[:MOST_NODES]

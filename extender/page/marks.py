@@ -1,7 +1,7 @@
 """A colour and a shape for every job, and the marks of its members as SVG paths.
 
-A mark is filled where the member's ps and workers are on its own node and hollow where some are on another; a ps has a
-dot. Colours are classes of kohort.css, for the page's policy allows no style of its own.
+A mark is filled where the member's ps and workers are all on its own node, and hollow where some are on another node; a
+ps has a dot. Colours are classes of kohort.css, because the page's Content-Security-Policy allows no inline style.
 """
 
 from __future__ import annotations
@@ -23,39 +23,41 @@ _CORNERS: Final = {
     "hexagon": ((-0.55, -0.95), (0.55, -0.95), (1.08, 0), (0.55, 0.95), (-0.55, 0.95), (-1.08, 0)),
     "wedge": ((-1.02, -0.82), (1.02, -0.82), (0, 0.95)),
 }
-DOT: Final = 0.34  # of a mark's half size
+DOT: Final = 0.34  # the dot's radius, as a share of half the mark's size
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a job is drawn: the class ``cN`` and a shape."""
+    """How a job is drawn: the CSS class ``cN`` and a shape."""
 
     colour: int
     shape: str
 
 
 class Looks:
-    """Gives each job a look that no other job has, as long as there are enough; the same job keeps its own."""
+    """Gives each job a look that no other job has, as long as there are enough; a job keeps its look."""
 
     def __init__(self) -> None:
-        """Nobody is known."""
         self._of: dict[str, Look] = {}
         self._taken: Counter[int] = Counter()
 
     def of(self, uid: str) -> Look:
-        """The job's look."""
+        """Return the job's look, and choose one for a new job."""
         found = self._of.get(uid)
         if found is None:
             found = self._of[uid] = self._choose(uid)
         return found
 
     def keep(self, uids: Collection[str]) -> None:
-        """Forget all others, so that their looks are free again."""
+        """Forget the looks of all other jobs, so that they can be given again."""
         for uid in self._of.keys() - set(uids):
             self._taken[_number(self._of.pop(uid))] -= 1
 
     def _choose(self, uid: str) -> Look:
-        """The least used one, counted from a place that the uid gives: a restart shows most jobs as before."""
+        """Return the look that is used least, counted from a start that the UID gives.
+
+        A restart therefore shows most jobs as before.
+        """
         every = COLOURS * len(SHAPES)
         start = zlib.crc32(uid.encode("utf-8", "replace")) % every
         number = min(range(every), key=lambda at: (self._taken[at], (at - start) % every))
@@ -69,7 +71,7 @@ def _number(look: Look) -> int:
 
 @lru_cache(maxsize=20_000)
 def outline(shape: str, x: float, y: float, half: float) -> str:
-    """The path of one mark around (x, y)."""
+    """Return the SVG path of one mark around (x, y)."""
     if shape == "circle":
         return _circle(x, y, half * 0.95)
     points = (f"{x + half * dx:.1f} {y + half * dy:.1f}" for dx, dy in _CORNERS[shape])
@@ -78,7 +80,7 @@ def outline(shape: str, x: float, y: float, half: float) -> str:
 
 @lru_cache(maxsize=5_000)
 def dot(x: float, y: float, half: float) -> str:
-    """The dot of a ps."""
+    """Return the SVG path of a ps's dot."""
     return _circle(x, y, half * DOT)
 
 
@@ -88,6 +90,6 @@ def _circle(x: float, y: float, radius: float) -> str:
 
 
 def icon(look: Look) -> str:
-    """The job's mark beside its name: 12 by 12."""
+    """Return the job's mark beside its name, 12 by 12 units."""
     path = outline(look.shape, 6, 6, 5)
     return f'<svg class="mark c{look.colour}" viewBox="0 0 12 12" aria-hidden="true"><path d="{path}"/></svg>'

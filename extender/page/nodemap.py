@@ -1,6 +1,6 @@
-"""The node map: one tile a node, one mark a member; who is with its ps and who is not is seen at a glance.
+"""The node map: one tile per node and one mark per member, which shows whose ps is on another node.
 
-Tiles are remembered by what they show, so that a decision costs only the tiles that it changes.
+A tile is kept as long as it shows the same, so that a decision costs only the tiles that it changes.
 """
 
 from __future__ import annotations
@@ -14,19 +14,23 @@ from typing import Final, NamedTuple
 
 from extender.access.sight import EVERYTHING, Sight
 from extender.page.marks import Look, Looks, dot, outline
-from extender.page.words import MOST_KEY, amount, clean, count, ranges, short_name
+from extender.page.words import MOST_KEY, amount, clean, ranges, short_name
 from policy.cluster.model import PS, WORKER, Job, Node, Slot
 from policy.cluster.resources import GPU_SUFFIX, Resources
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.words import counted
 
-SIDE: Final = 30.0  # a tile's marks are drawn in a square of that side
+SIDE: Final = 30.0  # the side of the square in which a tile's marks are drawn
 LEAST_COLUMNS, MOST_COLUMNS = 2, 5
-ROOMY_NODES: Final = 48  # up to so many nodes have their names on the map
+ROOMY_NODES: Final = 48  # a cluster of at most so many nodes has their names on the map
 SOME_NODES: Final = 240
 
 
 class Guest(NamedTuple):
-    """A member on a node. away: a ps or a worker of its job, to which it talks, is on another node."""
+    """A member on a node.
+
+    away: whether a ps or worker of its job with which it exchanges data is on another node.
+    """
 
     job: str
     key: str
@@ -37,7 +41,7 @@ class Guest(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """All that a tile shows."""
+    """Everything that a tile shows."""
 
     name: str
     state: str
@@ -51,7 +55,11 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeMap:
-    """The tiles in order of name, and how close they stand; ps-worker pairs, those across nodes, and their jobs."""
+    """The map: its tiles as HTML, in order of node name.
+
+    density: the CSS class that says how many nodes there are. pairs: ps-worker pairs of all jobs. cross: pairs on two
+    nodes. cross_jobs: jobs that have such pairs.
+    """
 
     tiles: tuple[str, ...]
     density: str
@@ -61,7 +69,10 @@ class NodeMap:
 
 
 class Crowd(NamedTuple):
-    """The members of one job, those with a place on a node. pairs: of ps and worker, and those across the network."""
+    """The members of one job that have a node.
+
+    pairs: ps-worker pairs. cross: pairs on two nodes.
+    """
 
     where: Mapping[Slot, str]
     finished: bool
@@ -72,9 +83,10 @@ class Crowd(NamedTuple):
 
 @dataclass(slots=True)
 class Mapper:
-    """Draws the map again and again. breathe: called between slices of work, so that verbs are answered meanwhile.
+    """Draws the map again and again.
 
-    Members of jobs out of ``sight`` are not drawn.
+    breathe: called between slices of work, so that the event loop can answer verbs meanwhile. Members of jobs out of
+    ``sight`` are not drawn.
     """
 
     looks: Looks
@@ -85,7 +97,7 @@ class Mapper:
     _uses: dict[str, tuple[Node, Resources | None, tuple[int, str]]] = field(default_factory=dict)
 
     def draw(self, snapshot: Snapshot) -> NodeMap:
-        """The map of a snapshot."""
+        """Return the map of a snapshot."""
         self._look(snapshot)
         guests: dict[str, list[Guest]] = defaultdict(list)
         for crowd in self._crowds.values():
@@ -111,7 +123,9 @@ class Mapper:
         return NodeMap(tuple(tiles), density, pairs, cross, sum(crowd.cross > 0 for crowd in crowds))
 
     def _look(self, snapshot: Snapshot) -> None:
-        """See who is where, job by job in order of arrival; those that have not moved are as they were."""
+        """Collect the members of each job, in order of arrival; a job whose members have not moved is taken from the
+        last call.
+        """
         known, self._crowds = self._crowds, {}
         seen = (job for job in snapshot.jobs.values() if self.sight.sees(job.namespace))
         for at, job in enumerate(sorted(seen, key=lambda job: (job.arrival, job.key))):
@@ -141,13 +155,16 @@ class Mapper:
 
 
 def _columns(counts: list[int]) -> int:
-    """So many that nine nodes of ten show all their members; marks of one size are easier to compare."""
+    """Return the columns of marks in a tile: so many that nine nodes of ten show all their members.
+
+    All tiles have the same number, because marks of one size are easier to compare.
+    """
     usual = sorted(counts)[len(counts) * 9 // 10] if counts else 0
     return min(MOST_COLUMNS, max(LEAST_COLUMNS, math.ceil(math.sqrt(usual))))
 
 
 def places_of(snapshot: Snapshot, uid: str) -> dict[Slot, str]:
-    """Where each member is, or is planned; those that have ended are left out."""
+    """Return the node of each member that is bound or planned; members whose pods have ended are left out."""
     gang = snapshot.gangs.get(uid)
     where: dict[Slot, str] = {}
     if gang is not None and gang.admitted:
@@ -167,7 +184,7 @@ def _hosts(where: Mapping[Slot, str], role: str) -> list[str]:
 
 
 def _crowd(job: Job, where: Mapping[Slot, str]) -> Crowd:
-    """Rigid members first."""
+    """Return a job's members with their nodes, rigid members first."""
     servers, workers = _hosts(where, PS), _hosts(where, WORKER)
     cross = sum(1 for server in servers for worker in workers if server != worker)
     guests = []
@@ -196,7 +213,7 @@ def _state(node: Node) -> str:
 
 
 def _used(node: Node, charged: Resources | None) -> tuple[int, str]:
-    """The share (percent) of the resource that is used most, and what is used of each in words."""
+    """Return the share (percent) of the resource that is used most, and the use of each resource in words."""
     most, told = 0.0, []
     for name in sorted(node.allocatable.amounts):
         whole = node.allocatable[name]
@@ -224,7 +241,10 @@ def _html(tile: Tile, looks: tuple[Look, ...]) -> str:
 
 
 def _marks(tile: Tile, looks: tuple[Look, ...]) -> str:
-    """One path for the members of a job that look the same, so that a thousand tiles stay light."""
+    """Return the marks of a tile.
+
+    Members of one job that look the same share one path, so that a thousand tiles stay light.
+    """
     step = SIDE / tile.columns
     half = step * 0.4
     places = tile.columns * tile.columns
@@ -258,17 +278,17 @@ def _bar(used: int) -> str:
 
 
 def _label(tile: Tile) -> str:
-    """The tile in words: for screen readers, and for the line under the map."""
+    """Return the tile in words, for screen readers and for the text line of the map."""
     state = "" if tile.state == "ready" else f" ({'not ready' if tile.state == 'down' else tile.state})"
     parts = [f"{clean(tile.name, 80)}{state}: {tile.told or 'no capacity known'}"]
     for key, guests in _by_job(tile.guests):
         roles = ", ".join(f"{role} {ranges(numbers)}" for role, numbers in _by_role(guests))
         away = sum(guest.away for guest in guests)
-        note = f"; {count(away, 'member')} with a partner elsewhere" if away else ""
-        over = "; finished, still holds room" if guests[0].finished else ""
+        note = f"; {counted(away, 'member')} with a partner on another node" if away else ""
+        over = "; finished, still holds resources" if guests[0].finished else ""
         parts.append(f"{clean(key, 120)} {roles}{note}{over}")
     if tile.others:
-        parts.append(f"{count(tile.others, 'pod')} of others")
+        parts.append(f"{counted(tile.others, 'pod')} of other schedulers")
     return " | ".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""The lists of the page at ``/``: header, figures, charts, queue, running jobs, decisions, nodes."""
+"""The lists of the page at ``/``: header, figures, charts, queue, running jobs, decisions and nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from extender.page.marks import Look, Looks
 from extender.page.nodemap import Mapper, NodeMap
 from extender.page.rows import Rows
 from extender.page.story import Line, Story
-from extender.page.words import count, duration, needs, percent
+from extender.page.words import duration, needs, percent
 from extender.present.jobs import refused_views, waits
 from extender.present.views.refused import RefusedView
 from extender.state.ledger import Ledger
@@ -26,6 +26,7 @@ from policy.answers.queue import Place, places
 from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot, reason_of
+from policy.cluster.words import counted
 
 MOST_QUEUED: Final = 200
 MOST_LINES: Final = 80
@@ -34,15 +35,18 @@ _SETTLED: Final = (State.RUNNING,)
 
 
 class Vitals(Protocol):
-    """What the page is told about health."""
+    """The source of the service's health."""
 
     def readiness(self) -> Readiness:
-        """The checks of ``/readyz``."""
+        """Return the checks of ``/readyz``."""
         ...
 
 
 class Queued(NamedTuple):
-    """A row of the queue, without its place and its wait: a newcomer, or a minute, changes no row of another's."""
+    """A row of the queue.
+
+    It leaves out its place and its wait, so that a new job or a passing minute changes no other row.
+    """
 
     look: Look
     namespace: str
@@ -60,24 +64,30 @@ class Queued(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """The waiting jobs, and their places: 0 for one that does not queue (malformed, suspended, being released)."""
+    """The waiting jobs and their places.
+
+    A place is 0 for a job that does not queue: malformed, suspended, or being released.
+    """
 
     places: tuple[int, ...]
     rows: tuple[Queued, ...]
 
     @property
     def queueing(self) -> list[Queued]:
-        """Those that have a place."""
+        """Return the rows that have a place."""
         return [row for place, row in zip(self.places, self.rows, strict=True) if place]
 
     @property
     def told(self) -> str:
-        """The places as they stand in the rows' first cells."""
+        """Return the places as texts for the first cells of the rows."""
         return " ".join(str(place or "–") for place in self.places[:MOST_QUEUED])
 
 
 class Running(NamedTuple):
-    """A row of the jobs that have room. there: workers that are bound; far: members with a partner elsewhere."""
+    """A row of the jobs that hold resources.
+
+    given: workers that the policy gave the job. there: workers that are bound.
+    """
 
     look: Look
     namespace: str
@@ -93,7 +103,7 @@ class Running(NamedTuple):
 
 
 class Overview:
-    """Makes the lists of one service's page; one thread at a time."""
+    """Makes the lists of the page at ``/``. Only one thread may use it at a time."""
 
     def __init__(
         self,
@@ -105,7 +115,7 @@ class Overview:
         looks: Looks,
         sight: Sight = EVERYTHING,
     ) -> None:
-        """Draw nothing yet. ``sight``: for whom; the story and the looks may be those of other viewers, too."""
+        """Prepare the page for viewers with this sight; the story and the looks may be shared with other viewers."""
         self._ledger = ledger
         self._vitals = vitals
         self._history = history
@@ -115,10 +125,10 @@ class Overview:
         self._sight = sight
         self._veil = Veil(sight)
         self._mapper = Mapper(looks, breathe, sight)
-        self._charted: tuple[float, list[str]] | None = None  # of which sample
+        self._charted: tuple[float, list[str]] | None = None  # by the revision of the history
 
     def make(self) -> tuple[int, Lists, Mapping[str, str]]:
-        """Revision, lists and facts of the snapshot as it is now."""
+        """Return revision, lists and facts of the current snapshot."""
         snapshot, now = self._ledger.snapshot, self._ledger.now()
         self._story.read_on()
         self.looks.keep(snapshot.jobs.keys())
@@ -147,7 +157,7 @@ class Overview:
         return [self._rows.html("more", number=number)] if number > 0 else []
 
     def _charts(self, now: float) -> list[str]:
-        """As they were, until there is another sample: a few seconds of hours would not be seen to move."""
+        """Return the charts, which change only with a new sample: a few seconds of hours would not be visible."""
         revision = self._history.revision
         if self._charted is None or self._charted[0] != revision:
             samples, jobs = tuple(self._history), self._sight.every
@@ -223,21 +233,21 @@ class Overview:
 
 
 def _order(snapshot: Snapshot, job: Job) -> tuple[bool, str]:
-    """Those that are on the move come first."""
+    """Sort key: jobs whose state is not running come first."""
     return snapshot.gang(job.uid).state in _SETTLED, job.key
 
 
 def shape_of(job: Job) -> str:
-    """``1 ps + 2–8 workers``."""
+    """Return the roles of a job: ``1 ps + 2–8 workers``."""
     parts = [f"{role.replicas} {role.name}" for role in job.rigid]
     if job.worker is not None:
         low, high = job.min_workers, job.max_workers
-        parts.append(f"{low} {'worker' if low == 1 else 'workers'}" if low == high else f"{low}–{high} workers")
+        parts.append(counted(high, "worker") if low == high else f"{low}–{high} workers")
     return " + ".join(parts)
 
 
 def _reasons(queue: tuple[Queued, ...]) -> list[tuple[str, str, int]]:
-    """Reasons by how many wait for them, the largest first."""
+    """Return each reason, its text and how many jobs wait for it, the most frequent first."""
     counts = Counter((row.reason, row.text) for row in queue)
     return [(reason, text, number) for (reason, text), number in counts.most_common(8)]
 
@@ -248,19 +258,19 @@ Figure = tuple[str, str, str, bool]
 def _figures(
     snapshot: Snapshot, queue: Queue, running: tuple[Running, ...], nodes: NodeMap, now: float
 ) -> list[Figure]:
-    """Name, value, what goes with it, and whether somebody should look."""
+    """Return, for each figure, its name, its value, a note, and whether an operator should look at it."""
     waiting = queue.queueing
     starving, moving = sum(row.starving for row in waiting), sum(row.state != "running" for row in running)
     down = sum(not node.ready for node in snapshot.nodes.values())
     cordoned = sum(node.unschedulable and node.ready for node in snapshot.nodes.values())
     first = min((row.arrival for row in waiting), default=now)
-    longest = f"longest {duration(now - first)}" if waiting else "nobody waits"
+    longest = f"longest {duration(now - first)}" if waiting else "no job waits"
     away = f"{down} down" if down else f"{cordoned} cordoned" if cordoned else "all ready"
-    pairs = f"of {count(nodes.pairs, 'pair')}, {count(nodes.cross_jobs, 'job')}"
+    pairs = f"of {counted(nodes.pairs, 'pair')}, {counted(nodes.cross_jobs, 'job')}"
     cross = pairs if nodes.pairs else "no ps–worker pairs"
     return [
         ("Waiting", f"{len(waiting):,}", f"{starving} starving" if starving else longest, starving > 0),
-        ("Running", f"{len(running):,}", f"{moving} on the move" if moving else "all settled", False),
+        ("Running", f"{len(running):,}", f"{moving} changing" if moving else "none changing", False),
         ("Nodes", f"{len(snapshot.nodes):,}", away, down > 0),
         ("Across nodes", percent(nodes.cross, nodes.pairs), cross, False),
     ]

@@ -1,4 +1,4 @@
-"""The page's routes and headers. Every link in it is relative, so that it works behind a proxy's path, too."""
+"""The page's routes and headers. Every link is relative, so that the page also works below a proxy's path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from extender.access.sight import Sight, caller_of
 from extender.access.veil import Veil
-from extender.hindsight.asking import Hindsight, HindsightError
+from extender.comparison.comparisons import ComparisonError, Comparisons
 from extender.page.comparison import EMPTY, POLICIES, ComparisonPage
 from extender.page.frames import Frame, Frames, Lists, Maker
 from extender.page.history import History
@@ -38,16 +38,16 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 MOST_SIGHTS: Final = 16
-FOUND: Final = "found"  # the frame of an answer
+FOUND: Final = "found"  # the name of the frame that has a finished comparison
 FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
 class Page:
     """The pages of one ledger."""
 
-    def __init__(self, ledger: Ledger, vitals: Vitals, history: History, hindsight: Hindsight) -> None:
-        """Draw nothing until somebody looks."""
-        self._hindsight = hindsight
+    def __init__(self, ledger: Ledger, vitals: Vitals, history: History, comparisons: Comparisons) -> None:
+        """Prepare the pages; nothing is drawn until somebody looks."""
+        self._comparisons = comparisons
         self._ledger = ledger
         self._vitals = vitals
         self.history = history
@@ -59,7 +59,7 @@ class Page:
         self._comparison = ComparisonPage(Rows("../"))
 
     def routes(self) -> list[Route]:
-        """For the app that has REST."""
+        """Return the routes, for the app that also serves REST."""
         return [
             Route("/", self.overview, methods=["GET"]),
             Route("/parts", self.parts, methods=["GET"]),
@@ -75,7 +75,10 @@ class Page:
         return generation != self._ledger.snapshot.generation
 
     def _frames_for(self, sight: Sight) -> Frames:
-        """What all who see the same share; of few sights at once, for each remembers its rows."""
+        """Return the frames that all viewers with this sight share.
+
+        They are kept for MOST_SIGHTS sights at most, because each set remembers its rows.
+        """
         found = self._frames.get(sight)
         if found is None:
             overview = Overview(self._ledger, self._vitals, self.history, self._story, Rows(), self._looks, sight)
@@ -86,17 +89,17 @@ class Page:
         return found
 
     async def overview(self, request: Request) -> Response:
-        """The cluster."""
+        """Answer with the page of the cluster."""
         frame = await self._frames_for((await caller_of(request)).sight).newest()
         return await self._page("overview.html", frame.name, "parts", lists=frame.lists, facts=frame.facts)
 
     async def parts(self, request: Request) -> Response:
-        """What has changed of it since the frame that the viewer has."""
+        """Answer with what has changed on the cluster's page since the frame that the viewer has."""
         frames = self._frames_for((await caller_of(request)).sight)
         return JSONResponse(await frames.news(request.query_params.get("since", "")), headers=HEADERS)
 
     async def job(self, request: Request) -> Response:
-        """One job."""
+        """Answer with the page of one job."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         asked = request.query_params.get("unblock") == "true"
         found = await self._deeper(namespace, name) if asked else None
@@ -107,11 +110,11 @@ class Page:
                 f"No job {namespace}/{name} is known; one appears as soon as its pods name Kohort as their scheduler."
             )
             return await self._page("message.html", "", "", "../../", 404, heading="No such job", text=text)
-        parts = "" if asked else f"{quote(name, safe='')}/parts"  # an answer that took long stays as it is
+        parts = "" if asked else f"{quote(name, safe='')}/parts"  # what `deeper` computed is not kept current
         return await self._page("job.html", "", parts, "../../", key=f"{namespace}/{name}", lists=lists)
 
     async def _deeper(self, namespace: str, name: str) -> dict[str, object]:
-        """What takes dozens of decisions: on a thread of its own, and one question at a time."""
+        """Return what takes dozens of decisions, computed on another thread, for one request at a time."""
         job, ledger = self._job.find(namespace, name), self._ledger
         if job is None:
             return {}
@@ -119,7 +122,7 @@ class Page:
             return await asyncio.to_thread(deeper, ledger.snapshot, job, ledger.policy, ledger.now())
 
     async def job_parts(self, request: Request) -> Response:
-        """All of it, anew."""
+        """Answer with all lists of the job's page."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         veil = Veil((await caller_of(request)).sight)
         lists = await self._maker(lambda: self._job.make(namespace, name, veil)) or {}
@@ -127,35 +130,35 @@ class Page:
         return JSONResponse(frame.told(None), headers=HEADERS)
 
     async def comparisons(self, _: Request) -> Response:
-        """Which policy is to be asked."""
-        what = "Choose a policy: it is asked about every decision that is recorded."
+        """Answer with the page on which a policy is chosen for a comparison."""
+        what = "Choose a policy to see what it would have decided at every recorded decision."
         head: dict[str, Any] = {"heading": "Another policy on the recorded journal", "policies": POLICIES, "chosen": ""}
         lists = {**EMPTY, "answer": [f'<p class="reason">{what}</p>']}
         return await self._page("comparison.html", "", "", **head, lists=lists)
 
     async def comparison(self, request: Request) -> Response:
-        """That policy's answer, where it is there; else the page waits for it."""
+        """Answer with the comparison with that policy where it is computed; otherwise with a page that waits for it."""
         policy = request.path_params["policy"]
         head: dict[str, Any] = {"heading": f"{policy} on the recorded journal", "policies": POLICIES, "chosen": policy}
         try:
-            self._hindsight.check(policy)
-        except HindsightError as error:
+            self._comparisons.check(policy)
+        except ComparisonError as error:
             return await self._no_comparison(str(error))
-        found = self._hindsight.known(policy)
+        found = self._comparisons.known(policy)
         make = self._comparison
         lists = await self._maker(lambda: make.of(found) if found is not None else make.pending(policy))
-        parts = "" if found is not None else f"{quote(policy, safe='')}/parts"  # what was found stands still
+        parts = "" if found is not None else f"{quote(policy, safe='')}/parts"  # a finished comparison never changes
         return await self._page("comparison.html", "", parts, "../", **head, lists=lists)
 
     async def comparison_parts(self, request: Request) -> Response:
-        """The answer, once it is there; nothing for whoever has it."""
+        """Answer with the comparison once it is computed, or with nothing where the viewer has it already."""
         policy, since = request.path_params["policy"], request.query_params.get("since", "")
         lists: Lists = {}
         if since != FOUND:
             try:
-                found = await self._hindsight.compare(policy)
+                found = await self._comparisons.compare(policy)
                 lists = await self._maker(lambda: self._comparison.of(found))
-            except HindsightError as error:
+            except ComparisonError as error:
                 text = str(error)
                 lists = await self._maker(lambda: self._comparison.failed(text))
         told = {"frame": FOUND, "revision": 0, "facts": {"now": self._now()}, "lists": lists}
@@ -165,7 +168,7 @@ class Page:
         return await self._page("message.html", "", "", "../", 404, heading="No comparison", text=text)
 
     async def asset(self, request: Request) -> Response:
-        """A file of the wheel."""
+        """Answer with a style sheet, script or icon of the package."""
         name = request.path_params["name"]
         if name not in ASSETS or request.path_params["stamp"] != stamp(name):
             return Response("there is no such file\n", 404, HEADERS, "text/plain")

@@ -1,4 +1,4 @@
-"""Templates: whole pages, and rows that are remembered by what they show, so that most of a frame costs nothing."""
+"""Templates: whole pages, and rows that are kept as long as they show the same, which makes most of a frame cheap."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from extender.page.frames import breathe
 from extender.page.marks import icon
-from extender.page.words import amount, because, clean, clock, count, duration, short_name
+from extender.page.words import amount, because, clean, clock, duration, short_name
+from policy.cluster.words import and_more, counted, listed
 
 ASSETS: Final = {
     "kohort.css": "text/css",
@@ -28,7 +29,7 @@ _SINCE: Final = re.compile(r'(<time data-since="([\d.]+)">)(?=</time>)')
 
 @cache
 def asset(name: str) -> bytes:
-    """A file of the wheel. KeyError for any other."""
+    """Return a file of the package. Raise KeyError for any name that is not in ASSETS."""
     if name not in ASSETS:
         raise KeyError(name)
     return files("extender.page").joinpath("assets", name).read_bytes()
@@ -36,50 +37,53 @@ def asset(name: str) -> bytes:
 
 @cache
 def stamp(name: str) -> str:
-    """A part of the asset's URL that changes with the file, so that browsers may keep it for ever."""
+    """Return a hash of the file for the asset's URL, so that browsers may keep the file for ever."""
     return hashlib.sha256(asset(name)).hexdigest()[:12]
 
 
 @cache
 def environment() -> Environment:
-    """The templates; every value is escaped, and one that is missing is an error."""
+    """Return the templates. Every value is escaped, and a value that is missing is an error."""
     found = Environment(
         loader=PackageLoader("extender.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     found.filters |= {"clean": clean, "duration": duration, "placed": placed}
-    found.globals |= {
-        "amount": amount, "because": because, "clock": clock, "count": count, "duration": duration, "icon": icon,
-        "short_name": short_name, "stamp": stamp,
-    }  # fmt: skip
+    named = (amount, and_more, because, clock, counted, duration, icon, listed, short_name, stamp)
+    found.globals |= {function.__name__: function for function in named}
     return found
 
 
 def placed(html: str, place: str, now: float) -> str:
-    """A row of the queue with what rows leave out: its place, and how long it has waited. kohort.js does the same."""
+    """Return a row of the queue with its place and its wait, which the kept rows leave out.
+
+    In the browser kohort.js does the same.
+    """
     whole = html.replace(_PLACE, f'<td class="number">{place}</td>', 1)
     return _SINCE.sub(lambda since: f"{since[1]}{duration(now - float(since[2]))}", whole)
 
 
 def page(template: str, **values: Any) -> str:
-    """A whole page."""
+    """Return a whole page."""
     return environment().get_template(template).render(**values)
 
 
 class Rows:
-    """Rows by the macros of rows.html. prefix: of links to other pages of ours, relative to the page's own address."""
+    """Rows made by the macros of rows.html.
+
+    prefix: of links to other pages, relative to the address of the page that shows the rows.
+    """
 
     def __init__(self, prefix: str = "") -> None:
-        """Remember nothing yet."""
         self._macros: Any = environment().get_template("rows.html").make_module({"prefix": prefix})
         self._known: dict[str, dict[Hashable, str]] = {}
 
     def html(self, macro: str, **values: Any) -> str:
-        """One row."""
+        """Return one row."""
         return str(self._call(macro)(**values)).strip()
 
     def all(self, macro: str, rows: Sequence[Hashable], more: Iterable[str] = ()) -> list[str]:
-        """Every row; those of the last call are not made again."""
+        """Return all rows and then ``more``; a row that the last call returned is not made again."""
         known, make = self._known.get(macro, {}), self._call(macro)
         found: dict[Hashable, str] = {}
         html = []

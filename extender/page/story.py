@@ -1,4 +1,4 @@
-"""The decisions as people read them: bindings of one gang are one line, and names outlive their jobs."""
+"""The decisions as lines for people. The bindings of one gang are one line, and names outlive their jobs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from extender.state.journal import Entry, Journal
 from policy.cluster.actions import Remember
 
 KEPT: Final = 2_000  # lines
-MOST_INPUTS: Final = 3  # of the figures behind a decision; the job's page has them all
+MOST_INPUTS: Final = 3  # figures that a line shows; the job's page has them all
 TOGETHER_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the timeline. at: seconds since the epoch. kind: the action, in lower case. uid: the job's."""
+    """One line of the timeline.
+
+    at: seconds since the epoch. kind: the action, in lower case. uid: the job's UID in the ledger.
+    """
 
     sequence: int
     at: float
@@ -33,20 +36,19 @@ class Line:
 
 
 class Story:
-    """Reads the journal on, from where it left off; one thread at a time."""
+    """The newest decisions, read from the journal. Only one thread may use it at a time."""
 
     def __init__(self, journal: Journal) -> None:
-        """Read nothing yet."""
         self._journal = journal
         self._seen = 0
         self._lines: deque[Line] = deque(maxlen=KEPT)
 
     def lines(self, uid: str = "") -> Iterator[Line]:
-        """Newest first; of one job, or all."""
+        """Iterate over the lines, newest first, of one job or of all."""
         return (line for line in reversed(self._lines) if not uid or line.uid == uid)
 
     def read_on(self) -> None:
-        """Take in what was written since."""
+        """Add what the journal has got since the last call."""
         fresh = tuple(self._journal.since(self._seen))
         for entry in fresh:
             self._take(entry)
@@ -54,7 +56,7 @@ class Story:
 
     def _take(self, entry: Entry) -> None:
         if isinstance(entry.effect, Remember):
-            return  # what a policy notes for itself is no decision about anybody
+            return  # a policy's note for itself decides nothing about a job
         view, named = decision_view(entry), entry.subject.job
         uid, job = named.uid if named is not None else "", view.job
         kind = f"{view.action.lower()}{entry.way}"
@@ -65,7 +67,7 @@ class Story:
         self._add(line)
 
     def _add(self, line: Line) -> None:
-        """Append, or count it to the binding of the same gang just before."""
+        """Append the line, or count it to a recent line about bindings of the same gang."""
         for at in range(len(self._lines) - 1, max(-1, len(self._lines) - 6), -1):
             old = self._lines[at]
             if (old.uid, old.kind) == (line.uid, line.kind) and line.kind in ("bind", "refusebind") and line.uid:

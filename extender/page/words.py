@@ -1,4 +1,4 @@
-"""Text for people: what users named, made harmless; amounts, shares and durations in few characters."""
+"""Text for people: cleaned names that users chose, and amounts, shares and durations in few characters."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from policy.cluster.resources import Resources
 from policy.cluster.words import BYTES, cpu_first
 
 MOST_CHARACTERS: Final = 240
-MOST_KEY: Final = 160  # of namespace/name, by which rows and marks of one job find one another
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # controls, bidi marks, half characters
+MOST_KEY: Final = 160  # characters of namespace/name, by which the rows and marks of one job are matched
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # control characters, bidi marks, surrogates
 _PLAIN: Final = re.compile(r"[ -~]*")
 _GIB: Final = 2**30
 _TIB: Final = 2**40
 
 
 def clean(text: object, most: int = MOST_CHARACTERS) -> str:
-    """The text on one line, without what cannot be seen or turns the line around, and no longer than ``most``."""
+    """Return the text on one line, cut to ``most`` characters.
+
+    Characters that cannot be seen or that change the direction of the text are replaced.
+    """
     found = str(text)
     cut = found[:most]
     if not _PLAIN.fullmatch(cut):
@@ -29,7 +32,7 @@ def clean(text: object, most: int = MOST_CHARACTERS) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``42s``, ``7m``, ``3h 05m``, ``2d 4h``: the same rule as in kohort.js."""
+    """Return a duration as ``42s``, ``7m``, ``3h 05m`` or ``2d 4h``; kohort.js has the same rule."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole}s"
@@ -62,26 +65,26 @@ CAUSES: Final = {
     "WritesRefused": "the API server refused writes, or no longer does",
     "Tick": "time passed",
 }
-"""The kinds of events that make a step, in words."""
+"""The kinds of events that cause a step, in words."""
 
 
 def because(cause: Iterable[str]) -> str:
-    """``pods came or changed, time passed``: what made the step."""
+    """Return the causes of a step in words: ``pods came or changed, time passed``."""
     return ", ".join(CAUSES.get(kind, clean(kind, 40)) for kind in cause)
 
 
 def clock(at: float) -> str:
-    """``16:05:09``, UTC; the browser makes it local time."""
+    """Return the time as ``16:05:09`` in UTC; the browser turns it into local time."""
     return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S}"
 
 
 def short_name(resource: str) -> str:
-    """``gpu`` for ``nvidia.com/gpu``."""
+    """Return the resource's name without its domain: ``gpu`` for ``nvidia.com/gpu``."""
     return clean(resource.rsplit("/", 1)[-1], 40)
 
 
 def amount(resource: str, exact: int) -> str:
-    """``2.5`` cores, ``12.5 GiB``, ``4``."""
+    """Return an amount without its resource: ``2.5`` cores, ``12.5 GiB``, ``4``."""
     if resource == "cpu":
         return f"{exact / 1000:.4g}"
     if resource.startswith(BYTES):
@@ -90,7 +93,7 @@ def amount(resource: str, exact: int) -> str:
 
 
 def needs(resources: Resources) -> str:
-    """``10.5 cpu · 12 GiB · 2 gpu``; without the count of pods, which every pod has."""
+    """Return requests as ``10.5 cpu · 12 GiB · 2 gpu``, without the number of pods, since each member is one."""
     return " · ".join(_need(name, resources[name]) for name in _ordered(resources) if resources[name])
 
 
@@ -104,17 +107,12 @@ def _ordered(resources: Iterable[str]) -> list[str]:
 
 
 def percent(part: float, whole: float) -> str:
-    """``86 %``; a dash where there is nothing to be part of."""
+    """Return a share as ``86 %``, or a dash where ``whole`` is 0."""
     return f"{100 * part / whole:.0f} %" if whole > 0 else "–"
 
 
-def count(number: int, word: str, words: str = "") -> str:
-    """``1 node``, ``3 nodes``."""
-    return f"{number:,} {word if number == 1 else words or word + 's'}"
-
-
 def ranges(numbers: Iterable[int]) -> str:
-    """``0–3, 7`` for 0, 1, 2, 3, 7."""
+    """Return numbers as ranges: ``0–3, 7`` for 0, 1, 2, 3, 7."""
     told: list[list[int]] = []
     for number in sorted(numbers):
         if told and number == told[-1][1] + 1:

@@ -1,1 +1,1 @@
-"""Makes views of a snapshot, a plan and the journal: pure functions, no I/O; ``now`` is an argument."""
+"""Makes views of a snapshot, a plan and the journal. The functions are pure: no I/O, and ``now`` is an argument."""

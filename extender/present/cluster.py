@@ -1,4 +1,4 @@
-"""Nodes with whom they hold, and the plans of admitted gangs."""
+"""Views of the nodes with the members on them, and of the plans of admitted gangs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policy.cluster.snapshot import Snapshot
 
 
 def nodes_view(snapshot: Snapshot) -> tuple[NodeView, ...]:
-    """Every node with the members that are on it or planned there."""
+    """Return every node with the members that are bound to it or planned there."""
     guests: dict[str, list[Guest]] = defaultdict(list)
     for uid in sorted(snapshot.jobs, key=lambda uid: snapshot.jobs[uid].key):
         job = snapshot.jobs[uid]
@@ -49,7 +49,7 @@ def nodes_view(snapshot: Snapshot) -> tuple[NodeView, ...]:
 
 
 def plans_view(snapshot: Snapshot, now: float) -> tuple[PlanView, ...]:
-    """Every gang that has a plan, by job."""
+    """Return every gang that has a plan, in order of the job's name."""
     jobs = sorted(snapshot.running(), key=lambda job: job.key)
     return tuple(_plan(snapshot, job, snapshot.gang(job.uid), now) for job in jobs)
 

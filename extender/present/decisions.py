@@ -1,4 +1,4 @@
-"""The journal in words."""
+"""Views of the journal's entries, with a text for each."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ from policy.cluster.actions import (
     WriteRefused,
 )
 from policy.cluster.reasons import Reason
+from policy.cluster.words import counted, listed
 
 MEMBERS_NAMED = 5
 
 
 def decisions_view(entries: Iterable[Entry], since: int, most: int) -> tuple[DecisionView, ...]:
-    """At most so many of the entries after ``since``, in words."""
+    """Return at most ``most`` of the entries after the sequence number ``since``."""
     return tuple(decision_view(entry) for entry in islice((one for one in entries if one.sequence > since), most))
 
 
 def decision_view(entry: Entry) -> DecisionView:
-    """One entry."""
+    """Return one entry as a view."""
     job = entry.subject.job
     base = DecisionView(
         sequence=entry.sequence,
@@ -56,7 +57,7 @@ def decision_view(entry: Entry) -> DecisionView:
 
 
 def action_of(effect: Effect) -> str:
-    """The name of what was decided; of what the API shows as done, what that is."""
+    """Return the name of the decision, or of what the API shows as done."""
     return effect.what if isinstance(effect, Shown) else type(effect).__name__
 
 
@@ -67,7 +68,7 @@ def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]
         case Resize():
             return _resized(effect, subject.rival, way)
         case Migrate():
-            text = f"planned: to move whole to {_count(len(set(effect.nodes.values())), 'node')}"
+            text = f"planned: to move whole to {counted(len(set(effect.nodes.values())), 'node')}"
             return {"nodes": _by_member(effect), "text": text}
         case Reject():
             return {"reason": effect.reason.value, "text": _plain(effect.reason)}
@@ -98,24 +99,24 @@ def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]
 
 
 def _plain(reason: Reason) -> str:
-    """The reason's sentence without the name that pods' conditions need: here everything is Kohort's."""
+    """Return the reason's sentence without the prefix that a pod's conditions need; here everything is Kohort's."""
     return reason.text.removeprefix("kohort: ")
 
 
 def _planned(admit: Admit, subject: Subject) -> str:
-    """What is to be, and what it waits for, so that nobody takes it for a start."""
-    workers, hosts = _count(admit.workers, "worker"), _count(len(set(admit.nodes.values())), "node")
+    """Return the text of an admission; it names the pods that the start waits for, since a plan is not a start."""
+    workers, hosts = counted(admit.workers, "worker"), counted(len(set(admit.nodes.values())), "node")
     if not admit.waits_for:
         return f"planned: to start with {workers} on {hosts}"
-    pods, be = _count(len(admit.waits_for), "pod"), "is" if len(admit.waits_for) == 1 else "are"
+    pods, be = counted(len(admit.waits_for), "pod"), "is" if len(admit.waits_for) == 1 else "are"
     whose = f" of {' and '.join(subject.awaited)}" if subject.awaited else ""
     return f"planned: to start with {workers} on {hosts} once {pods}{whose} {be} gone"
 
 
 def _shown(shown: Shown, rival: Named | None) -> dict[str, object]:
-    """What the API shows as done."""
-    scaled = f"from {shown.before} to {_count(shown.workers, 'worker')}"
-    members, ahead = f"{_count(shown.members, 'member')} on {_count(shown.hosts, 'node')}", _full_name(rival)
+    """Return the fields for what the API shows as done."""
+    scaled = f"from {shown.before} to {counted(shown.workers, 'worker')}"
+    members, ahead = f"{counted(shown.members, 'member')} on {counted(shown.hosts, 'node')}", _full_name(rival)
     text = {
         "Bound": f"bound: {members}",
         "Repaired": f"repaired: {members}",
@@ -132,27 +133,26 @@ def _write_refused(effect: WriteRefused, subject: Subject) -> dict[str, object]:
 
 
 def _edited(edit: Edited) -> str:
-    """For people: what somebody has changed, and whether it holds."""
-    ends = "respected" if edit.kept else "set back: growth is the policy's to give"
+    """Return the text for a change that somebody made to a job, with whether Kohort respects it."""
+    ends = "respected" if edit.kept else "set back, since only the policy adds workers"
     return f"somebody has changed {edit.what} from {edit.before} to {edit.after}: {ends}"
 
 
 def _stalled(growth: Stalled) -> str:
     ends = "given back" if growth.given_back else "still awaited"
-    return f"{growth.missing} of the {_count(growth.workers, 'worker')} given have not come: {ends}"
+    return f"{growth.missing} of the {counted(growth.workers, 'worker')} given have not come: {ends}"
 
 
 def _preempted(loss: Preempted) -> str:
-    lost = ", ".join(f"{slot} on {node}" for slot, node in sorted(loss.nodes.items())[:MEMBERS_NAMED])
-    more = f" and {len(loss.nodes) - MEMBERS_NAMED} more" if len(loss.nodes) > MEMBERS_NAMED else ""
+    lost = listed([f"{slot} on {node}" for slot, node in sorted(loss.nodes.items())], MEMBERS_NAMED)
     whom = f" for {', '.join(loss.by)}" if loss.by else ""
-    return f"another scheduler has preempted {_count(len(loss.nodes), 'member')}{whom}: {lost}{more}"
+    return f"another scheduler has preempted {counted(len(loss.nodes), 'member')}{whom}: {lost}"
 
 
 def _not_gone(shrink: ShrinkStalled, rival: Named | None) -> dict[str, object]:
     ahead, have = _full_name(rival), "has" if shrink.left == 1 else "have"
     whose = f"of {ahead} " if ahead else ""
-    text = f"{_count(shrink.left, 'worker')} taken {have} not gone in time: the plan {whose}was given up"
+    text = f"{counted(shrink.left, 'worker')} taken away {have} not gone in time: the plan {whose}was given up"
     return {"workers": shrink.workers, "reason": Reason.SHRINK_STALLED.value, "on_behalf_of": ahead, "text": text}
 
 
@@ -162,8 +162,8 @@ def _full_name(job: Named | None) -> str:
 
 def _resized(resize: Resize, rival: Named | None, way: Direction) -> dict[str, object]:
     ahead = _full_name(rival)
-    scaled = f"asked to scale {way} to {_count(resize.workers, 'worker')}" + (f" for {ahead}" if ahead else "")
-    anew = f"planned: new nodes for {_count(len(resize.nodes), 'member')}"
+    scaled = f"asked to scale {way} to {counted(resize.workers, 'worker')}" + (f" for {ahead}" if ahead else "")
+    anew = f"planned: new nodes for {counted(len(resize.nodes), 'member')}"
     text = "asked to pause" if resize.pauses else scaled if way else anew
     named = {"workers": resize.workers, "direction": way, "nodes": _by_member(resize)}
     return {**named, "on_behalf_of": ahead, "text": text}
@@ -171,7 +171,3 @@ def _resized(resize: Resize, rival: Named | None, way: Direction) -> dict[str, o
 
 def _by_member(effect: Admit | Resize | Migrate) -> dict[str, str]:
     return {str(slot): effect.nodes[slot] for slot in sorted(effect.nodes, key=rigid_first)}
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

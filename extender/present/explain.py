@@ -1,4 +1,4 @@
-"""Why a job stands where it stands."""
+"""The view of one job for GET /v1/explain: why it waits or why it runs where it does."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from policy.systems.base import Drift, Policy
 def explain_view(
     snapshot: Snapshot, job: Job, policy: Policy, now: float, entries: Iterable[Entry] = ()
 ) -> ExplainView:
-    """The job with what it needs, what each node lacks for it, who is ahead, what mends it, and its story."""
+    """Return the job with its needs, what each node lacks for it, the jobs ahead, what helps, and its history."""
     told = explain(snapshot, job.uid, policy, now)
     base = dict(job_detail(snapshot, job, policy, now))
     if told is None:
@@ -43,9 +43,9 @@ def explain_view(
 
 
 def deeper(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dict[str, object]:
-    """What takes dozens of decisions on copies, and so is not done on the event loop.
+    """Return the fields of ExplainView that take dozens of decisions on copies, so not on the event loop.
 
-    What would admit the job and when it may start, or why it runs where it does.
+    They are what would admit the job and when it may start, or why it runs where it does.
     """
     start = foresee(snapshot, policy, now).get(job.uid) if snapshot.leading else None
     found = grounds(snapshot, job, policy, now)
@@ -59,17 +59,20 @@ def deeper(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dict[str
 
 
 def _rigid(job: Job) -> str:
-    """Why a rigid gang does not grow, and what lets it: that differs by kind."""
+    """Return why a rigid gang does not grow, and which setting of its kind would let it."""
     kind = KINDS.get(job.kind)
-    if kind is None or not (kind.counts or kind.roles):
-        return f"its kind: a {job.kind} is not resized"
+    if kind is None or not kind.resizes:
+        return f"its kind: Kohort does not resize a {job.kind}"
     if kind.bounds_at:
-        return f"its bounds: it is a rigid gang; state spec.{kind.bounds_at} with maxReplicas to let it grow"
+        return f"its bounds: it is a rigid gang; set spec.{kind.bounds_at} with maxReplicas to let it grow"
     return RIGID
 
 
 def unblock_views(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> tuple[ChangeView, ...]:
-    """The smallest change of each kind that would admit the job now; dozens of decisions, so not on the event loop."""
+    """Return the smallest change of each kind that would admit the job now.
+
+    This takes dozens of decisions, so it must not run on the event loop.
+    """
     changes = unblock(snapshot, job.uid, policy, now)
     return tuple(ChangeView(kind=change.kind, size=change.size, text=change.text) for change in changes)
 
@@ -92,7 +95,7 @@ def _story(told: Explanation, job: Job) -> dict[str, object]:
 
 
 def _resume(job: Job) -> str:
-    """What lets it go on: the field differs by kind, and one that has none is stopped by no replicas."""
+    """Return what resumes the job: the field differs by kind, and a kind without such a field is scaled up again."""
     kind = KINDS.get(job.kind)
     if kind is None:
         return ""
@@ -104,8 +107,10 @@ def _resume(job: Job) -> str:
 def _drift(drift: Drift, now: float) -> DriftView:
     behind, percent = round(drift.behind, 2), 100.0 * drift.behind / drift.whole
     slots = "1 worker-slot" if abs(behind) == 1 else f"{abs(behind):g} worker-slots"
-    way = f"{slots} ({abs(percent):.0f} % of its work) {'behind' if behind > 0 else 'ahead of'} it"
-    said = f"{way if behind else 'on it'}: needs {drift.needed:.4g} more, has {drift.scheduled:.4g}"
+    way = f"{slots} ({abs(percent):.0f} % of its work) {'behind' if behind > 0 else 'ahead'}"
+    said = (
+        f"{way if behind else 'on time'}: it needs {drift.needed:.4g} more, and its schedule has {drift.scheduled:.4g}"
+    )
     said += f", by its report of {max(0.0, now - drift.at):.0f} s ago" + (f"; {drift.follows}" if drift.follows else "")
     return DriftView(needed=drift.needed, scheduled=drift.scheduled, behind=behind, percent=percent, text=said)
 
@@ -121,5 +126,5 @@ def _room(node: NodeRoom) -> NodeRoomView:
 
 
 def held_views(held: Iterable[HeldRoom]) -> tuple[HeldView, ...]:
-    """Room that pods of finished jobs hold."""
+    """Return the resources that pods of finished jobs still hold."""
     return tuple(HeldView(job=h.job, pod=h.pod, node=h.node, requests=amounts(h.requests)) for h in held)

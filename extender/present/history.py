@@ -1,4 +1,4 @@
-"""A job's story: what was decided about it, step by step."""
+"""The view of a job's history: what was decided about it, step by step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from policy.cluster.reasons import Reason
 
 
 def history_view(entries: Iterable[Entry], job: Job) -> tuple[StepView, ...]:
-    """The steps in which something was decided about the job, oldest first; bindings of one step as one line."""
+    """Return the steps in which something was decided about the job, oldest first.
+
+    The bindings of one step are one line.
+    """
     kept = list(entries)
     mine = {entry.sequence for entry in kept if _concerns(entry, job.uid)}
     told = _with_resumes(one for one in decisions_view(kept, 0, len(kept)) if one.sequence in mine)
@@ -22,7 +25,10 @@ def history_view(entries: Iterable[Entry], job: Job) -> tuple[StepView, ...]:
 
 
 def _with_resumes(told: Iterable[DecisionView]) -> Iterator[DecisionView]:
-    """A start after a suspension says so: nothing is decided at the resume itself, and so no entry tells it."""
+    """Yield the decisions, and mark an admission after a suspension with "resumed".
+
+    Nothing is decided when a job is resumed, so no entry of the journal tells it.
+    """
     stopped = False
     for one in told:
         if one.action == Released.__name__:
@@ -54,7 +60,7 @@ def _step(found: list[DecisionView]) -> StepView:
 
 
 def _said(one: DecisionView) -> str:
-    """In words; of another job's shrink for this one, whose."""
-    named = one.job is not None and one.on_behalf_of and one.action != WriteRefused.__name__  # which names it itself
+    """Return the decision's text; a decision about another job for this one begins with that job's name."""
+    named = one.job is not None and one.on_behalf_of and one.action != WriteRefused.__name__  # its text has the name
     name = f"{one.job.key} " if one.job is not None and named else ""
     return f"{name}{one.text}"

@@ -1,4 +1,4 @@
-"""Jobs, their members, the queue, and why each waits."""
+"""Views of the jobs, their members, the queue, and the reason for which each job waits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOT_ASKED: Final[Mapping[str, Start]] = {}
 
 
 def jobs_view(snapshot: Snapshot, policy: Policy, now: float) -> tuple[JobView, ...]:
-    """Every job, by arrival."""
+    """Return every job, in order of arrival."""
     weight = weights(snapshot, policy)
     jobs = sorted(snapshot.jobs.values(), key=lambda job: (job.arrival, job.key))
     refused = refused_views(snapshot)
@@ -48,7 +48,7 @@ def jobs_view(snapshot: Snapshot, policy: Policy, now: float) -> tuple[JobView, 
 
 
 def job_view(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobView:
-    """One job with its bounds and where it stands."""
+    """Return one job with its bounds and state."""
     return _job_view(snapshot, job, weights(snapshot, policy), now, refused_views(snapshot))
 
 
@@ -77,7 +77,7 @@ def _job_view(snapshot: Snapshot, job: Job, weight: Weight, now: float, refused:
 
 
 def job_detail(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobDetail:
-    """One job with its roles and members."""
+    """Return one job with its roles and members."""
     roles = tuple(
         RoleView(role=role.name, replicas=role.replicas, requests=amounts(role.requests)) for role in job.roles
     )
@@ -86,7 +86,10 @@ def job_detail(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobD
 
 
 def _in_queue(job: Job, gang: Gang) -> bool:
-    """Whether it waits; one that its user has suspended does not, though it keeps its arrival."""
+    """Tell whether the job waits.
+
+    A job that its user has suspended does not wait, though it keeps its arrival time.
+    """
     stopped = job.invalid or job.finished or job.suspended
     return not stopped and gang.state in (State.WAITING, State.RELEASING, State.PAUSED)
 
@@ -96,7 +99,7 @@ def _gated(snapshot: Snapshot, job: Job) -> int:
 
 
 def members_view(snapshot: Snapshot, job: Job) -> Iterator[MemberView]:
-    """The gang's members, planned and there, rigid ones first."""
+    """Yield the gang's members, planned and existing, rigid ones first."""
     gang = snapshot.gang(job.uid)
     known = snapshot.members.get(job.uid, {})
     for slot in sorted({*job.slots(gang.workers or job.min_workers, gang.ps), *known, *gang.nodes}, key=rigid_first):
@@ -126,13 +129,13 @@ def _member_state(gang: Gang, slot: Slot, pod: Pod | None) -> MemberState:
 
 
 def waits(snapshot: Snapshot, job: Job) -> Waits | None:
-    """Why the job is not simply running; None if it is."""
+    """Return why the job is not simply running, or None where it is."""
     verdict = verdict_of(snapshot, job)
     return None if verdict is None else in_words(snapshot, verdict)
 
 
 def in_words(snapshot: Snapshot, verdict: Verdict) -> Waits:
-    """A verdict for people: the reason, its sentence, and who is ahead."""
+    """Return a verdict for people: the reason, its sentence, and the job that comes first."""
     ahead = snapshot.jobs.get(verdict.behind)
     return Waits(
         reason=verdict.reason.value,
@@ -143,7 +146,7 @@ def in_words(snapshot: Snapshot, verdict: Verdict) -> Waits:
 
 
 def refused_views(snapshot: Snapshot) -> RefusedByJob:
-    """What the API server refuses, by the job that is told."""
+    """Return the writes that the API server refuses, by the UID of each job that shows them."""
     found: dict[str, tuple[RefusedView, ...]] = {}
     for told_to, whose, one in refusals(snapshot):
         job = snapshot.jobs.get(whose)
@@ -158,19 +161,22 @@ def refused_views(snapshot: Snapshot) -> RefusedByJob:
 def queue_view(
     snapshot: Snapshot, policy: Policy, now: float, starts: Mapping[str, Start] = NOT_ASKED
 ) -> tuple[QueuedJob, ...]:
-    """The waiting jobs in the order in which the policy looks at them; ``starts``: when each may start (by uid)."""
+    """Return the waiting jobs in the order in which the policy looks at them.
+
+    starts: when each job may start, by UID.
+    """
     refused = refused_views(snapshot)
     return tuple(_queued(snapshot, place, now, starts, refused) for place in places(snapshot, policy, now))
 
 
 def invalid_jobs(snapshot: Snapshot) -> tuple[InvalidJob, ...]:
-    """The malformed jobs, by name."""
+    """Return the malformed jobs, in order of name."""
     found = sorted((job for job in snapshot.jobs.values() if job.invalid), key=lambda job: job.key)
     return tuple(InvalidJob(**named(job), detail=job.invalid) for job in found)
 
 
 def unplaced_members(snapshot: Snapshot) -> tuple[UnplacedMembers, ...]:
-    """The running jobs of which members have no node, by name."""
+    """Return the running jobs some of whose members have no node, in order of name."""
     return tuple(
         UnplacedMembers(
             **named(job),
@@ -182,7 +188,6 @@ def unplaced_members(snapshot: Snapshot) -> tuple[UnplacedMembers, ...]:
 
 
 def expected_view(start: Start, now: float) -> ExpectedView:
-    """When a job may start."""
     return ExpectedView(at=start.at, in_seconds=None if start.at is None else start.at - now, basis=start.basis)
 
 

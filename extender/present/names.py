@@ -1,4 +1,4 @@
-"""Names that all views share."""
+"""Names and orders that several views share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from policy.cluster.model import WORKER, Job, Slot
 
 
 def named(job: Job | Named) -> dict[str, str]:
-    """The fields of a JobName."""
+    """Return the fields of a JobName."""
     return {"namespace": job.namespace, "name": job.name, "kind": job.kind, "uid": api_uid(job.namespace, job.uid)}
 
 
 def api_uid(namespace: str, uid: str) -> str:
-    """The UID that the API gave the job; the ledger knows it by ``namespace/uid``."""
+    """Return the UID that the API server gave the job; the ledger's UID is ``namespace/uid``."""
     return uid.removeprefix(f"{namespace}/")
 
 

@@ -1,4 +1,4 @@
-"""What the controller should do."""
+"""The view of what the controller should make true."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ GateSetting = Literal["when-queued", "always", "never"]
 
 
 def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instance: str) -> DesiredView:
-    """The controller's orders; ``gate`` is the setting. While nobody may decide, the gate stays as it is."""
+    """Return the controller's orders. ``gate`` is the setting; the view's gate is None while this replica does not
+    decide.
+    """
     decides = snapshot.synced and snapshot.leading
     on = {"always": True, "never": False, "when-queued": wanted.gate}[gate]
     return DesiredView(
@@ -37,5 +39,5 @@ def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instanc
 
 
 def _on_objects(orders: Iterable[Order]) -> tuple[Order, ...]:
-    """Orders about jobs by the uid that the API server knows."""
+    """Return orders about jobs with the UID that the API server knows."""
     return tuple(replace(order, uid=api_uid(order.namespace, order.uid)) for order in orders)

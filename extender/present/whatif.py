@@ -1,4 +1,4 @@
-"""Who would stand elsewhere."""
+"""The view of the answer of what-if."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policy.systems.base import Policy
 
 
 def what_if_view(snapshot: Snapshot, policy: Policy, moved: Iterable[Moved]) -> WhatIfView:
-    """The jobs that would stand elsewhere under that policy, by arrival."""
+    """Return the jobs whose state, place or nodes would change under that policy, in order of arrival."""
     jobs = tuple(
         MovedView(
             **named(one.job),

@@ -1,1 +1,1 @@
-"""Every HTTP route: verbs of kube-scheduler, REST for people, progress of training code, what-if."""
+"""Every HTTP route: the verbs of kube-scheduler, REST for people, the progress of training code, and what-if."""

@@ -1,4 +1,4 @@
-"""What REST's questions may say: each parameter with its bounds; another one is an error."""
+"""The parameters of REST's requests, each with its bounds. An unknown parameter is an error."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ MOST_DECISIONS: Final = 1000
 
 
 Namespace = Annotated[str, Path(description="The job's namespace.")]
-Name = Annotated[str, Path(description="The job's name; of several kinds with one name, the job that came last.")]
+Name = Annotated[
+    str, Path(description="The job's name; where several kinds have a job of that name, the job that arrived last.")
+]
 Client = Annotated[
     str,
-    Header(alias=CLIENT_HEADER, description=f"`{CONTROLLER}`, from the controller alone: that is its sign of life."),
+    Header(alias=CLIENT_HEADER, description=f"`{CONTROLLER}`: sent by the controller alone, as its heartbeat."),
 ]
 LastEvent = Annotated[
     str,
     Header(
         alias="Last-Event-ID",
-        description="The id of the last event that was seen: the stream goes on behind it. Without it: from now on.",
+        description="The id of the last event that the client has seen; the stream goes on after it. Default: now.",
     ),
 ]
 
@@ -35,47 +37,54 @@ class _Parameters(BaseModel):
 
 
 class NoParameters(_Parameters):
-    """None: one that is given is an error, too."""
+    """No parameters: any parameter that is given is an error."""
 
 
 class DesiredParameters(_Parameters):
-    """``after``: answer once the generation is above it, at the latest after ``timeout_seconds``."""
+    """Parameters of the long poll.
 
-    after: int = Field(-1, ge=-1, description="The generation that was told last: the answer waits for another one.")
+    With ``after`` the answer waits until the generation is above it, but no longer than ``timeout_seconds``.
+    """
+
+    after: int = Field(-1, ge=-1, description="The generation that the client has; the answer waits for another one.")
     timeout_seconds: float = Field(
         0.0,
         ge=0.0,
         le=LONGEST_POLL_SECONDS,
         allow_inf_nan=False,
-        description="How long the answer waits at most while the generation is `after`; 0: not at all.",
+        description="The longest time that the answer waits while the generation is `after`; 0: it does not wait.",
     )
 
 
 class DecisionsParameters(_Parameters):
-    """``since``: entries after this sequence number; without it the newest."""
+    """``since``: return entries after this sequence number; without it, the newest entries."""
 
-    since: int | None = Field(None, ge=0, description="The entries after this number; without it the newest.")
-    limit: int = Field(MOST_DECISIONS, ge=1, le=MOST_DECISIONS, description="Entries at most.")
+    since: int | None = Field(
+        None, ge=0, description="Return the entries after this number; default: the newest entries."
+    )
+    limit: int = Field(
+        MOST_DECISIONS, ge=1, le=MOST_DECISIONS, description="The largest number of entries in the answer."
+    )
 
 
 class ExplainParameters(_Parameters):
-    """``unblock``: tell also what would admit the job now, when it may start, and what holds its growth back.
+    """``unblock``: also say what would admit the job now, when it may start, and what limits its growth.
 
-    That takes dozens of decisions on copies.
+    That takes dozens of decisions on copies of the ledger.
     """
 
     unblock: bool = Field(
-        False, description="Tell also what would admit the job now, and when it may start; takes longer."
+        False, description="Also say what would admit the job now, and when it may start; this takes longer."
     )
 
 
 class ComparisonParameters(_Parameters):
-    """``policy``: the one that is asked, by its name."""
+    """``policy``: the name of the policy to compare with."""
 
-    policy: str = Field(max_length=100, description=f"The policy that is asked: one of {', '.join(sorted(SYSTEMS))}.")
+    policy: str = Field(max_length=100, description=f"The policy to compare with: one of {', '.join(sorted(SYSTEMS))}.")
 
 
 class QueueParameters(Paged):
-    """``expected``: tell also when each job may start, which takes longer."""
+    """``expected``: also say when each job may start, which takes longer."""
 
-    expected: bool = Field(False, description="Tell also when each job may start; takes longer.")
+    expected: bool = Field(False, description="Also say when each job may start; this takes longer.")

@@ -1,4 +1,4 @@
-"""Errors as problems (RFC 9457), answers that have not changed (304), and lists a page at a time."""
+"""Errors as problems (RFC 9457), answers that have not changed (304), and lists in pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class ProblemError(Exception):
-    """A request that cannot be answered; the view says why."""
+    """A request that cannot be served; the view says why."""
 
     def __init__(self, status: int, detail: str, field: str = "", value: object = "", allowed: str = "") -> None:
         super().__init__(detail)
@@ -39,7 +39,7 @@ class ProblemError(Exception):
 
 
 def wrong(field: str, value: object, allowed: str) -> ProblemError:
-    """A value that is not allowed."""
+    """Return the error for a value that is not allowed."""
     return _of(not_allowed(field, value, allowed))
 
 
@@ -48,17 +48,20 @@ def _of(found: Fault) -> ProblemError:
 
 
 def told(error: ProblemError, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer."""
+    """Return the error as an HTTP response."""
     return JSONResponse(error.view.model_dump(), error.view.status, headers, media_type=PROBLEM)
 
 
 def with_problems(app: Starlette) -> None:
-    """Have the app answer with problems also where no route takes a request."""
+    """Make the app answer with a problem where no route takes a request."""
     app.add_exception_handler(HTTPException, _unrouted)
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:
-    """No route has the path (404), or none this method (405: the header Allow says which)."""
+    """Answer a request whose path no route has (404), or whose method no route of that path takes (405).
+
+    With 405 the header Allow names the methods that are taken.
+    """
     assert isinstance(error, HTTPException)
     path, headers = request.url.path[:200], dict(error.headers or {})
     if error.status_code == 404:
@@ -72,7 +75,10 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 
 
 def _first(error: RequestValidationError, model: type[BaseModel] | None) -> ProblemError:
-    """The first thing that is wrong with the parameters or the body; a place begins with which of them it is in."""
+    """Return the first error in the parameters or the body as a problem.
+
+    The place that pydantic names begins with which of the two it is.
+    """
     details: dict[str, Any] = error.errors()[0]
     inside, *place = details["loc"]
     if inside == BODY and (not place or details["type"] == "json_invalid"):
@@ -81,16 +87,17 @@ def _first(error: RequestValidationError, model: type[BaseModel] | None) -> Prob
 
 
 def routed(revision: Callable[[], str]) -> type[APIRoute]:
-    """A class of routes that answer with problems, and with 304 to whoever has this revision already.
+    """Return a class of routes that answer with problems, and with 304 to a client that has this revision.
 
-    revision: changes whenever an answer may. Routes named in ``LIVE`` have their own way to wait for news.
+    revision: returns a text that changes whenever an answer may. Routes named in ``LIVE`` wait for changes in their own
+    way.
     """
 
     class Routed(APIRoute):
         """One route."""
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            """Wrap the handler."""
+            """Return the handler, which answers errors as problems and keeps revisions."""
             handle, model = super().get_route_handler(), _question(self.dependant)
             kept = any(keeps(method, self.name) for method in self.methods or ())
 
@@ -102,7 +109,7 @@ def routed(revision: Callable[[], str]) -> type[APIRoute]:
                 except HTTPException as error:
                     if error.status_code != 400:
                         raise
-                    return told(_of(body_fault(await request.body())))  # what no JSON reader takes
+                    return told(_of(body_fault(await request.body())))  # the body is not JSON
                 except ProblemError as error:
                     return told(error)
                 except DeniedError as error:
@@ -114,7 +121,7 @@ def routed(revision: Callable[[], str]) -> type[APIRoute]:
 
 
 def _question(dependant: Dependant) -> type[BaseModel] | None:
-    """The model of a route's parameters or body. No route has several."""
+    """Return the model of a route's parameters or body. No route has more than one."""
     fields = (one.field_info.annotation for one in (*dependant.query_params, *dependant.body_params))
     return next((kind for kind in fields if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
 
@@ -123,14 +130,17 @@ LIVE: Final = ("desired", "stream")
 
 
 def keeps(method: str, name: str) -> bool:
-    """Whether an answer of that route stays good until the next revision."""
+    """Tell whether an answer of that route stays valid until the next revision."""
     return method == "GET" and name not in LIVE
 
 
 async def _kept(
     request: Request, handle: Callable[[Request], Coroutine[Any, Any, Response]], revision: Callable[[], str]
 ) -> Response:
-    """Weak: what only passing time changes (how long a job has waited) is no other answer."""
+    """Answer with 304 where the client has the current revision.
+
+    The ETag is weak: what changes with time alone, such as how long a job has waited, makes no new answer.
+    """
     tag = f'W/"{revision()}{(await caller_of(request)).sight.tag}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Authorization"}
     asked = {one.strip() for one in request.headers.get("if-none-match", "").split(",")}
@@ -146,17 +156,26 @@ async def _kept(
 
 
 class Paged(BaseModel):
-    """``limit``: so many entries at most. ``continue``: what the answer before gave, for the next ones."""
+    """``limit``: the number of entries in a page. ``continue``: the value that the last page gave, to get the next."""
 
     model_config = ConfigDict(extra="forbid")
 
-    limit: Annotated[int | None, Field(None, ge=1, le=MOST_AT_ONCE, description="Entries at most; all without it.")]
-    after: Annotated[str, Field("", alias="continue", max_length=2_000, description="What the answer before gave.")]
+    limit: Annotated[
+        int | None,
+        Field(None, ge=1, le=MOST_AT_ONCE, description="The largest number of entries in the answer; default: all."),
+    ]
+    after: Annotated[
+        str, Field("", alias="continue", max_length=2_000, description="The value of `continue` in the last answer.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Where a page begins and ends. continues: for the next page, empty at the end. remaining: entries behind it."""
+    """One page of a list.
+
+    begin, end: its place in the list. continues: the token for the next page; empty at the end. remaining: the number
+    of entries after the page.
+    """
 
     begin: int
     end: int
@@ -164,19 +183,20 @@ class Piece:
     remaining: int
 
     def of(self, entries: Sequence[T]) -> tuple[T, ...]:
-        """The page's entries."""
+        """Return the page's entries."""
         return tuple(entries[self.begin : self.end])
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What a list's view tells of it."""
+        """Return the fields of ListView that describe the page."""
         return {"continue": self.continues, "remaining": self.remaining}
 
 
 def piece(names: Sequence[str], parameters: Paged) -> Piece:
-    """The page that is asked for of entries with these names. Raises ProblemError where ``continue`` is none of ours.
+    """Return the requested page of the entries with these names.
 
-    It goes on behind the last entry that was told, wherever that is now; where it is gone, at the place that it had.
+    The page begins after the last entry that the client was shown, wherever that entry is now; where that entry no
+    longer exists, at the place that it had. Raise ProblemError where ``continue`` is not a token of this service.
     """
     begin = _begin(names, parameters.after)
     end = len(names) if parameters.limit is None else min(len(names), begin + parameters.limit)
@@ -192,7 +212,7 @@ def _begin(names: Sequence[str], token: str) -> int:
         if not isinstance(place, int) or not isinstance(name, str) or place < 0:
             raise ValueError
     except (ValueError, TypeError, binascii.Error, RecursionError):
-        raise wrong("continue", token, "what the answer before gave as continue") from None
+        raise wrong("continue", token, "the value of continue in the last answer") from None
     return names.index(name) + 1 if name in names else min(place, len(names))
 
 

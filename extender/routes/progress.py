@@ -1,7 +1,8 @@
-"""Training code reports how far it is: POST /v1/progress, or /v1/jobs/NAMESPACE/NAME/progress, with its own token.
+"""Training code reports its progress: POST /v1/progress, or /v1/jobs/NAMESPACE/NAME/progress.
 
-The token is the pod's, projected for our audience; the API server says whose it is (TokenReview), and only a member of
-the job may report for it. What cannot be used is refused by field; nobody can report often enough to disturb others.
+The request carries the pod's own token, projected for the audience of the settings. The API server says whose token it
+is (TokenReview), and only a member of the job may report for it. A wrong report is refused with the name of the field.
+The number of reports per job is limited, so that no job can disturb others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from extender.access.reviews import BusyError, ReviewsTokens, Tokens, UnansweredError
-from extender.config.sections import Progress as Settings
+from extender.config.sections import ProgressSettings as Settings
 from extender.kube.progress import ToldError, read_told, report_of
 from extender.state.ledger import Ledger
 from policy.cluster.events import Reported, Saved
@@ -26,7 +27,7 @@ KNOWN_JOBS: Final = 10_000
 
 
 class ReportError(Exception):
-    """Why a report is not taken: the HTTP status and one sentence."""
+    """A report that is not accepted: the HTTP status and a sentence that says why."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -37,14 +38,13 @@ class Progress:
     """Takes reports and hands them to the ledger."""
 
     def __init__(self, ledger: Ledger, reviewer: ReviewsTokens, settings: Settings) -> None:
-        """Prepare only."""
         self._ledger = ledger
         self._settings = settings
         self._tokens = Tokens(reviewer, ledger.clock, (settings.audience,), settings.token_seconds, waiting=0)
         self._last: dict[str, float] = {}
 
     def app(self) -> Starlette:
-        """The routes, for a listener that training pods reach."""
+        """Return the routes, for a listener that training pods can reach."""
         routes = [
             Route("/v1/progress", self.take, methods=["POST"]),
             Route("/v1/jobs/{namespace}/{name}/progress", self.take, methods=["POST"]),
@@ -52,7 +52,10 @@ class Progress:
         return Starlette(routes=routes)
 
     async def take(self, request: Request) -> Response:
-        """204 where the report is taken, 200 where it is asked to save as well, else a problem in one sentence."""
+        """Take a report.
+
+        Answer 204, or 200 where the job is also asked to save a checkpoint, or an error in one sentence.
+        """
         try:
             self._leads()
             pod = await self._member(request.headers.get("authorization", ""))
@@ -74,11 +77,14 @@ class Progress:
         return JSONResponse({"checkpoint": True}) if self._saves(job) else Response(status_code=204)
 
     def _saves(self, job: Job) -> bool:
-        """Whether the job is to be moved and has not yet said that its state is saved. That is told once: no flood."""
+        """Tell whether the job is about to be moved and has not said yet that its state is saved.
+
+        A job says that only once, so the limit on reports does not apply to it.
+        """
         return self._ledger.snapshot.gang(job.uid).saving
 
     def _leads(self) -> None:
-        """A replica that follows would keep the report to itself."""
+        """Raise ReportError on a replica that does not lead, since the leader would not get the report."""
         snapshot = self._ledger.snapshot
         if not (snapshot.synced and snapshot.leading):
             raise ReportError(503, "this replica does not lead; try again, another one answers")
@@ -90,11 +96,16 @@ class Progress:
         uid = await self._pod_of(token.strip())
         pod = self._ledger.snapshot.pods.get(uid)
         if pod is None or not pod.job_uid:
-            raise ReportError(403, "the token's pod is no member of a job that Kohort knows")
+            raise ReportError(
+                403, "the token's pod is not a member of a job that Kohort knows; send a member's own token"
+            )
         return pod
 
     async def _pod_of(self, token: str) -> str:
-        """The uid of the pod whose token it is. The API server is asked once in a while, and by few at once."""
+        """Return the UID of the token's pod.
+
+        The answer of the API server is kept for a while, and few requests are sent to it at once.
+        """
         try:
             user = await self._tokens.owner(token)
         except BusyError:
@@ -103,7 +114,7 @@ class Progress:
             raise ReportError(503, "the API server cannot review the token now; try again") from None
         if user is None or not user.pod_uid:
             allowed = f"a token of the pod's own ServiceAccount with audience {self._settings.audience}"
-            raise ReportError(401, f"the API server does not know this token; allowed: {allowed}")
+            raise ReportError(401, f"the API server does not accept this token; allowed: {allowed}")
         return user.pod_uid
 
     def _job(self, pod: Pod, path: Mapping[str, str]) -> Job:
@@ -118,6 +129,6 @@ class Progress:
     def _not_too_often(self, job: Job) -> None:
         now, gap = self._ledger.clock.monotonic(), self._settings.interval_seconds
         if now - self._last.get(job.uid, -math.inf) < gap:
-            raise ReportError(429, f"one report in {gap:g} s is enough for {job.key}")
+            raise ReportError(429, f"reports for {job.key} come too often; allowed: one in {gap:g} s")
         if len(self._last) > KNOWN_JOBS:
             self._last = {uid: at for uid, at in self._last.items() if now - at < gap}

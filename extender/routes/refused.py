@@ -1,7 +1,8 @@
-"""The controller tells which of its writes the API server refuses: POST /v1/refused-writes, on the own listener alone.
+"""The controller reports which of its writes the API server refuses: POST /v1/refused-writes.
 
-It is an outcome that comes back as an event, like that of a binding. The header that the controller sends keeps a page
-in somebody's browser from sending one.
+The route exists on the listener for the controller alone. The report comes back into the ledger as an event, like the
+outcome of a binding. The header that the controller sends keeps a page in somebody's browser from sending such a
+report.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from policy.cluster.refusedwrite import RefusedWrite
 
 
 def router(ledger: Ledger) -> APIRouter:
-    """The one route."""
+    """Return the one route."""
     routes = APIRouter(prefix="/v1", route_class=routed(lambda: ""))
 
     async def take(told: RefusedWritesBody, client: Client = "") -> Response:
-        """Take the list in: it replaces the one before."""
+        """Take the list of refused writes; it replaces the list before."""
         if client != CONTROLLER:
             allowed = f"{CLIENT_HEADER}: {CONTROLLER}"
-            raise ProblemError(403, f"only the controller tells what it is refused; allowed: {allowed}")
+            raise ProblemError(403, f"only the controller may report refused writes; allowed: {allowed}")
         take_in(ledger, told)
         return Response(status_code=204)
 
@@ -44,6 +45,6 @@ def take_in(ledger: Ledger, told: RefusedWritesBody) -> None:
 
 
 def _known(one: RefusedBody, jobs: Container[str]) -> str:
-    """The uid by which the ledger knows the object: a job's has its namespace before it, a pod's is the API's."""
+    """Return the UID by which the ledger knows the object: namespace/UID for a job, the UID alone for a pod."""
     of_job = identity(one.namespace, one.uid)
     return of_job if of_job in jobs else one.uid

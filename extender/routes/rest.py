@@ -1,7 +1,7 @@
 """REST under /v1 for people, the CLI and the controller: reads of the current snapshot, and one long poll.
 
-Nothing here changes state or calls the API server. A wrong request gets a problem: field, value, what is
-allowed. What has not changed since the revision that somebody has is a 304.
+Nothing here changes state or calls the API server. A wrong request gets a problem that names the field, its value and
+what is allowed. A client that already has the current revision gets a 304.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pydantic import BaseModel
 from extender.access.guard import may_not
 from extender.access.sight import Caller, caller_of
 from extender.access.veil import Veil
+from extender.comparison.comparisons import ComparisonError, Comparisons, UnknownPolicyError
 from extender.config.settings import Settings
-from extender.hindsight.asking import Hindsight, HindsightError, UnknownPolicyError
 from extender.http.headers import CONTROLLER
 from extender.observe.health import Heartbeat, Readiness, gated_pods
 from extender.present.cluster import nodes_view, plans_view
@@ -63,15 +63,15 @@ FOLLOWS: Final = "leading: this replica does not lead and decides nothing; ask t
 
 
 class Vitals(Protocol):
-    """What REST tells and is told about health."""
+    """The source of the service's health, and the heartbeat that the controller's requests keep alive."""
 
     @property
     def controller(self) -> Heartbeat | None:
-        """The controller's sign of life."""
+        """Return the controller's heartbeat."""
         ...
 
     def readiness(self) -> Readiness:
-        """The checks of ``/readyz``."""
+        """Return the checks of ``/readyz``."""
         ...
 
 
@@ -79,31 +79,31 @@ class Rest:
     """The handlers; each reads the snapshot once."""
 
     def __init__(
-        self, ledger: Ledger, settings: Callable[[], Settings], vitals: Vitals, hindsight: Hindsight | None = None
+        self, ledger: Ledger, settings: Callable[[], Settings], vitals: Vitals, comparisons: Comparisons | None = None
     ) -> None:
-        """Name this process, so that a client sees when numbers begin anew."""
-        self._hindsight = hindsight or Hindsight(ledger, settings)
+        """Choose a random name for this process, so that a client notices when numbers begin anew."""
+        self._comparisons = comparisons or Comparisons(ledger, settings)
         self.instance = secrets.token_hex(8)
         self._ledger = ledger
         self._settings = settings
         self._vitals = vitals
         self._desired: DesiredView | None = None
-        self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()  # of long answers, and of short ones
+        self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()  # for long answers, and for short ones
         self._foresight: tuple[int, Mapping[str, Start]] | None = None
         self.streams = Streams(ledger, self.instance)
 
     def revision(self) -> str:
-        """Changes with every step of the ledger, and with what is amiss."""
+        """Return a text that changes with every step of the ledger and with the warnings."""
         return f"{self.instance}.{self._ledger.snapshot.generation}.{crc32(repr(self._warnings()).encode()):x}"
 
     async def _beside(self, make: Callable[[], BaseModel]) -> Response:
-        """An answer that is made and written on a thread: the loop answers kube-scheduler meanwhile."""
+        """Return an answer that is made and encoded on a thread, while the loop can answer kube-scheduler."""
         async with self._turn:
             text = await asyncio.to_thread(lambda: make().model_dump_json(by_alias=True))
         return Response(text, media_type="application/json")
 
     async def jobs(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
-        """Every job that opted in, by arrival."""
+        """Return every job that opted in, in order of arrival."""
         ledger, snapshot, warnings = self._ledger, self._ledger.snapshot, self._warned(caller)
 
         def make() -> JobsView:
@@ -116,13 +116,13 @@ class Rest:
     async def job(
         self, namespace: Namespace, name: Name, parameters: Annotated[NoParameters, Query()], caller: Asker
     ) -> JobDetail:
-        """One job with its roles and members."""
+        """Return one job with its roles and members."""
         ledger = self._ledger
         found = job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.now())
         return Veil(caller.sight).view(found.model_copy(update={"warnings": self._warned(caller)}))
 
     async def queue(self, parameters: Annotated[QueueParameters, Query()], caller: Asker) -> Response:
-        """The waiting jobs in the policy's order, why each waits, and what keeps them all from moving."""
+        """Return the waiting jobs in the policy's order, why each waits, and what blocks the queue as a whole."""
         snapshot, veil = self._ledger.snapshot, Veil(caller.sight)
         asked = (snapshot, self._ledger.policy, self._ledger.now())
         starts = await self._foreseen(*asked) if parameters.expected and snapshot.leading else {}
@@ -145,14 +145,17 @@ class Rest:
         return await self._beside(make)
 
     async def _foreseen(self, snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
-        """Once for all who ask about the same snapshot: it takes dozens of decisions."""
+        """Return when each job may start, computed once for all requests about the same snapshot.
+
+        The computation takes dozens of decisions.
+        """
         async with self._one_at_a_time:
             if self._foresight is None or self._foresight[0] != snapshot.generation:
                 self._foresight = snapshot.generation, await asyncio.to_thread(foresee, snapshot, policy, now)
             return self._foresight[1]
 
     async def nodes(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
-        """Every node, what is free on it, and each ps and worker by job."""
+        """Return every node, what is free on it, and each ps and worker on it by job."""
         snapshot, veil, warnings = self._ledger.snapshot, Veil(caller.sight), self._warned(caller)
 
         def make() -> NodesView:
@@ -165,7 +168,7 @@ class Rest:
         return await self._beside(make)
 
     async def plans(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
-        """The plans of admitted gangs."""
+        """Return the plans of admitted gangs."""
         snapshot, now, warnings = self._ledger.snapshot, self._ledger.now(), self._warned(caller)
 
         def make() -> PlansView:
@@ -180,12 +183,12 @@ class Rest:
         parameters: Annotated[DesiredParameters, Query()],
         client: Client = "",
     ) -> DesiredView:
-        """What the controller should make true."""
+        """Return what the controller should make true."""
         beating = self._vitals.controller if client == CONTROLLER else None
         if beating is not None:
             beating.beat()
         ledger = self._ledger
-        # A generation from before our start would be waited for in vain.
+        # A generation of an earlier process is not waited for, because this process may never reach it.
         if parameters.timeout_seconds and parameters.after == ledger.snapshot.generation:
             await ledger.changed(parameters.after, parameters.timeout_seconds)
         if beating is not None:
@@ -200,7 +203,7 @@ class Rest:
         return self._desired
 
     async def decisions(self, parameters: Annotated[DecisionsParameters, Query()], caller: Asker) -> Response:
-        """The journal's entries after ``since``, or else the newest; oldest first."""
+        """Return the journal's entries after `since`, or else the newest ones; oldest first."""
         entries = tuple(self._ledger.journal.since())
         older = entries[: -parameters.limit]
         newest = older[-1].sequence if older else 0
@@ -218,12 +221,12 @@ class Rest:
     async def explain(
         self, namespace: Namespace, name: Name, parameters: Annotated[ExplainParameters, Query()], caller: Asker
     ) -> Response:
-        """Why the job is where it is, and what would mend it."""
+        """Explain why the job waits or runs where it does, and what would help."""
         ledger, job, veil = self._ledger, self._find(namespace, name), Veil(caller.sight)
         asked, entries = (ledger.snapshot, job, ledger.policy, ledger.now()), ledger.journal.since()
         more: dict[str, object] = {"warnings": self._warned(caller)}
         if parameters.unblock:
-            async with self._one_at_a_time:  # never more than one long answer beside the loop
+            async with self._one_at_a_time:  # at most one long answer is computed beside the loop
                 more |= await asyncio.to_thread(deeper, *asked)
 
         def make() -> ExplainView:
@@ -233,10 +236,15 @@ class Rest:
         return await self._beside(make)
 
     async def what_if(self, question: WhatIf, caller: Asker) -> WhatIfView:
-        """Who would stand elsewhere if a job came, a node went, or another policy decided. Nothing is written."""
+        """Return the jobs that would be changed if a job came, a node went, or another policy decided.
+
+        Nothing is written.
+        """
         ledger, name = self._ledger, self._settings().scheduler_name
         if not ledger.snapshot.synced:
-            raise ProblemError(503, "the ledger is still being rebuilt: nothing can be said yet; ask again in a moment")
+            raise ProblemError(
+                503, "the ledger is still being rebuilt, so there is no answer yet; ask again in a moment"
+            )
         if (namespace := question.namespace) is not None:
             caller = await caller.into(namespace)
             if not caller.sight.sees(namespace):
@@ -248,33 +256,35 @@ class Rest:
             return Veil(caller.sight).view(await asyncio.to_thread(answer, *asked))
 
     async def comparison(self, parameters: Annotated[ComparisonParameters, Query()]) -> ComparisonView:
-        """What another policy would have made of the recorded journal: decision by decision, and of the same hours.
+        """Return what another policy would have decided on the recorded journal, decision by decision and as a whole.
 
-        It is computed by a process of its own, within journal.compare_seconds, and kept for whoever asks again.
+        It is computed in a process of its own within journal.compare_seconds, and kept for later requests.
         """
         try:
-            return await self._hindsight.compare(parameters.policy)
+            return await self._comparisons.compare(parameters.policy)
         except UnknownPolicyError as error:
             raise wrong("policy", parameters.policy, str(error)) from None
-        except HindsightError as error:
-            raise ProblemError(503 if self._hindsight.records else 404, str(error)) from None
+        except ComparisonError as error:
+            raise ProblemError(503 if self._comparisons.records else 404, str(error)) from None
 
     async def stream(
         self, parameters: Annotated[NoParameters, Query()], caller: Asker, last: LastEvent = ""
     ) -> Response:
-        """Server-sent events, one a revision, with its decisions."""
+        """Send server-sent events: one per revision of the ledger, with the decisions that made it."""
         if self.streams.full:
-            raise ProblemError(503, f"too many streams; allowed: {MOST_STREAMS} at once")
+            raise ProblemError(503, f"too many streams are open; allowed: {MOST_STREAMS} at once; try again later")
         return self.streams.answer(last, caller)
 
     def _find(self, namespace: str, name: str) -> Job:
-        """The job of that name; of several kinds with one name, the one that came last."""
+        """Return the job of that name; where several kinds have one of that name, the job that arrived last."""
         jobs = [job for job in self._ledger.snapshot.jobs.values() if (job.namespace, job.name) == (namespace, name)]
         if jobs:
             return max(jobs, key=lambda job: job.arrival)
         here = sorted(job.name for job in self._ledger.snapshot.jobs.values() if job.namespace == namespace)
-        allowed = f"one of {', '.join(here[:20])}" if here else f"no job of namespace {namespace!r} has opted in"
-        message = f"no job {namespace}/{name} is known; {allowed}"
+        allowed = (
+            f"one of {', '.join(here[:20])}" if here else f"none, since no job of namespace {namespace!r} has opted in"
+        )
+        message = f"name: no job {namespace}/{name} is known; allowed: {allowed}"
         if not self._ledger.snapshot.synced:
             message += "; the ledger is still being rebuilt: ask again in a moment"
         raise ProblemError(404, message, "name", name, allowed)

@@ -1,4 +1,4 @@
-"""A job in a few figures, for a question about one that nobody has written a manifest for yet."""
+"""A job described by a few figures, for what-if questions about a job that has no manifest yet."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ Number = Annotated[int, Field(ge=1, le=100_000)]
 
 
 class Shape(BaseModel):
-    """Workers that are equal, and ps that ask for the same. Read as a TFJob of that shape is, whatever its framework.
+    """Equal workers, and ps with the same requests. It is treated as a TFJob of that shape, whatever the framework.
 
     requests: of each member, as in a pod. Without bounds the job is a rigid gang.
     """
 
     model_config = ConfigDict(extra="forbid")
 
-    workers: Number = Field(description="How many workers.")
-    ps: int = Field(0, ge=0, le=100_000, description="How many ps.")
-    requests: dict[str, str] = Field(description='Of each member: {"cpu": "2", "memory": "4Gi"}.', max_length=50)
-    min_workers: Number | None = Field(None, description="With how many workers it may start.")
-    max_workers: Number | None = Field(None, description="To how many workers it may grow.")
-    utility: float | None = Field(None, gt=0, description="As the annotation kohort.dev/utility.")
-    namespace: str = Field("default", description="Where it would be created.")
+    workers: Number = Field(description="The number of workers.")
+    ps: int = Field(0, ge=0, le=100_000, description="The number of ps.")
+    requests: dict[str, str] = Field(
+        description='What each member requests: {"cpu": "2", "memory": "4Gi"}.', max_length=50
+    )
+    min_workers: Number | None = Field(None, description="The minimum of workers.")
+    max_workers: Number | None = Field(None, description="The maximum of workers.")
+    utility: float | None = Field(None, gt=0, description="The utility, as in the annotation kohort.dev/utility.")
+    namespace: str = Field("default", description="The namespace in which the job would be created.")
 
     def manifest(self, scheduler_name: str) -> dict[str, Any]:
-        """The TFJob."""
+        """Return the manifest of a TFJob of this shape."""
         container = {"name": "tensorflow", "image": NAME, "resources": {"requests": self.requests}}
         template = {"spec": {"schedulerName": scheduler_name, "containers": [container]}}
         counts = {"PS": self.ps, "Worker": self.workers}
@@ -53,7 +55,7 @@ class Shape(BaseModel):
         }
 
     def refused(self, error: ObjectError) -> ProblemError:
-        """What its manifest is refused for, in the shape's own words."""
+        """Return the error about the manifest with the shape's own field names."""
         allowed = error.allowed
         for name, own in BOUNDS.items():
             allowed = allowed.replace(name, own)
@@ -61,7 +63,7 @@ class Shape(BaseModel):
 
 
 def _field_of(path: str) -> str:
-    """Where in a shape is said what stands at that path of its manifest."""
+    """Return the field of a shape that corresponds to a path in its manifest."""
     _, found, resource = path.partition(REQUESTS_AT)
     if found:
         return f"shape.requests{resource}"

@@ -1,7 +1,7 @@
-"""GET /v1/stream: server-sent events, one a revision of the ledger, with the decisions that made it.
+"""GET /v1/stream: server-sent events, one per revision of the ledger, with the decisions that made it.
 
-An event's id resumes the stream where it broke off: browsers send it back as ``Last-Event-ID``. Revisions that come
-close together make one event. A stream is a connection, so there are few of them.
+With the id of the last event, which browsers send back as ``Last-Event-ID``, a stream goes on where it broke off.
+Revisions that come close together make one event. Each stream holds a connection, so their number is limited.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from extender.present.views.decisions import RevisionView
 from extender.state.ledger import Ledger
 
 MOST_STREAMS: Final = 32  # half of the connections that server.reserved_connections keeps for filter
-MOST_DECISIONS: Final = 200  # in one event; who was away for longer asks /v1/decisions
+MOST_DECISIONS: Final = 200  # in one event; a client that missed more asks GET /v1/decisions
 GAP_SECONDS: Final = 0.05
-HEARTBEAT_SECONDS: Final = 15.0  # proxies close what is silent
+HEARTBEAT_SECONDS: Final = 15.0  # proxies close connections that are silent for long
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -35,7 +35,7 @@ data: {"instance":"5f2c9a1be0d34c77","at":1789214465.0,"latest":41,"decisions":[
 
 
 class EventStream(StreamingResponse):
-    """Server-sent events."""
+    """A response of server-sent events."""
 
     media_type = "text/event-stream"
 
@@ -44,7 +44,7 @@ class Streams:
     """The open streams of one ledger."""
 
     def __init__(self, ledger: Ledger, instance: str) -> None:
-        """Nobody listens yet. instance: names this process in the ids of events."""
+        """Open no stream yet. ``instance`` names this process in the ids of events."""
         self._ledger = ledger
         self._instance = instance
         self._closed = asyncio.Event()
@@ -52,17 +52,18 @@ class Streams:
 
     @property
     def full(self) -> bool:
-        """Whether no other stream is taken."""
+        """Tell whether no further stream is accepted."""
         return self.open >= MOST_STREAMS
 
     def close(self) -> None:
-        """End every stream; the listener would wait for them in vain."""
+        """End every stream; otherwise the listener would wait for them when it stops."""
         self._closed.set()
 
     def answer(self, last_event_id: str, caller: Caller) -> EventStream:
-        """A stream from behind that event on; from now on, where it is none of ours.
+        """Return a stream that goes on after that event; from now on, where the id is not one of this process.
 
-        It ends when what the caller may see has to be asked anew; who still listens comes back with the last id.
+        The stream ends when the caller's rights must be checked again; a client that still listens returns with the
+        last id.
         """
         events = self._events(self._resumed(last_event_id), caller)
         return EventStream(events, headers=HEADERS)
@@ -90,7 +91,10 @@ class Streams:
             self.open -= 1
 
     async def _gap(self, sequence: int, *, decided: bool) -> None:
-        """Let revisions come together; a decision does not wait behind mere facts, only behind other decisions."""
+        """Wait so that revisions that come close together make one event.
+
+        A decision does not wait behind facts, only behind other decisions.
+        """
         if decided:
             await asyncio.sleep(GAP_SECONDS)
             return
@@ -110,7 +114,7 @@ class Streams:
         return latest, f"id: {self._instance}.{latest}\nevent: revision\ndata: {view.model_dump_json()}\n\n"
 
     async def _news(self, generation: int) -> bool:
-        """Wait for a revision, the end or a heartbeat; False for a heartbeat."""
+        """Wait for a revision, for the end, or for the time of a heartbeat. Return False for a heartbeat."""
         waits = [asyncio.ensure_future(self._ledger.changed(generation, HEARTBEAT_SECONDS * self._ledger.clock.speed)),
                  asyncio.ensure_future(self._closed.wait())]  # fmt: skip
         try:

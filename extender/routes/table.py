@@ -1,4 +1,4 @@
-"""Every route of REST once: its path, who answers it, what is answered, and an example."""
+"""Every route of REST: its path, its handler, its answers, and an example."""
 
 from __future__ import annotations
 
@@ -28,28 +28,31 @@ Responses = dict[int | str, dict[str, Any]]
 
 FOLLOWS: Final = "This replica does not lead, or the API server does not answer; see Retry-After (api.port)."
 EVERYWHERE: Final = {
-    401: "No token, or one that the API server does not take (api.port).",
-    403: "The caller may not read what is asked for (api.port).",
+    401: "No token, or one that the API server does not accept (api.port).",
+    403: "The caller may not read what the request asks for (api.port).",
     422: "A parameter or the body is not allowed.",
     429: "Too many tokens are being reviewed; see Retry-After (api.port).",
     503: FOLLOWS,
 }
-"""What every route may answer; on api.port, where tokens are asked for, also what the guard says."""
-NO_JOB: Final = {404: "No job of that name."}
-NO_JOURNAL: Final = {404: "No journal is kept to ask about.", 503: f"There is no comparison. Or: {FOLLOWS}"}
+"""Errors of every route, including those of the guard on api.port, where requests need a token."""
+NO_JOB: Final = {404: "There is no job of that name."}
+NO_JOURNAL: Final = {
+    404: "The service keeps no journal to compare with.",
+    503: f"There is no comparison. Or: {FOLLOWS}",
+}
 UNKNOWN: Final = {503: f"The ledger is still being rebuilt. Or: {FOLLOWS}"}
-MANY: Final = {503: f"Too many streams. Or: {FOLLOWS}"}
+MANY: Final = {503: f"Too many streams are open. Or: {FOLLOWS}"}
 REVISION: Final[dict[str, Any]] = {
     "name": "If-None-Match",
     "in": "header",
     "required": False,
     "schema": {"type": "string"},
-    "description": "The ETag of the answer before: 304 where nothing has changed since.",
+    "description": "The ETag of the last answer; the status is 304 where nothing has changed since.",
 }
 
 
 def router(rest: Rest) -> APIRouter:
-    """The routes of one ledger."""
+    """Return the routes of one ledger."""
     routes = APIRouter(prefix="/v1", route_class=routed(rest.revision))
     examples = json.loads(files("extender.routes").joinpath("examples.json").read_text())
     for method, path, handler, view, faults in (
@@ -84,17 +87,17 @@ def router(rest: Rest) -> APIRouter:
 
 
 async def refuse_repeated(request: Request) -> None:
-    """Refuse a body with a key that stands twice in one object, before the last one silently counts."""
+    """Refuse a body in which an object has the same key twice, because JSON readers silently keep the last one."""
     try:
         refuse_duplicates(await request.body())
     except RepeatedError as error:
         raise ProblemError(422, f"body: {error}; allowed: each key once", "body", "", "each key once") from None
     except RequestError:
-        pass  # what is no JSON is told by the route
+        pass  # the route itself answers a body that is not JSON
 
 
 def _problems(faults: Mapping[int, str], examples: Mapping[str, Any]) -> Responses:
-    """The answers of a route that are problems, with ``faults`` of its own."""
+    """Return the error answers of a route: those of every route, and ``faults`` of its own."""
     schema = ProblemView.model_json_schema()
     return {
         status: {

@@ -1,10 +1,12 @@
-"""POST filter, prioritize, bind, preempt: decode, ask ``policy``, encode.
+"""POST filter, prioritize, bind and preempt: decode the request, ask ``policy``, encode the answer.
 
-1. Answers are 200 with an ``Error`` where something is wrong: kube-scheduler drops the body of any other status.
-2. filter, prioritize and preempt never call the API and never wait; bind waits at the barrier. One exception: a filter
-   call to a replica that does not lead waits for a look at the Lease, for kube-scheduler asks only while it holds it.
-3. A pod that did not opt in passes: filter is the identity, prioritize all zeros, bind a plain binding.
-4. A fault of ours is an ``Error`` too (where the answer has none: nothing), a line in the log and a count.
+1. Every answer has status 200, with an ``Error`` where something is wrong: kube-scheduler drops the body of any
+   other status.
+2. filter, prioritize and preempt never call the API server and never wait; bind waits at the barrier. One exception:
+   a filter call to a replica that does not lead waits until the Lease was read, because kube-scheduler calls filter
+   only while it holds that Lease.
+3. A pod that did not opt in passes: filter returns all nodes, prioritize returns zeros, bind binds at once.
+4. An internal error is also an ``Error`` (or an empty answer, where the type has none), a line in the log and a count.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 def refusal(verb: str, why: str) -> bytes:
-    """The body by which a verb refuses a request that it cannot take: no score, and nobody preempted, where it must."""
+    """Return the body with which a verb refuses a request; prioritize and preempt have no ``Error``, so it is empty."""
     match verb:
         case "filter":
             return wire.encode_filter(wire.ExtenderFilterResult(Error=why))
@@ -53,16 +55,16 @@ def refusal(verb: str, why: str) -> bytes:
 
 
 def too_long(path: str) -> tuple[int, bytes]:
-    """What to answer at that path when the body is beyond the limit (``server.Endpoint.refuse``)."""
+    """Return the status and body for a request to that path whose body is too long (``server.Endpoint.refuse``)."""
     verb = path.rsplit("/", 1)[-1]
     return (200, refusal(verb, TOO_LONG)) if verb in wire.VERBS else (413, b"{}")
 
 
 class VerbsFirst:
-    """ASGI: the verbs under ``prefix``; all else is ``others``.
+    """An ASGI app that serves the verbs under ``prefix`` and passes all other requests to ``others``.
 
     kube-scheduler waits for each answer. A framework's routing (paths, parameters, exit stacks) would cost several
-    times what the verb itself does, and there is nothing to route.
+    times as much as the verb itself, and there is nothing to route.
     """
 
     def __init__(self, verbs: Verbs, prefix: str, others: App) -> None:
@@ -70,7 +72,6 @@ class VerbsFirst:
         self._others = others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         verb = self._verbs.get(scope["path"]) if scope["type"] == "http" else None
         if verb is None:
             await self._others(scope, receive, send)
@@ -81,15 +82,18 @@ class VerbsFirst:
 
 
 async def _nobody() -> None:
-    """There is no Lease to look at."""
+    """Do nothing: the default where there is no Lease to read."""
 
 
 class Verbs:
-    """The four endpoints. ``observe`` is told the verb, its seconds, and the reason code of a refusal (or nothing).
+    """The four endpoints.
 
-    ``asked``: awaited before a filter call is answered while the ledger does not lead; it may have led since.
-    ``elects``: whether replicas elect their leader behind one address: who does not lead closes each connection with
-    its answer, or kube-scheduler would keep the one to a former leader for as long as it asks.
+    observe: called with the verb, its duration in seconds, and the reason code of a refusal or an empty string.
+
+    asked: awaited before a filter call is answered while the ledger does not lead; the ledger may lead afterwards.
+
+    elects: whether replicas elect their leader behind one address. Then a replica that does not lead closes each
+    connection after its answer; otherwise kube-scheduler would keep calling a former leader on the same connection.
     """
 
     def __init__(
@@ -115,11 +119,15 @@ class Verbs:
         self._nominated_only = ""  # uid of the last filter call's pod, if it was asked about its nominated node alone
 
     async def filter(self, request: Request) -> Response:
-        """Exactly the planned node for a member that has one, else every node with the same constant reason."""
+        """Return the planned node alone for a member that has one, else refuse every node with the same constant
+        reason.
+        """
         return await self._answer("filter", request, self._filter)
 
     async def prioritize(self, request: Request) -> Response:
-        """0-10 by co-location; an empty list where the body is malformed, since this answer has no ``Error``."""
+        """Return scores from 0 to 10 by co-location; a malformed body gets an empty list, as the answer has no
+        ``Error``.
+        """
         return await self._answer("prioritize", request, self._prioritize)
 
     async def bind(self, request: Request) -> Response:
@@ -127,7 +135,7 @@ class Verbs:
         return await self._answer("bind", request, self._bind)
 
     async def preempt(self, request: Request) -> Response:
-        """Spare the gangs that would be left below their minimum; on a malformed body nobody is preempted."""
+        """Spare the gangs that would be left below their minimum. A malformed body preempts nobody."""
         return await self._answer("preempt", request, self._preempt)
 
     async def _answer(self, verb: str, request: Request, ask: Callable[[Request], Awaitable[Answered]]) -> Response:
@@ -152,14 +160,14 @@ class Verbs:
         offer = self._offer(args)
         if offer.reason is None:
             return wire.encode_filter(wire.filter_result(args, offer.nodes)), ""
-        # Unresolvable: nobody is to be preempted for a gang that cannot run. A node that is not named is refused in the
-        # same way, so one name carries the reason for all: the pod's condition counts names, and whatever changes it
-        # wakes the pod (FitError, NodeToStatus).
+        # The reason goes into FailedAndUnresolvableNodes, so that kube-scheduler preempts nobody for a gang that cannot
+        # run. A node that the answer does not name is refused in the same way, so one name carries the reason for all.
+        # The pod's condition counts the names, and any change of it wakes the pod (FitError, NodeToStatus).
         refused = dict.fromkeys(args.node_names[:1], offer.reason.text)
         return wire.encode_filter(wire.filter_result(args, [], unresolvable=refused)), offer.reason.value
 
     def _offer(self, args: wire.ExtenderArgs) -> Offer:
-        """The plan against what kube-scheduler offers; where it misses, the gang is planned anew, a few times."""
+        """Return the planned node if kube-scheduler offers it; otherwise plan the gang anew, at most REPLANS times."""
         uid = args.pod.uid
         if self._ledger.was_deleted(uid, digits(args.pod.resource_version)):
             return Offer(reason=Reason.POD_GONE)
@@ -174,15 +182,15 @@ class Verbs:
             self._ledger.step(NodeNotOffered(uid, missed))
             offer = filter_pod(self._ledger.snapshot, uid, args.node_names)
             if offer.missed == missed:
-                break  # it is bound there
+                break  # planning anew did not help: the member is bound to that node
         return offer
 
     def _see(self, args: wire.ExtenderArgs) -> None:
-        """A pod that the watch has not shown yet is a fact too; facts that wait may be the rest of its gang.
+        """Take a pod that the watch has not shown yet as a fact, and the pending facts that may complete its gang.
 
-        Other facts can wait for the next step: an answer that waits for a decision holds every pod of the queue up.
-        That a pod is on a node, and so takes room, is not believed: kube-scheduler asks about no such pod. Nor that it
-        is a job of its own under the uid of one that is known.
+        Other facts wait for the next step, because an answer that waits for a decision holds up every pod of the queue.
+        The request's word that a pod is on a node, and so takes resources, is not believed: kube-scheduler does not ask
+        about such a pod. Nor is a pod believed to be a job of its own under the UID of a known job.
         """
         known = self._ledger.snapshot.pods.get(args.pod.uid)
         if known is None:
@@ -194,9 +202,10 @@ class Verbs:
             self._ledger.step()
 
     def _says_nothing(self, args: wire.ExtenderArgs) -> bool:
-        """kube-scheduler tries a nominated node alone first: that the plan is not there says nothing of the plan.
+        """Tell whether this call says nothing about the plan.
 
-        Where it asks the same again at once, that was all that its plugins left, and it does say something.
+        kube-scheduler first tries a nominated node alone, so the absence of the planned node says nothing. Where it
+        asks the same again at once, that node was all that its plugins left, and the call does say something.
         """
         only = len(args.node_names) == 1 and self._is_nominated(args, args.node_names[0])
         again = only and self._nominated_only == args.pod.uid
@@ -225,14 +234,17 @@ class Verbs:
         return await self._barrier.hold(args.uid, args.node, disconnected(request))
 
     async def _look_up(self, args: wire.ExtenderBindingArgs) -> str:
-        """The watch is late, or the pod is gone: only the API server knows. An error where it cannot be asked."""
+        """Read a pod that the ledger does not know from the API server: the watch is late, or the pod is gone.
+
+        Return an error text where the API server cannot be asked.
+        """
         if args.uid in self._ledger.snapshot.pods:
             return ""
         try:
             item = await self._api.get(Ref(PODS, args.namespace, args.name))
         except ClusterError:
             return UNREADABLE
-        # The watch may have shown the pod in the meantime, and also its end.
+        # Meanwhile the watch may have shown the pod, and also its deletion.
         known = args.uid in self._ledger.snapshot.pods or self._ledger.was_deleted(args.uid)
         if not known and item is not None and text(part(item, "metadata"), "uid") == args.uid:
             self._ledger.step(*self._translator.pod_events(item))
@@ -252,7 +264,7 @@ class Verbs:
 
     async def _preempt(self, request: Request) -> Answered:
         args = wire.decode_preempt(await request.body())
-        # A node without victims would be an error to kube-scheduler, and one that it names needs some.
+        # kube-scheduler treats a node without victims as an error, so such nodes are left out.
         candidates = {node: victims.uids for node, victims in args.victims.items() if victims.uids}
         spared = preempt_pod(self._ledger.snapshot, candidates)
         kept = {node: wire.Victims(uids, args.victims[node].pdb_violations) for node, uids in spared.items()}

@@ -1,4 +1,4 @@
-"""What-if: reads the question, makes its facts on a copy of the ledger, and tells who would stand elsewhere."""
+"""What-if: reads the question, makes its facts on a copy of the ledger, and says which jobs would be changed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from policy.systems.base import Policy
 
 UID = "what-if"
 OURS = "kohort.dev/"
-MOST_NODES = 500  # more in one question: each is placed on, beside a loop that answers kube-scheduler
+MOST_NODES = 500  # added nodes in one question: each one costs time beside the loop that answers kube-scheduler
 MOST_NAMES = 500
 MOST_MEMBERS = 5_000
-ADDED = "{like} (added {number})"  # no name that a node can have; in every order directly behind its like
-EXISTS = "kohort explain tells of one that does what would admit it"
+ADDED = "{like} (added {number})"  # no node can have this name; it sorts directly after the node that it is like
+EXISTS = "for an existing job, `kohort explain` says what would admit it"
 SOMETHING = "at least one of job, shape, cordon, uncordon, remove_nodes, add_nodes and policy"
 ANOTHER_GANG = "a job whose pods are a gang of their own; ask about the object that it belongs to"
 
@@ -42,44 +42,50 @@ class _Question(BaseModel):
 
 
 class MoreNodes(_Question):
-    """``count`` more nodes of the shape of the node ``like``."""
+    """``count`` more nodes that are equal to the node ``like``."""
 
-    like: str = Field(description="The name of a node that there is.")
+    like: str = Field(description="The name of an existing node.")
     count: int = Field(
-        1, ge=1, le=MOST_NODES, description="So many of its shape; in the answer they are `LIKE (added 1)`, and so on."
+        1,
+        ge=1,
+        le=MOST_NODES,
+        description="The number of equal nodes to add; the answer names them `LIKE (added 1)` and so on.",
     )
 
 
 class WhatIf(_Question):
-    """What would be different; each part may be left out. Nothing of it is written anywhere."""
+    """What would be different; each part may be left out. Nothing is written anywhere."""
 
-    job: dict[str, Any] | None = Field(None, description="A manifest, as for kubectl create.")
-    shape: Shape | None = Field(None, description="A job in a few figures, in place of a manifest.")
+    job: dict[str, Any] | None = Field(None, description="A job's manifest, as for kubectl create.")
+    shape: Shape | None = Field(None, description="A job described by a few figures, in place of a manifest.")
     cordon: tuple[str, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would take no new pods.")
     uncordon: tuple[str, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would take new pods again.")
-    remove_nodes: tuple[str, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would be gone.")
-    add_nodes: tuple[MoreNodes, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would be there too.")
-    policy: str = Field("", description="Another policy; empty: the one in force.")
-    parameters: dict[str, Any] = Field({}, description="Parameters of that policy.")
+    remove_nodes: tuple[str, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would be removed.")
+    add_nodes: tuple[MoreNodes, ...] = Field((), max_length=MOST_NAMES, description="Nodes that would be added.")
+    policy: str = Field("", description="The policy that would decide; empty: the one that decides now.")
+    parameters: dict[str, Any] = Field({}, description="The parameters of that policy.")
 
     @property
     def empty(self) -> bool:
-        """Whether nothing would be different."""
+        """Tell whether nothing would be different."""
         nodes = (self.cordon, self.uncordon, self.remove_nodes, self.add_nodes)
         return self.job is None and self.shape is None and not any((*nodes, self.policy, self.parameters))
 
     @property
     def namespace(self) -> str | None:
-        """The namespace in which its job would be created; None where it is about no new job."""
+        """Return the namespace in which the job would be created; None where the question is about no new job."""
         if self.shape is not None:
             return self.shape.namespace
         return _namespace_of(self.job) if self.job is not None else None
 
 
 def answer(question: WhatIf, snapshot: Snapshot, policy: Policy, scheduler_name: str, now: float) -> WhatIfView:
-    """Who would stand elsewhere. Raises ProblemError. Pure; a follower answers as if it led."""
+    """Return the jobs whose state, place or nodes would change. Raise ProblemError where the question is wrong.
+
+    The function is pure. A replica that does not lead answers as if it did.
+    """
     if question.empty:
-        raise ProblemError(422, f"{BODY}: nothing is asked; allowed: {SOMETHING}", BODY, "{}", SOMETHING)
+        raise ProblemError(422, f"{BODY}: the question is empty; allowed: {SOMETHING}", BODY, "{}", SOMETHING)
     chosen = _policy(question, policy)
     events = [*_node_events(question, snapshot), *_job_events(question, snapshot, scheduler_name, now), Tick()]
     moved = what_if(replace(snapshot, leading=True), events, chosen, now, policy)
@@ -130,7 +136,7 @@ def _node(snapshot: Snapshot, field: str, name: str) -> Node:
 
 def _job_events(question: WhatIf, snapshot: Snapshot, scheduler_name: str, now: float) -> Iterator[Event]:
     if question.job is not None and question.shape is not None:
-        raise wrong("shape", "a shape beside a job", "either of them")
+        raise wrong("shape", "a shape beside a job", "either job or shape")
     manifest = question.shape.manifest(scheduler_name) if question.shape is not None else question.job
     if manifest is None:
         return
@@ -148,7 +154,10 @@ def _job_events(question: WhatIf, snapshot: Snapshot, scheduler_name: str, now: 
 
 
 def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
-    """Raises ProblemError, or ObjectError where a field of its spec or an annotation is wrong."""
+    """Return the job of the manifest.
+
+    Raise ProblemError, or ObjectError where a field of its spec or an annotation is wrong.
+    """
     kind = KINDS.get(str(manifest.get("kind")))
     if kind is None:
         raise wrong("job.kind", manifest.get("kind"), f"one of {', '.join(sorted(KINDS))}")
@@ -163,7 +172,7 @@ def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
 
 
 def _name_of(manifest: Mapping[str, Any]) -> str:
-    """Return its name; for generateName one such as the API server would make of it. Raises ProblemError."""
+    """Return the job's name; for generateName, a name such as the API server would generate. Raise ProblemError."""
     meta = part(manifest, "metadata")
     name = meta.get("name")
     if isinstance(name, str) and name:
@@ -182,7 +191,7 @@ def _not_ours(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Probl
 
 
 def _refused(question: WhatIf, error: ObjectError) -> ProblemError:
-    """With the place of what is wrong in the question."""
+    """Return the error with the path of the wrong field in the question."""
     if question.shape is not None:
         return question.shape.refused(error)
     notes = part(part(question.job, "metadata"), "annotations")

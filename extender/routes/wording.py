@@ -1,4 +1,4 @@
-"""What is wrong with a question, in our words: the field, its value, and what its declared bounds allow."""
+"""Errors about a request in plain words: the field, its value, and what its declared bounds allow."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 BODY: Final = "body"
-MOST_CHARACTERS: Final = 100  # of a value that is told
-MOST_EXACT: Final = 2**53  # of a number that every reader of JSON takes as it is
+MOST_CHARACTERS: Final = 100  # of a value in an error
+MOST_EXACT: Final = 2**53  # the largest integer that every JSON reader represents exactly
 A_BODY: Final = "a JSON object, with content-type: application/json"
 Json = Mapping[str, Any]
 Value = str | bool | int | float
@@ -20,7 +20,7 @@ Value = str | bool | int | float
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong. ``detail`` says it all in a sentence."""
+    """One error in a request. ``detail`` says it in a sentence."""
 
     field: str
     value: Value
@@ -29,7 +29,7 @@ class Fault:
 
 
 def told_value(value: object) -> Value:
-    """A number and a boolean as they are; anything else as text, cut short, bytes as the text that they are."""
+    """Return a number or boolean as it is, and anything else as text of at most MOST_CHARACTERS characters."""
     if isinstance(value, int | float) and abs(value) <= MOST_EXACT:
         return value
     if value is None:
@@ -38,7 +38,7 @@ def told_value(value: object) -> Value:
 
 
 def not_allowed(field: str, value: object, allowed: str) -> Fault:
-    """A value that is not allowed; null is none at all."""
+    """Return the error for a value that is not allowed; null counts as missing."""
     if value is None:
         return missing(field, allowed)
     found = told_value(value)
@@ -47,12 +47,15 @@ def not_allowed(field: str, value: object, allowed: str) -> Fault:
 
 
 def missing(field: str, allowed: str) -> Fault:
-    """A value that is needed and not there."""
+    """Return the error for a required value that is missing."""
     return Fault(field, "", allowed, f"{field}: missing; allowed: {allowed}")
 
 
 def fault(details: Json, model: type[BaseModel] | None = None) -> Fault:
-    """One of pydantic's errors. model: of the question, for its bounds; ``details["loc"]`` begins in it."""
+    """Return one of pydantic's errors as a Fault.
+
+    model: the request's model, for its bounds; ``details["loc"]`` is a path in it.
+    """
     place: Sequence[str | int] = details["loc"]
     field, schema = ".".join(str(part) for part in place), _schema_of(model) if model is not None else {}
     if details["type"] == "extra_forbidden":
@@ -68,7 +71,7 @@ def fault(details: Json, model: type[BaseModel] | None = None) -> Fault:
 
 
 def body_fault(value: object) -> Fault:
-    """A body that is no JSON object, or is not said to be one."""
+    """Return the error for a body that is not a JSON object, or that has another content type."""
     if value in (None, b"", ""):
         return missing(BODY, A_BODY)
     return not_allowed(BODY, value, A_BODY)
@@ -80,7 +83,7 @@ def _schema_of(model: type[BaseModel]) -> Json:
 
 
 def _at(root: Json, schema: Json, place: Sequence[str | int]) -> Json:
-    """The schema of what stands at that place; empty where nothing is declared."""
+    """Return the schema of the value at that path; empty where the schema declares nothing."""
     schema = _plain(root, schema)
     if not place:
         return schema
@@ -93,7 +96,7 @@ def _at(root: Json, schema: Json, place: Sequence[str | int]) -> Json:
 
 
 def _plain(root: Json, schema: Json) -> Json:
-    """Without references, and without the null that stands for what was left out."""
+    """Return the schema with references resolved, and without the null that stands for a value that was left out."""
     for part in schema.get("anyOf", ()):
         if part.get("type") != "null":
             return {**_plain(root, part), **{key: schema[key] for key in ("description",) if key in schema}}
@@ -113,7 +116,7 @@ _KINDS: Final = {
 
 
 def in_words(schema: Json) -> str:
-    """``a whole number from 1 to 5000``; empty where nothing is declared."""
+    """Return what the schema allows: ``a whole number from 1 to 5000``; empty where it declares nothing."""
     kind = schema.get("type", "")
     return f"{_KINDS[kind]}{_bounds(schema)}" if kind in _KINDS else ""
 
@@ -133,7 +136,7 @@ def _bounds(schema: Json) -> str:
 
 
 def _number(bound: float | None) -> str:
-    """``60`` for 60.0; empty where there is none."""
+    """Return a bound as text: ``60`` for 60.0; empty where there is none."""
     if bound is None:
         return ""
     return str(int(bound)) if bound == int(bound) else str(bound)

@@ -22,7 +22,7 @@ from policy.cluster.actions import Effect
 from policy.cluster.events import Event, JobSeen, PodGone, PodSeen, PolicyChanged, Tick
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
-from policy.systems.base import Policy, next_moment, prepare
+from policy.systems.base import Policy
 
 Carrier = Callable[[tuple[Effect, ...]], None]
 Record = Callable[[float, Sequence[Event], Sequence[Effect], Snapshot, str], None]  # at, in, out, state after, error
@@ -250,7 +250,7 @@ class Ledger:
     def _prepare(self) -> None:
         """Let the policy work out between two steps what its next decision needs, so that no call waits for it."""
         try:
-            prepare(self.policy, self.snapshot, self.now())
+            self.policy.prepare(self.snapshot, self.now())
         except Exception:
             _log.exception("nothing was prepared for the next decision")  # which works it out itself, only later
 
@@ -262,4 +262,4 @@ class Ledger:
         index, now = self.snapshot.index, self._stepped_at
         ends = [*index.deadlines.values(), *(rested for rested in index.rests.values() if rested > now)]
         kept = (gone.until for promised in self.snapshot.preemptions.values() for gone in promised.vacated)
-        return min([*ends, *kept, *self.snapshot.not_offered.values(), next_moment(self.policy, now)])
+        return min([*ends, *kept, *self.snapshot.not_offered.values(), self.policy.next_moment(now)])

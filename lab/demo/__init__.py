@@ -1,1 +1,1 @@
-"""``kohort demo``: the main job on the embedded cluster, shown."""
+"""The command ``kohort demo``: KOD2's ten jobs on the embedded cluster, shown while they run."""

@@ -1,8 +1,8 @@
-"""``kohort demo``: KOD2's ten jobs on two embedded clusters, one under Kohort, one under the default scheduler alone.
+"""Run ``kohort demo``: KOD2's ten jobs on two embedded clusters, one with Kohort, one with the default scheduler.
 
-Everything of Kohort is the real thing: watches and writes through its own client over HTTP, ledger, verbs over HTTP,
-controller over REST. Only the cluster is made of memory, and time is virtual: it stands still while anybody works, so
-that both sides end the same way on every machine, however fast or busy that is.
+Kohort's own code runs unchanged: watches and writes go through its own HTTP client, the extender answers the verbs over
+HTTP, and the controller reads from REST. Only the cluster is simulated in memory, and time is virtual: it stands still
+while any task has work to do. Both sides therefore end the same way on every machine, however fast or busy.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ import httpx
 
 from extender import app as service
 from extender.clock import Clock
-from extender.config.sections import Server
+from extender.config.sections import ServerSettings
 from extender.config.settings import Settings
 from extender.control.controller import Controller
-from extender.control.sidecar import http_fetch, http_tell
+from extender.control.controllerprocess import http_fetch, http_tell
 from extender.http.server import AddressError, listen, serve
 from extender.kube.client import KubeApi
 from extender.kube.connection.given import Given
@@ -44,10 +44,10 @@ from lab.sim.traces import kod2, rigid
 
 SPEED: Final = 75.0
 SEED: Final = 6
-HORIZON: Final = 3600.0  # seconds of the clusters' time; a job that has not finished by then counts until then
+HORIZON: Final = 3600.0  # seconds of cluster time; a job that has not finished by then is counted as ending then
 SEEDS: Final = (
-    "Other jobs: --seed K. Of the seeds 0 to 9, 2 and 6 (the default) leave the default scheduler at a standstill; "
-    "with the others it finishes, later than Kohort."
+    "Other jobs: --seed K. Of the seeds 0 to 9, 2 and 6 (the default) bring the default scheduler to a standstill; "
+    "with the others it finishes later than Kohort."
 )
 OURS, PLAIN = "kod2", "fifo-pod"
 
@@ -58,10 +58,11 @@ Part = Callable[[], Coroutine[Any, Any, None]]
 def run(
     json_file: Path | None = None, *, speed: float = SPEED, seed: int = SEED, live: bool = True, port: int | None = None
 ) -> None:
-    """Run the demo, show it and print the table; meanwhile Kohort's REST is on ``port``, 0 for any free one.
+    """Run the demo, show it and print the table; meanwhile Kohort's REST is served on ``port`` (0: any free port).
 
-    None: the port where the command line looks, and any free one where that is taken. Raises OSError, and at once,
-    where ``json_file`` cannot be written; of its kinds AddressError where ``port`` is taken.
+    With ``port`` None, REST is on the default port of the command line, or on any free port where that one is taken.
+    Raises OSError, before the run begins, if ``json_file`` cannot be written, and AddressError (an OSError) if ``port``
+    is taken.
     """
     if json_file is not None:
         with json_file.open("a"):
@@ -80,18 +81,18 @@ def run(
 
 def _usual_port() -> int:
     """Return the settings' own port, or 0 where another process has it."""
-    usual = Server().port
+    usual = ServerSettings().port
     try:
         listen(LOOPBACK, usual).close()
     except AddressError as taken:
-        view.console().print(f"{taken}: Kohort answers at another one", soft_wrap=True)
+        view.console().print(f"{taken}: Kohort uses another free port", soft_wrap=True)
         return 0
     return usual
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """A terminal shows one thing at a time; what went wrong is in the figures."""
+    """Suppress log output, because the live view owns the terminal; failures still show in the demo's figures."""
     log, nobody = logging.getLogger("extender"), logging.NullHandler()
     told, log.propagate = log.propagate, False
     log.addHandler(nobody)
@@ -117,19 +118,19 @@ async def _run(speed: float, seed: int, wants_live: bool, port: int) -> list[Res
 
 
 def _end_on_signals() -> None:
-    """Let Ctrl-C and SIGTERM end the demo in good order."""
+    """Cancel the current task on Ctrl-C and on SIGTERM, so that the demo shuts down cleanly."""
     this = asyncio.current_task()
     for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(RuntimeError, ValueError):  # not in the main thread
+        with contextlib.suppress(RuntimeError, ValueError):  # raised outside the main thread
             asyncio.get_running_loop().add_signal_handler(number, this.cancel if this else lambda: None)
 
 
-# -- the two sides -------------------------------------------------------------------------------
+# -- the two clusters ----------------------------------------------------------------------------
 
 
 @asynccontextmanager
 async def plain_side(clock: Clock, seed: int) -> AsyncIterator[view.Side]:
-    """The same jobs as plain Kubernetes runs them: all replicas asked for, each pod placed alone."""
+    """Run the same jobs as plain Kubernetes would: each job asks for all its replicas, each pod is placed alone."""
     cluster = Cluster(rigid(kod2(seed)), clock, seed)
     scheduler = cluster.scheduler(SchedulerConfig())
     observer = Observer(PLAIN, cluster, clock, HORIZON)
@@ -139,7 +140,7 @@ async def plain_side(clock: Clock, seed: int) -> AsyncIterator[view.Side]:
 
 @asynccontextmanager
 async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[view.Side]:
-    """Kohort on a cluster of its own: API server, service, controller and scheduler loop, all over HTTP."""
+    """Run Kohort on a cluster of its own: API server, extender, controller and scheduler loop, all over HTTP."""
     cluster = Cluster(kod2(seed), clock, seed)
     chance = random.Random(seed)
     async with AsyncExitStack() as stack:
@@ -161,10 +162,10 @@ async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[v
 
 
 def settings_for(port: int = 0) -> Settings:
-    """The default settings, but for who leads, where REST is, and how often is looked where nothing is new."""
+    """Return the default settings, except for the leader's identity, the REST port and the resync interval."""
     return Settings.model_validate(
         {
-            # Less than what the server gives a request that is open at the end.
+            # This is shorter than the time that the server gives open requests when it stops.
             "controller": {"interval_seconds": 4.0},
             "lease": {"identity": EVERYBODY},
             "server": {"port": port, "health_port": 0},
@@ -172,11 +173,11 @@ def settings_for(port: int = 0) -> Settings:
     )
 
 
-BIND_TIMEOUT = 5.0  # seconds; of manifests/base/scheduler-config.yaml
+BIND_TIMEOUT = 5.0  # seconds; the same value as in manifests/base/scheduler-config.yaml
 
 
 def scheduler_config(url: str, settings: Settings) -> SchedulerConfig:
-    """The KubeSchedulerConfiguration of the manifests, in the embedded scheduler's words."""
+    """Return the KubeSchedulerConfiguration of the manifests as a configuration of the embedded scheduler."""
     extender = ExtenderConfig(
         url=f"{url}{VERBS_PATH}",
         filter_verb="filter",
@@ -195,17 +196,17 @@ def scheduler_config(url: str, settings: Settings) -> SchedulerConfig:
 
 @asynccontextmanager
 async def _serving(live: service.Live) -> AsyncIterator[str]:
-    """Serve the verbs and REST on a free port; yields the URL."""
+    """Serve the verbs and REST on a free port, and yield the URL."""
     ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     verbs = service.endpoints(live)[0]
     async with _running(lambda: serve([verbs], lambda bound: ready.set_result(bound[0][1]))):
         yield f"http://{LOOPBACK}:{await ready}"
-        await live.close_connections()  # or the listener waits for them in vain
+        await live.close_connections()  # otherwise the listener would wait for the open connections
 
 
 @asynccontextmanager
 async def _running(*parts: Part) -> AsyncIterator[None]:
-    """Run all parts for as long as the context lasts; one that fails ends it with its error."""
+    """Run all parts for as long as the context lasts; if one fails, the context ends with its error."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(part()) for part in parts]
         try:

@@ -1,4 +1,4 @@
-"""What the demo shows: a live view on a terminal, plain progress lines elsewhere, and the table at the end."""
+"""Render the demo: a live view on a terminal, plain progress lines elsewhere, and the table at the end."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from policy.cluster.gang import Gang
 from policy.cluster.model import PS, Job, Node
 
 FRAMES_PER_SECOND: Final = 4
-LINE_EVERY: Final = 120.0  # seconds of the clusters' time between two plain lines
-NARROWEST: Final = 150  # columns that both sides beside one another need
+LINE_EVERY: Final = 120.0  # seconds of cluster time between two plain lines
+NARROWEST: Final = 150  # columns; a narrower terminal shows one panel instead of two side by side
 DECISIONS: Final = 6
 MOST: Final = 10_000
 SHOWN: Final = (
@@ -46,7 +46,7 @@ TITLES: Final = {"kod2": "Kohort, policy KOD2", "fifo-pod": "default scheduler, 
 
 
 class Ask(Protocol):
-    """How to look at a side, which may live in another thread: runs the function there."""
+    """A way to read a side's state: run the function in the thread in which the side lives, and return its result."""
 
     async def __call__(self, look: Callable[[], _T]) -> _T:
         """Return ``look()``."""
@@ -54,15 +54,15 @@ class Ask(Protocol):
 
 
 async def directly(look: Callable[[], _T]) -> _T:
-    """Look at what lives here."""
+    """Call ``look`` in the current thread."""
     return look()
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two clusters with whoever watches it; ``service`` is None for the default scheduler.
+    """One of the two clusters with its observer; ``service`` is None for the default scheduler.
 
-    ``url``: where the service answers.
+    ``url`` is where the service answers.
     """
 
     observer: Observer
@@ -72,12 +72,11 @@ class Side:
 
 
 def console() -> Console:
-    """Where the demo is shown."""
     return Console(highlight=False)
 
 
 async def follow(sides: Sequence[Side], speed: float, *, live: bool) -> None:
-    """Show the run until both sides have ended; without a terminal, line by line."""
+    """Show the run until both sides have ended; without a terminal, print progress lines."""
     to = console()
     if live and to.is_terminal:
         with Live(console=to, auto_refresh=False, screen=True) as shown:
@@ -124,9 +123,9 @@ def _line(side: Side) -> str:
 
 
 def half_placed(side: Side) -> Iterator[tuple[str, int, int]]:
-    """Jobs of which members hold room while others lack a node: (name, members bound, members asked for).
+    """Yield the jobs that hold room while members lack a node, as (name, members bound, members asked for).
 
-    A gang that is being bound, or whose pods start, has its node for every member already.
+    A gang that is being bound, or whose pods are starting, is left out: each of its members already has a node.
     """
     planned: set[str] = set()
     if side.service is not None:
@@ -138,7 +137,7 @@ def half_placed(side: Side) -> Iterator[tuple[str, int, int]]:
 
 
 def has_room(job: Job, gang: Gang) -> bool:
-    """Whether each member of the gang at its minimum has a node."""
+    """Tell whether each member of the gang at its minimum has a node."""
     return set(job.slots(min(gang.workers, job.min_workers), gang.ps)) <= set(gang.nodes)
 
 
@@ -146,7 +145,7 @@ def has_room(job: Job, gang: Gang) -> bool:
 
 
 async def frame(sides: Sequence[Side], speed: float, width: int) -> RenderableType:
-    """Everything as of now."""
+    """Return the whole live view as of now."""
     elapsed = max(side.observer.elapsed for side in sides)
     told = f"{_clock(elapsed)} of the clusters' time, {speed:g} times real speed"
     head = Text(f"kohort demo   {told}   {sides[0].url}", style="bold")
@@ -207,7 +206,7 @@ def _state(side: Side, job: JobObject) -> Text:
 
 
 def _nodes(observer: Observer) -> Table:
-    """Each node's ps (P) and workers (w), a letter a pod, in their jobs' colours."""
+    """Return a table of the nodes: each pod is one letter, P for a ps and w for a worker, in its job's colour."""
     table = _table("NODE", "CPU", "PS (P) AND WORKERS (w) BY JOB")
     store = observer.cluster.world.store
     for node in store.nodes.values():
@@ -257,7 +256,7 @@ def _halves(side: Side) -> Group:
 
 
 def print_table(endings: Sequence[Ending], horizon: float, to: Console | None = None) -> None:
-    """Print the comparison, and in words what stands still."""
+    """Print the comparison table, and footnotes on the jobs that never finished."""
     to = to or console()
     table = _table("POLICY", "JOBS", "FINISHED", "MEAN JCT", "MAKESPAN", "UTILISATION", "NEVER FINISHED")
     for column in table.columns[1:]:
@@ -280,11 +279,11 @@ def print_table(endings: Sequence[Ending], horizon: float, to: Console | None = 
 
 
 def footnotes(endings: Sequence[Ending], horizon: float) -> Iterator[str]:
-    """Say how to read the figures, and who is stuck."""
+    """Yield lines that explain the figures and name the jobs that are stuck."""
     yield "; ".join(f"{ending.result.policy}: {TITLES[ending.result.policy]}" for ending in endings) + "."
     yield "JCT: from a job's submission to its end. Utilisation: CPU of pods that compute, over the makespan."
     if any(ending.result.never_finished for ending in endings):
-        yield f"A job that never finished counts until {_clock(horizon)}, where watching ends: '>=' is a lower bound."
+        yield f"A job that never finished counts until {_clock(horizon)}, where the demo ends: '>=' is a lower bound."
     for ending in endings:
         policy = ending.result.policy
         if ending.result.never_finished:
@@ -292,7 +291,7 @@ def footnotes(endings: Sequence[Ending], horizon: float) -> Iterator[str]:
         for name, held, asked in ending.stuck:
             yield f"{policy}: {name} is stuck half-placed: {held} of {asked} pods hold room, none computes"
         if ending.stood_still is not None:
-            yield f"{policy}: nothing moved any more from {_clock(ending.stood_still)} on at the latest"
+            yield f"{policy}: nothing moved after {_clock(ending.stood_still)} at the latest"
 
 
 def _table(*heads: str) -> Table:
@@ -312,7 +311,7 @@ def _cores(node: Node) -> float:
 
 
 def _clock(seconds: float) -> str:
-    """``12:34``, ``1:02:03``."""
+    """Format seconds as ``12:34`` or ``1:02:03``."""
     whole = int(seconds)
     hours, rest = divmod(whole, 3600)
     return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"

@@ -1,5 +1,5 @@
-"""A small cluster in memory: an API subset, an operator and a kubelet out of the simulated world, a scheduler loop.
+"""A small cluster in memory: a subset of the API server, the simulated operator and kubelet, and a scheduling loop.
 
-For the demo and for tests in virtual time. It is no claim about kube-scheduler: what it imitates is listed in
-``tests/e2e/test_imitation.py`` and tested there against the real one as well.
+It serves the demo and tests in virtual time, and does not claim to be kube-scheduler: ``tests/e2e/test_imitation.py``
+lists what is imitated, and runs each case against the real kube-scheduler too.
 """

@@ -1,4 +1,7 @@
-"""The embedded cluster as an `Api`: in process, without HTTP, for simulations and for the embedded scheduler."""
+"""Give in-process access to the embedded cluster through the `Api` interface, without HTTP.
+
+Simulations use it, and so does the embedded scheduler.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,12 @@ from lab.embedded.rules import KIND_OF, RefusedError, typed
 from lab.embedded.store import Change, ExpiredError
 
 PAGE: Final = 500
-BOOKMARK_BEFORE_END: Final = 2.0  # seconds; the API server's own choice
+BOOKMARK_BEFORE_END: Final = 2.0  # seconds before a watch ends; the API server uses the same
 EXPIRED: Final = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
 
 
 class EmbeddedApi:
-    """Implements `extender.kube.api.Api` over an `ApiServer`."""
+    """An implementation of `extender.kube.api.Api` over an `ApiServer`."""
 
     def __init__(self, server: ApiServer, clock: Clock) -> None:
         self._server = server
@@ -36,7 +39,10 @@ class EmbeddedApi:
         self._clock = clock
 
     async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
-        """Yield the pages of one consistent list; ClusterError(404) for a resource that is not served."""
+        """Yield the pages of one consistent list, each with its resourceVersion.
+
+        Raises ClusterError with status 404 for a resource that is not served, and 410 for an expired list.
+        """
         require(resource)
         version, start = 0, 0
         while True:
@@ -51,17 +57,17 @@ class EmbeddedApi:
     async def watch(
         self, resource: Resource, resource_version: str, timeout: float
     ) -> AsyncGenerator[list[Json], None]:
-        """Yield changes after ``resource_version``; ends after ``timeout`` seconds with a bookmark."""
+        """Yield the changes after ``resource_version``, and a bookmark before ``timeout`` seconds have passed."""
         yield []
         async for events in follow(self._server, resource, resource_version, timeout):
             yield events
 
     async def get(self, ref: Ref) -> Json | None:
-        """Return the object or None."""
+        """Return the object, or None if there is none."""
         return self._store.get(ref.resource, ref.namespace if ref.resource.namespaced else "", ref.name)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
-        """Bind the pod of that UID."""
+        """Bind the pod with this UID."""
         metadata = {"namespace": namespace, "name": name, "uid": uid, "annotations": dict(annotations)}
         return _outcome(lambda: self._server.bind(namespace, name, {"metadata": metadata, "target": {"name": node}}))
 
@@ -75,7 +81,7 @@ class EmbeddedApi:
         uid: str = "",
         resource_version: str = "",
     ) -> Outcome:
-        """Patch with preconditions inside the patch, as `KubeApi` sends them."""
+        """Patch the object, with the preconditions inside the patch, as `KubeApi` sends them."""
         wanted = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
         body: Any
         if isinstance(patch, Mapping):
@@ -85,20 +91,19 @@ class EmbeddedApi:
         return _outcome(lambda: self._server.patch(ref, body, f"application/{kind}-patch+json", subresource))
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        """Delete the pod of that UID."""
+        """Delete the pod with this UID."""
         return _outcome(lambda: self._server.delete(Ref(PODS, namespace, name), {"preconditions": {"uid": uid}}))
 
     async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        """Here are no PodDisruptionBudgets: an eviction is a deletion."""
+        """Delete the pod with this UID; there are no PodDisruptionBudgets here, so an eviction is a deletion."""
         return await self.delete_pod(namespace, name, uid)
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
-        """Create one Event."""
         return _outcome(lambda: self._server.create(EVENTS, namespace, dict(event)))
 
 
 def require(resource: Resource) -> None:
-    """Raise what the API server answers where a custom resource is not installed."""
+    """Raise ClusterError with status 404, as an API server does, if the custom resource is not installed."""
     if resource not in KIND_OF:
         raise ClusterError(404, "NotFound")
 
@@ -106,7 +111,10 @@ def require(resource: Resource) -> None:
 async def follow(
     server: ApiServer, resource: Resource, resource_version: str, timeout: float
 ) -> AsyncGenerator[list[Json], None]:
-    """Yield watch events as they come, for ``timeout`` seconds of the server's clock; ERROR 410 when too old."""
+    """Yield watch events as they occur, for ``timeout`` seconds of the server's clock.
+
+    If ``resource_version`` is too old, the only event is an ERROR with status 410.
+    """
     clock, store = server.clock, server.store
     version = int(resource_version or store.version)
     ends = clock.monotonic() + timeout

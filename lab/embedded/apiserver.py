@@ -1,6 +1,7 @@
-"""The verbs of an API server over a `Store`: create, update, patch, bind, delete; each a body or a `RefusedError`.
+"""The write verbs of an API server over a `Store`: create, update, patch, bind, delete.
 
-The gate's MutatingAdmissionPolicy is imitated by the same parameter ConfigMap: ``data.gate`` is ``on`` or ``off``.
+Each returns an object or raises `RefusedError`. The MutatingAdmissionPolicy that adds the scheduling gate is imitated;
+it has the same parameter ConfigMap, with ``data.gate`` ``on`` or ``off``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from lab.embedded.store import Store, key_of
 
 @dataclass(frozen=True, slots=True)
 class GatePolicy:
-    """Which pods are gated, and which ConfigMap switches that."""
+    """The pods that get the scheduling gate (by schedulerName), and the ConfigMap that turns the gate on."""
 
     scheduler_name: str = "kohort"
     namespace: str = "kohort-system"
@@ -37,7 +38,7 @@ Admission = Callable[[Resource, Json, Json], str]
 
 
 class ApiServer:
-    """Reads come straight from ``store``; writes raise RefusedError."""
+    """The write verbs, each of which may raise RefusedError; reads go to ``store`` directly."""
 
     def __init__(self, store: Store, clock: Clock, chance: random.Random, gate: GatePolicy | None = None) -> None:
         self.store = store
@@ -48,7 +49,7 @@ class ApiServer:
         self._gate = gate
 
     def create(self, resource: Resource, namespace: str, item: Json) -> Json:
-        """Create; ``generateName`` is honoured."""
+        """Create the object; ``generateName`` is honoured."""
         meta = dict(item.get("metadata") or {})
         if not meta.get("name"):
             meta["name"] = f"{meta.get('generateName', '')}{self._chance.getrandbits(32):08x}"
@@ -60,12 +61,12 @@ class ApiServer:
         return self._store(resource, None, made)
 
     def update(self, ref: Ref, item: Json) -> Json:
-        """Replace the whole object, if it still has the resourceVersion that ``item`` names."""
+        """Replace the whole object, if its resourceVersion is still the one in ``item``."""
         before = self._have(ref)
         return self._store(ref.resource, before, rules.updated(ref.resource, before, item))
 
     def patch(self, ref: Ref, patch: Any, content_type: str, subresource: str = "") -> Json:
-        """Patch the object, its status or its scale; a patch that changes nothing makes no new version."""
+        """Patch the object, its status or its scale; a patch without any change makes no new version."""
         item = self._have(ref)
         after = rules.patched(ref.resource, item, patch, content_type, subresource)
         self._admit(ref.resource, item, after)
@@ -73,7 +74,7 @@ class ApiServer:
         return rules.scale_of(ref.resource, stored) if subresource == "scale" else stored
 
     def bind(self, namespace: str, name: str, binding: Json) -> Json:
-        """Create a Binding; whether the node exists or has room is not looked at, just as in the real one."""
+        """Create a Binding; like the real API server, do not check that the node exists or has room."""
         pod = self._have(Ref(PODS, namespace, name))
         after = rules.bound(pod, binding, self.clock.now())
         self._admit(PODS, pod, after)
@@ -81,7 +82,7 @@ class ApiServer:
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
     def delete(self, ref: Ref, options: Json | None = None) -> Json:
-        """Delete; a bound pod is only marked: its kubelet ends it."""
+        """Delete the object; a bound pod is only marked as deleted, and its kubelet removes it."""
         item = self._have(ref)
         wanted = ((options or {}).get("preconditions") or {}).get("uid")
         if wanted not in (None, item["metadata"]["uid"]):
@@ -100,7 +101,7 @@ class ApiServer:
         return self._store(PODS, pod, {**pod, "metadata": meta})
 
     def _admit(self, resource: Resource, before: Json, after: Json) -> None:
-        """A ValidatingAdmissionPolicy answers 422, unless it says otherwise."""
+        """Raise RefusedError if an admission policy refuses; 422 is the default of ValidatingAdmissionPolicy."""
         if message := self.admission(resource, before, after):
             name = before["metadata"]["name"]
             raise RefusedError(422, "Invalid", f'{resource} "{name}" is forbidden: {message}')

@@ -1,7 +1,7 @@
-"""Puts an API server around the simulated world: its changes become objects, writes of objects become its verbs.
+"""Put an API server around the simulated world: its changes become API objects, and API writes its verbs.
 
-The world is the truth for nodes, jobs and pods (operator, kubelets and training live there); config maps, leases and
-events live in the API server's store alone.
+The world holds the nodes, jobs and pods (operator, kubelets and training are simulated there). ConfigMaps, Leases and
+Events exist only in the API server's store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Observe = Callable[[float, list[Change]], None]
 
 
 class Bridge:
-    """Runs a world in the clock's time and keeps the API server's store equal to it."""
+    """Runs a world in the clock's time, and keeps the API server's store equal to the world."""
 
     def __init__(self, world: World, server: ApiServer, clock: Clock, gate: GatePolicy | None = None) -> None:
         self.world = world
@@ -61,7 +61,7 @@ class Bridge:
                 pass
 
     def advance(self) -> None:
-        """Bring the world up to now, instant by instant."""
+        """Advance the world to the present, event by event."""
         now = max(self.world.now, self._clock.now())
         while (at := self.world.next_time()) is not None and at <= now:
             self.world.advance(at)
@@ -69,7 +69,7 @@ class Bridge:
         self.world.advance(now)
 
     def do(self, write: Callable[[World], Refusal | None]) -> None:
-        """Write to the world now; RefusedError where it refuses."""
+        """Write to the world now. Raises RefusedError if the world refuses."""
         self.advance()
         refusal = write(self.world)
         self.drain()
@@ -78,7 +78,7 @@ class Bridge:
             raise RefusedError(refusal.status, refusal.reason, refusal.message)
 
     def drain(self) -> None:
-        """Show what has changed: of each object only the last state, as a slow watcher sees it."""
+        """Copy the changed objects to the store; of each object only its last state, as a slow watcher would see it."""
         changes = self.world.changes(self._seen) or []
         if changes and self.observe is not None:
             self.observe(self.world.now, changes)
@@ -112,7 +112,7 @@ class Bridge:
     # -- writes of clients -----------------------------------------------------------------------
 
     def commit(self, resource: Resource, before: Json | None, after: Json | None) -> bool:
-        """Carry a write that the rules allow over to the world; False where it is none of the world's."""
+        """Apply an admitted write to the world; return False if the object does not live in the world."""
         if resource == CONFIGMAPS and after is not None:
             self._switch_gate(after)
         if resource not in (NODES, PODS, *JOBS):
@@ -146,7 +146,7 @@ class Bridge:
 
 
 def resource_of(change: Change) -> Resource:
-    """What the changed object is in the API."""
+    """Return the API resource of the changed object."""
     if isinstance(change.object, JobObject):
         return RESOURCE_OF[change.object.spec.kind]
     return NODES if change.kind is Kind.NODE else PODS
@@ -156,7 +156,7 @@ Step = Callable[[World, str, str], Refusal | None]
 
 
 def _pod_steps(before: Json, after: Json) -> list[Step]:
-    """What of the world's verbs makes the one pod into the other."""
+    """Return the world's verbs that turn the one state of the pod into the other."""
     old, new = before["spec"], after["spec"]
     if after["metadata"].get("deletionTimestamp") and not before["metadata"].get("deletionTimestamp"):
         return [lambda w, ns, n: w.delete_pod(ns, n)]
@@ -199,7 +199,10 @@ def _changed(before: Json, after: Json) -> dict[str, Any]:
 
 
 def _change_job(world: World, before: Json, after: Json, namespace: str, name: str) -> Refusal | None:
-    """Only workers, suspension with its mark and the ps in one write, and notes reach the world; the rest is fixed."""
+    """Apply a change of a job; only workers, suspension and release, and annotations reach the world.
+
+    The world ignores every other field. A release and the number of ps change in one write.
+    """
     if (workers := replicas_of(after, WORKER)) != replicas_of(before, WORKER):
         return world.patch_workers(namespace, name, workers)
     if notes := {key: _notes(after)[key] for key in NOTES if _notes(after).get(key) != _notes(before).get(key)}:
@@ -226,7 +229,7 @@ def _notes(item: Json) -> Json:
 
 
 def replicas_of(job: Json, role: str) -> int:
-    """How many of that role the job's object asks for."""
+    """Return how many replicas of that role the job object asks for."""
     if counts := KINDS[job["kind"]].counts:
         return int(job["spec"][counts[0]]) if role == WORKER else 0
     return int(((job["spec"].get(TFJOB.replicas_at) or {}).get(KEY_OF_ROLE[role]) or {}).get("replicas", 0))
@@ -239,5 +242,5 @@ def _delete(world: World, resource: Resource, namespace: str, name: str) -> Refu
 
 
 def _uid(change: Change) -> str:
-    """What tells objects apart in one batch of changes; a node made anew under its name counts as the same."""
+    """Return a key for the object within one batch of changes; a node recreated under its name keeps its key."""
     return change.object.name if isinstance(change.object, Node) else change.object.uid

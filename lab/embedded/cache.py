@@ -1,6 +1,7 @@
-"""The scheduler's own view of nodes and pods: what its watch has shown, and the pods that it has assumed.
+"""The scheduler's own view of nodes and pods: what its watches have shown, and the pods that it has assumed.
 
-It may lag behind the API server, and nobody else sees what is assumed: both are why an extender cannot share it.
+The view may lag behind the API server, and assumed pods are visible to no other process. An extender therefore cannot
+share this view.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _NODES: Final = Translator("")
 
 @dataclass(frozen=True, slots=True)
 class PodInfo:
-    """A pod as the scheduler reads it once."""
+    """The fields of a pod that the scheduler uses, parsed once."""
 
     item: Json
     uid: str
@@ -41,7 +42,7 @@ class PodInfo:
 
 
 def pod_info(item: Json) -> PodInfo:
-    """Read a pod; one that was never valid asks for nothing."""
+    """Parse a pod; an invalid one counts as requesting nothing."""
     meta, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
     try:
         requests, constraints = requests_of(spec, "spec"), constraints_of(spec, "spec")
@@ -70,10 +71,10 @@ def _claim(volume: Json) -> str:
 
 
 class Cache:
-    """Nodes by name; pods by UID as the watch shows them; assumed pods until the watch confirms or a bind fails.
+    """Nodes by name, pods by UID as the watch shows them, and assumed pods until the watch confirms or a bind fails.
 
-    ``schedulers``: of the pods whose nominations count. The real one knows of those in its own queue only (its
-    nominator), so two schedulers do not heed each other's; None: of all.
+    ``schedulers`` names those whose pods' nominations count (None: all). kube-scheduler's nominator knows only the pods
+    in its own queue, so two schedulers ignore each other's nominations.
     """
 
     def __init__(self, schedulers: Container[str] | None = None) -> None:
@@ -85,7 +86,7 @@ class Cache:
         self._used: dict[str, Resources] = {}
 
     def set_node(self, item: Json) -> Node:
-        """Take a node in."""
+        """Add or replace a node, and return it."""
         for event in _NODES.events(NODES, {"type": "MODIFIED", "object": item}):
             if isinstance(event, NodeSeen):
                 self.nodes[event.node.name] = event.node
@@ -93,19 +94,19 @@ class Cache:
         return self.nodes[item["metadata"]["name"]]
 
     def drop_node(self, name: str) -> None:
-        """Forget a node; its pods stay."""
+        """Remove a node; its pods stay."""
         self.nodes.pop(name, None)
         self.node_items.pop(name, None)
 
     def set_pod(self, pod: PodInfo) -> None:
-        """Take a pod in; one that is bound is no longer assumed."""
+        """Add or replace a pod; a bound pod is no longer assumed."""
         self.drop_pod(pod.uid, keep_assumed=not pod.node)
         self.pods[pod.uid] = pod
         if pod.node and not pod.ended:
             self._charge(pod.node, pod.requests)
 
     def drop_pod(self, uid: str, *, keep_assumed: bool = False) -> None:
-        """Forget a pod."""
+        """Remove a pod, and its assumption unless ``keep_assumed`` is set."""
         if not keep_assumed:
             self.forget(uid)
         before = self.pods.pop(uid, None)
@@ -113,35 +114,34 @@ class Cache:
             self._charge(before.node, NOTHING - before.requests)
 
     def assume(self, pod: PodInfo, node: str) -> None:
-        """Count the pod on the node although nothing says so yet."""
+        """Charge the pod to the node before the API server shows it there."""
         self._assumed[pod.uid] = (pod, node)
         self._charge(node, pod.requests)
 
     def forget(self, uid: str) -> bool:
-        """Take an assumption back; tell whether there was one."""
+        """Undo an assumption; tell whether there was one."""
         held = self._assumed.pop(uid, None)
         if held is not None:
             self._charge(held[1], NOTHING - held[0].requests)
         return held is not None
 
     def assumed(self, uid: str) -> bool:
-        """Tell whether the pod is assumed."""
         return uid in self._assumed
 
     def used(self, node: str) -> Resources:
-        """Return what bound and assumed pods ask for on the node."""
+        """Return the requests of bound and assumed pods on the node."""
         return self._used.get(node, NOTHING)
 
     def on(self, node: str) -> Iterator[PodInfo]:
-        """Yield the pods that the watch has shown on the node and that hold room."""
+        """Yield the pods that the watch has shown on the node and that have not ended."""
         return (pod for pod in self.pods.values() if pod.node == node and not pod.ended)
 
     def free(self, node: Node, besides: PodInfo) -> Resources:
-        """Return what is free on the node for that pod: without what others use, and hold by their nomination."""
+        """Return what is free on the node for this pod: allocatable less used less nominated for others."""
         return node.allocatable - self.used(node.name) - self.nominated(node.name, besides)
 
     def nominated(self, node: str, besides: PodInfo) -> Resources:
-        """Return what pods of equal or higher priority hold on the node by their nomination."""
+        """Return the requests of other pods that are nominated for the node with equal or higher priority."""
         return total(pod.requests for pod in self._nominated(node, besides))
 
     def _nominated(self, node: str, besides: PodInfo) -> Iterator[PodInfo]:

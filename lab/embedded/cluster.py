@@ -1,4 +1,4 @@
-"""One embedded cluster, running: a world, its API server over HTTP, arrivals of a trace, and a scheduler loop."""
+"""One running embedded cluster: a world, its API server over HTTP, a trace's arrivals, and a scheduling loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class Cluster:
-    """A world in the clock's time behind an API server. The trace's time begins with `begin`."""
+    """A world in the clock's time behind an API server. The trace's time starts with `begin`."""
 
     def __init__(self, trace: Trace, clock: Clock, seed: int, settings: WorldSettings | None = None) -> None:
         chance, gate = random.Random(seed), GatePolicy()
@@ -45,12 +45,12 @@ class Cluster:
         self._begun = asyncio.Event()
 
     def begin(self) -> None:
-        """Let the trace begin now: everybody is there."""
+        """Start the trace now; the caller makes sure that all components are ready."""
         self.started = self.clock.now()
         self._begun.set()
 
     async def run(self) -> None:
-        """Let time pass, and once it has begun submit each job when it is due."""
+        """Let time pass, and once the trace has begun, submit each job at its arrival time."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.bridge.run())
             tasks.create_task(self._submit())
@@ -66,23 +66,23 @@ class Cluster:
         self.bridge.do(lambda world: world.submit(spec))
 
     def scheduler(self, config: SchedulerConfig) -> Scheduler:
-        """A scheduler loop on this cluster, in process."""
+        """Return a new scheduling loop on this cluster, in process."""
         return Scheduler(config, self.api, self.clock, random.Random(self._chance.random()))
 
     @property
     def jobs(self) -> Sequence[JobObject]:
-        """The jobs submitted so far, by creation."""
+        """Return the jobs submitted so far, ordered by creation."""
         return sorted(self.world.store.jobs.values(), key=lambda job: (job.created, job.key))
 
     @property
     def all_ended(self) -> bool:
-        """Whether every job of the trace was submitted and has ended."""
+        """Tell whether every job of the trace was submitted and has ended."""
         return len(self.jobs) == len(self.trace.jobs) and all(job.phase.ended for job in self.jobs)
 
 
 @asynccontextmanager
 async def served(server: ApiServer) -> AsyncIterator[str]:
-    """Serve the API on a free port of loopback, for as long as the context lasts; yields a kubeconfig's path."""
+    """Serve the API on a free loopback port for as long as the context lasts; yield the path of a kubeconfig."""
     ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     limits = Limits(graceful_seconds=0.2)
@@ -101,6 +101,6 @@ async def served(server: ApiServer) -> AsyncIterator[str]:
 
 
 def _give_up(ready: asyncio.Future[int], serving: asyncio.Task[None]) -> None:
-    """Let nobody wait for a server that ended before it was ready."""
+    """Fail the waiter if the server ended before it was ready."""
     if not ready.done():
         ready.set_exception(serving.exception() or RuntimeError("the API server ended at once"))

@@ -1,4 +1,4 @@
-"""What the embedded scheduler is told, read from the same KubeSchedulerConfiguration as the real one."""
+"""The embedded scheduler's configuration, read from the same KubeSchedulerConfiguration as kube-scheduler's."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from extender.config.goduration import go_duration_seconds
 from extender.kubescheduler.schedulerconfig import (
     DEFAULT_BIND_TIMEOUT_SECONDS,
     DEFAULT_HTTP_TIMEOUT,
     Extender,
     Profile,
-    go_duration_seconds,
     parse_config,
 )
 
@@ -20,9 +20,10 @@ DEFAULT_PREEMPTION = "DefaultPreemption"
 
 @dataclass(frozen=True, slots=True)
 class ProfileConfig:
-    """One schedulerName. ``percentage`` of nodes to score (0: adaptive); ``preemption``: whether the plugin is on.
+    """One profile (schedulerName).
 
-    ``bind_timeout``: seconds for which VolumeBinding waits for a pod's volumes, and keeps its room.
+    ``percentage`` is the share of nodes to score (0: adaptive), ``preemption`` tells whether that plugin is on, and
+    ``bind_timeout`` is how many seconds VolumeBinding waits for a pod's volumes while its room stays charged.
     """
 
     percentage: int = 0
@@ -32,7 +33,7 @@ class ProfileConfig:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderConfig:
-    """One extender; a verb that is empty is not called. ``timeout`` (seconds) is httpTimeout, for every verb."""
+    """One extender. A verb that is empty is not called; ``timeout`` is httpTimeout in seconds, for every verb."""
 
     url: str
     filter_verb: str = ""
@@ -45,7 +46,10 @@ class ExtenderConfig:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """Times in seconds. ``lag``: how much later than the API server the scheduler's own cache learns of a change."""
+    """The whole configuration; times are in seconds.
+
+    ``lag`` is how much later than the API server the scheduler's own cache learns of a change.
+    """
 
     profiles: Mapping[str, ProfileConfig] = field(default_factory=lambda: {"default-scheduler": ProfileConfig()})
     extenders: tuple[ExtenderConfig, ...] = ()
@@ -55,7 +59,7 @@ class SchedulerConfig:
 
 
 def read_config(config: Mapping[str, Any]) -> SchedulerConfig:
-    """Read a KubeSchedulerConfiguration; what this loop does not imitate (TLS) is not looked at."""
+    """Read a KubeSchedulerConfiguration; fields that this loop does not imitate (TLS) are ignored."""
     found = parse_config(config)
     wide = found.percentage_of_nodes_to_score or 0
     profiles = {p.scheduler_name or "default-scheduler": _profile(p, wide) for p in found.profiles}
@@ -83,6 +87,6 @@ def _extender(extender: Extender) -> ExtenderConfig:
         prioritize_verb=extender.prioritize_verb,
         bind_verb=extender.bind_verb,
         weight=extender.weight,
-        timeout=go_duration_seconds(extender.http_timeout or DEFAULT_HTTP_TIMEOUT) or 5.0,
+        timeout=max(0.0, go_duration_seconds(extender.http_timeout or DEFAULT_HTTP_TIMEOUT) or 0.0) or 5.0,
         capable=extender.node_cache_capable,
     )

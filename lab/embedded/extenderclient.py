@@ -1,4 +1,4 @@
-"""kube-scheduler's side of the extender protocol over HTTP, with its rules for what counts as an answer."""
+"""The extender protocol as kube-scheduler speaks it over HTTP, with its rules on which answers are valid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ExtenderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """Nodes that the extender kept, and why it refused the others."""
+    """The nodes that the extender kept, and why it refused the others."""
 
     names: tuple[str, ...]
     failed: Mapping[str, str]
@@ -29,7 +29,7 @@ class Filtered:
 
 
 class ExtenderClient:
-    """One configured extender."""
+    """A client for one configured extender."""
 
     def __init__(self, config: ExtenderConfig, session: aiohttp.ClientSession, clock: Clock) -> None:
         self.config = config
@@ -37,7 +37,10 @@ class ExtenderClient:
         self._clock = clock
 
     async def filter(self, pod: PodInfo, nodes: Mapping[str, Json]) -> Filtered:
-        """Ask which of the nodes the pod may have; a name that was not offered fails the call."""
+        """Ask which of the nodes suit the pod.
+
+        Raises ExtenderError, also if the answer names a node that was not offered.
+        """
         answer = await self._call(self.config.filter_verb, self._args(pod, nodes))
         if answer.get("error"):
             raise ExtenderError(str(answer["error"]))
@@ -48,7 +51,7 @@ class ExtenderClient:
         return Filtered(tuple(names), failed, unresolvable)
 
     async def prioritize(self, pod: PodInfo, nodes: Mapping[str, Json]) -> Mapping[str, int]:
-        """Ask for scores; any failure is swallowed, just as in the real one."""
+        """Ask for scores by node; any failure gives no scores, as in kube-scheduler."""
         try:
             answer = await self._post(self.config.prioritize_verb, self._args(pod, nodes))
             scores: dict[str, int] = {}
@@ -62,7 +65,7 @@ class ExtenderClient:
             return {}
 
     async def bind(self, pod: PodInfo, node: str) -> None:
-        """Have the extender bind."""
+        """Let the extender bind the pod. Raises ExtenderError."""
         args = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node}
         answer = await self._call(self.config.bind_verb, args)
         if answer.get("error"):
@@ -101,7 +104,7 @@ class ExtenderClient:
 
 
 def _kept(answer: Mapping[str, Any]) -> Sequence[str]:
-    """Read the form with whole nodes; neither form means no node at all."""
+    """Return the names from an answer with whole nodes; an answer with neither form keeps no node."""
     items = (answer.get("nodes") or {}).get("items") or ()
     return [item["metadata"]["name"] for item in items]
 

@@ -1,6 +1,7 @@
-"""The embedded API server over plain HTTP on loopback, as Kohort's own client speaks to it; and its kubeconfig.
+"""Serve the embedded API server over plain HTTP on loopback, and write a kubeconfig for it.
 
-One catch-all route: an API server's paths are regular. Only the resources of `rules.KIND_OF` are served.
+A single catch-all route suffices, because an API server's paths are regular. Only the resources of `rules.KIND_OF` are
+served.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def http_app(server: ApiServer) -> Starlette:
 
 
 def kubeconfig(url: str) -> str:
-    """Return a kubeconfig for the API server at ``url``; nobody is asked who they are."""
+    """Return a kubeconfig for the API server at ``url``; it has no authentication."""
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
@@ -48,7 +49,10 @@ def kubeconfig(url: str) -> str:
 
 
 def address(path: str) -> tuple[Ref, str]:
-    """Return what a URL path names and the subresource; an empty name is the collection. Refused (404) otherwise."""
+    """Return the object and the subresource that a URL path names; an empty name stands for the collection.
+
+    Raises RefusedError with status 404 for any other path.
+    """
     parts = [part for part in path.split("/") if part]
     head = 2 if parts[:1] == ["api"] else 3
     root, rest = "/" + "/".join(parts[:head]), parts[head:]
@@ -133,7 +137,7 @@ class _Service:
 
 
 def _namespace(event: Json) -> str:
-    """A bookmark has no namespace and is for everybody."""
+    """Return the event's namespace, or "" for a bookmark, which every watcher gets."""
     return str(event["object"].get("metadata", {}).get("namespace") or "")
 
 

@@ -1,6 +1,6 @@
-"""Feeds the scheduler's cache and queue from its own watches, as late as its configuration says.
+"""Feed the scheduler's cache and queue from its own watches, as late as its configuration says.
 
-What a change of an object means for waiting pods is decided here, as in kube-scheduler's eventhandlers.go.
+This module also decides what a change of an object means for waiting pods, as kube-scheduler's eventhandlers.go does.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from extender.kube.api import NODES, PODS, Api, Json
 from extender.kube.reflector import Batch, Reflector
 from lab.embedded.cache import Cache, PodInfo, pod_info
 from lab.embedded.config import SchedulerConfig
-from lab.embedded.plugins import Change, Happening
+from lab.embedded.plugins import Change, ClusterEvent
 from lab.embedded.queue import SchedulingQueue
 from policy.cluster.model import Node
 
 
 class Informer:
-    """Watches of nodes and pods."""
+    """The watches of nodes and pods."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Informer:
         self._reflectors = [Reflector(api, resource, clock, chance) for resource in (NODES, PODS)]
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follow the watches until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for reflector in self._reflectors:
                 tasks.create_task(reflector.run(self._deliver))
@@ -49,11 +49,11 @@ class Informer:
 
     @property
     def ready(self) -> bool:
-        """Whether both lists have been taken in."""
+        """Tell whether both initial lists have arrived."""
         return self._ready.is_set()
 
     async def synced(self) -> None:
-        """Return once both lists have been taken in."""
+        """Wait until both initial lists have arrived."""
         await self._ready.wait()
 
     def _deliver(self, batch: Batch) -> None:
@@ -63,7 +63,7 @@ class Informer:
             self._take(batch)
 
     async def _hand_on(self) -> None:
-        """Hand batches on, each when its time has come, in their order."""
+        """Deliver the delayed batches in their order, each at its due time."""
         while True:
             due, batch = await self._late.get()
             await self._clock.sleep(due - self._clock.monotonic())
@@ -87,7 +87,7 @@ class Informer:
         before, before_item = self._cache.nodes.get(name), self._cache.node_items.get(name)
         if gone:
             self._cache.drop_node(name)
-            self._queue.move_all([Change(Happening.NODE_DELETE)])
+            self._queue.move_all([Change(ClusterEvent.NODE_DELETE)])
             return
         node = self._cache.set_node(item)
         self._queue.move_all(node_changes(before, node, before_item, item))
@@ -110,23 +110,23 @@ class Informer:
         self._cache.drop_pod(uid)
         self._queue.delete(uid)
         if held:
-            self._queue.move_all([Change(Happening.ASSIGNED_DELETE)])
+            self._queue.move_all([Change(ClusterEvent.ASSIGNED_DELETE)])
         elif before is not None and before.scheduler in self._config.profiles:
             self._nomination_ends(before)
 
     def _nomination_ends(self, before: PodInfo) -> None:
-        """Whoever may not take a nominated pod's room is woken as if it had been there."""
+        """Wake pods up to this priority, as if the nominated pod had freed room on its node."""
         if before.nominated:
-            self._queue.move_all([Change(Happening.ASSIGNED_DELETE)], before.priority)
+            self._queue.move_all([Change(ClusterEvent.ASSIGNED_DELETE)], before.priority)
 
     def _pod_bound(self, pod: PodInfo, before: PodInfo | None) -> None:
         first = before is None or not before.node
         self._cache.set_pod(pod)
         self._queue.delete(pod.uid)
-        self._queue.move_all([Change(Happening.ASSIGNED_ADD if first else Happening.ASSIGNED_UPDATE)])
+        self._queue.move_all([Change(ClusterEvent.ASSIGNED_ADD if first else ClusterEvent.ASSIGNED_UPDATE)])
 
     def _pod_waits(self, pod: PodInfo, before: PodInfo | None) -> None:
-        """A pod of ours goes to the queue; while it is assumed its changes are not looked at."""
+        """Queue an unbound pod of one of our profiles; changes of an assumed pod are ignored."""
         self._cache.set_pod(pod)
         if pod.scheduler not in self._config.profiles or self._cache.assumed(pod.uid):
             return
@@ -136,18 +136,18 @@ class Informer:
 
 
 def node_changes(before: Node | None, node: Node, old: Json | None, new: Json) -> Iterator[Change]:
-    """Yield what changed in a node; a heartbeat, which moves only time stamps, is nothing."""
+    """Yield the changes of a node that matter for waiting pods; a heartbeat changes timestamps only."""
     if before is None or old is None:
-        yield Change(Happening.NODE_ADD, node)
+        yield Change(ClusterEvent.NODE_ADD, node)
         return
     if before.allocatable != node.allocatable:
-        yield Change(Happening.NODE_ALLOCATABLE, node)
+        yield Change(ClusterEvent.NODE_ALLOCATABLE, node)
     if before.labels != node.labels:
-        yield Change(Happening.NODE_LABEL, node)
+        yield Change(ClusterEvent.NODE_LABEL, node)
     if (before.taints, before.unschedulable) != (node.taints, node.unschedulable):
-        yield Change(Happening.NODE_TAINT, node)
+        yield Change(ClusterEvent.NODE_TAINT, node)
     if _conditions(old) != _conditions(new) or _notes(old) != _notes(new):
-        yield Change(Happening.NODE_OTHER, node)
+        yield Change(ClusterEvent.NODE_OTHER, node)
 
 
 def _conditions(item: Json) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Watches a run from the outside, by the world's own objects: the figures at the end, and who is stuck half-placed."""
+"""Observe a run through the world's own objects: measures at the end, and jobs stuck half-placed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from lab.sim.pods.meter import Meter
 from lab.sim.report import Result
 
 LOOK_SECONDS = 1.0
-STILL_SECONDS = 120.0  # nothing was written and no job computes for so long: nothing will move any more
-STILL_REAL_SECONDS = 4.0  # and at least that long as our own programs feel it
+STILL_SECONDS = 120.0  # with no write and no computing job for this long, the run is taken to stand still
+STILL_REAL_SECONDS = 4.0  # but at least this many seconds of real time, as the programs in the run perceive it
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended. ``stuck``: (name, pods that hold room, pods asked for) of jobs that do not compute.
+    """How a run ended.
 
-    stood_still: when, at the latest, nothing moved any more (seconds after the start); None where all went on.
+    ``stuck`` has (name, pods that hold room, pods asked for) of each job that does not compute. ``stood_still`` is the
+    latest time, in seconds after the start, from which nothing moved; None if the run did not stand still.
     """
 
     result: Result
@@ -36,7 +37,7 @@ class Observer:
         self.cluster = cluster
         self.ended = False
         self.standstill = False
-        self.elapsed = 0.0  # seconds since the start, standing still at the end
+        self.elapsed = 0.0  # seconds since the start; it stays fixed after the end
         self._clock = clock
         self._horizon = horizon
         self._still = max(STILL_SECONDS, STILL_REAL_SECONDS * clock.speed)
@@ -51,7 +52,7 @@ class Observer:
         self._moved = now
 
     async def run(self) -> None:
-        """Begin, and watch to the end."""
+        """Begin the trace, and observe until the end."""
         self.cluster.begin()
         self.cluster.bridge.advance()
         self._meter = Meter(self.cluster.world)
@@ -70,7 +71,7 @@ class Observer:
 
     @property
     def at_work(self) -> float:
-        """Share of the nodes' CPU in pods that compute now; a pod that only holds its room is not at work."""
+        """Return the share of the nodes' CPU in pods that compute now, without pods that merely hold room."""
         store, world = self.cluster.world.store, self.cluster.world
         given = sum(node.allocatable["cpu"] for node in store.nodes.values())
         members = (uid for job in store.jobs.values() for uid in world.progress(job.uid).members)
@@ -78,12 +79,12 @@ class Observer:
         return used / given if given else 0.0
 
     def ending(self) -> Ending:
-        """The run's figures; a job that never finished counts until the horizon."""
+        """Return the run's measures; a job that never finished counts until the horizon."""
         result = self._meter.result(self.name, self._horizon)
         return Ending(result, tuple(self.stuck()), self.elapsed if self.standstill else None)
 
     def stuck(self) -> Iterator[tuple[str, int, int]]:
-        """Jobs that hold room and do not compute: (name, members bound, members asked for)."""
+        """Yield the jobs that hold room but do not compute, as (name, members bound, members asked for)."""
         for job in self.cluster.jobs:
             held = [pod for pod in self.cluster.world.store.pods_of(job.uid) if pod.holds_room]
             if held and not job.phase.ended and not computes(self.cluster, job):
@@ -91,5 +92,5 @@ class Observer:
 
 
 def computes(cluster: Cluster, job: JobObject) -> bool:
-    """Whether the job makes progress now."""
+    """Tell whether the job makes progress now."""
     return cluster.world.progress(job.uid).rate > 0

@@ -1,8 +1,8 @@
-"""An event loop in virtual time, paced by the real clock: what runs in it gives the same result on any machine.
+"""An event loop in virtual time, paced by the real clock, so that a run has the same result on every machine.
 
-Time moves only while every task of the loop waits and nothing comes by a socket, and then straight to the next timer.
-So whatever has no input from outside is a function of its seeds alone, also where its parts speak HTTP to one another;
-the pace only makes it pleasant to watch.
+Time advances only while all tasks of the loop wait and no socket has data, and then directly to the next timer. A run
+without outside input is therefore a function of its seeds, even if its parts talk HTTP to one another. The pace only
+makes the run watchable.
 """
 
 from __future__ import annotations
@@ -18,19 +18,22 @@ from typing import Any, Final, TypeVar
 
 from extender.clock import Clock
 
-EPOCH: Final = 1_798_761_600.0  # 2027-01-01: some date, and always the same
+EPOCH: Final = 1_798_761_600.0  # 2027-01-01, an arbitrary fixed date
 _T = TypeVar("_T")
 
 
 class Ask:
-    """Runs a function inside the loop of another thread and brings its result back."""
+    """Runs a function in the loop of another thread, and returns its result."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._open: set[Future[Any]] = set()
 
     async def __call__(self, look: Callable[[], _T]) -> _T:
-        """Return ``look()``; it must not wait and should change nothing. RuntimeError where the loop has ended."""
+        """Return ``look()``, which must not wait and should not change anything.
+
+        Raises RuntimeError if the loop has ended.
+        """
         answer: Future[_T] = Future()
 
         def there() -> None:
@@ -48,21 +51,21 @@ class Ask:
             self._open.discard(answer)
 
     def end(self) -> None:
-        """Let nobody wait for the loop, which is closed: its thread says so."""
+        """Fail all open questions, because the loop is closed; its own thread calls this."""
         for answer in list(self._open):
             if not answer.done() and answer.set_running_or_notify_cancel():
                 answer.set_exception(RuntimeError("the loop has ended"))
 
 
 class LoopClock(Clock):
-    """The own time of the loop that runs where it is made; threads may ask, too."""
+    """The time of the running event loop; other threads may read it too."""
 
     def __init__(self) -> None:
         super().__init__()
         self._loop = asyncio.get_running_loop()
 
     def now(self) -> float:
-        """Return seconds since the epoch, from a fixed date on."""
+        """Return seconds since the epoch, starting at a fixed date."""
         return EPOCH + self.monotonic()
 
     def monotonic(self) -> float:
@@ -71,7 +74,7 @@ class LoopClock(Clock):
 
 
 class _Selector(selectors.SelectSelector):
-    """Where the loop waits for its next timer, time jumps there, as soon as the pace allows."""
+    """A selector that moves virtual time to the next timer as soon as the pace allows."""
 
     def __init__(self, speed: float) -> None:
         super().__init__()
@@ -84,7 +87,7 @@ class _Selector(selectors.SelectSelector):
         if timeout is None or timeout <= 0:
             return super().select(timeout)
         due = self.virtual + timeout
-        # What has been sent over loopback is there at once, so also a look that may not wait sees it.
+        # Data sent over loopback arrives at once, so even a select without waiting sees it.
         woken = super().select(max(0.0, self._began + due / self._speed - self._real.monotonic()))
         if not woken:
             self.virtual = due
@@ -92,7 +95,7 @@ class _Selector(selectors.SelectSelector):
 
 
 class PacedLoop(asyncio.SelectorEventLoop):
-    """``speed`` virtual seconds pass in one real second, at most."""
+    """An event loop in which at most ``speed`` virtual seconds pass per real second."""
 
     def __init__(self, speed: float) -> None:
         self._pace = _Selector(speed)
@@ -107,9 +110,9 @@ class PacedLoop(asyncio.SelectorEventLoop):
 async def paced(
     speed: float, start: Callable[[Clock], AbstractAsyncContextManager[_T]]
 ) -> AsyncIterator[tuple[_T, Ask]]:
-    """Enter ``start(clock)`` in a thread with a paced loop; yield what it gives, and the way to ask about it.
+    """Enter ``start(clock)`` in a thread with a paced loop; yield its value and a way to ask about it.
 
-    Raises what the start, or later a task there, has failed with.
+    Raises the error with which the start, or later a task in the loop, has failed.
     """
     loop, stop = PacedLoop(speed), asyncio.Event()
     ask = Ask(loop)
@@ -136,6 +139,6 @@ async def paced(
     try:
         yield await asyncio.wrap_future(entered), ask
     finally:
-        with contextlib.suppress(RuntimeError):  # it has ended
+        with contextlib.suppress(RuntimeError):  # the loop has ended already
             loop.call_soon_threadsafe(stop.set)
         await asyncio.wrap_future(ended)

@@ -1,4 +1,4 @@
-"""Merge patch (RFC 7386) and JSON patch (RFC 6902: add, remove, replace, test); the given object is never changed."""
+"""Merge patch (RFC 7386) and JSON patch (RFC 6902: add, remove, replace, test); the given object is not modified."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class PatchError(Exception):
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Return ``target`` with ``patch`` merged into it; null removes a key, a list is replaced whole."""
+    """Return ``target`` with ``patch`` merged into it; null removes a key, a list is replaced as a whole."""
     if not isinstance(patch, Mapping):
         return copy.deepcopy(patch)
     merged = dict(target) if isinstance(target, Mapping) else {}
@@ -25,7 +25,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def json_patch(target: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
-    """Return ``target`` after all operations; PatchError when one does not apply, and then none does."""
+    """Return ``target`` after all operations. Raises PatchError if any of them does not apply."""
     document = copy.deepcopy(target)
     for operation in operations:
         try:

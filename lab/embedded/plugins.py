@@ -1,8 +1,8 @@
-"""The plugins that matter here: which nodes take a pod, how good each is, and what could mend a refusal.
+"""The scheduler plugins that matter here: which nodes accept a pod, their scores, and which changes may help.
 
-NodeUnschedulable, TaintToleration, NodeAffinity, NodeResourcesFit; scores as NodeResourcesFit (least allocated) and
-NodeResourcesBalancedAllocation give them. VolumeBinding is in `volumes.py`, DefaultPreemption in `preemption.py`; the
-others of the real one are not imitated.
+Filters are NodeUnschedulable, TaintToleration, NodeAffinity and NodeResourcesFit; scores are those of NodeResourcesFit
+(least allocated) and NodeResourcesBalancedAllocation. VolumeBinding is in `volumes.py`, DefaultPreemption in
+`preemption.py`. The other plugins of kube-scheduler are not imitated.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ AFFINITY: Final = "NodeAffinity"
 RESOURCES: Final = "NodeResourcesFit"
 VOLUMES: Final = "VolumeBinding"
 EXTENDER: Final = "Extender"
-SAMPLE_FROM: Final = 100  # minFeasibleNodesToFind
-DEFAULT_REQUEST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}  # counted in scores for a pod that asks for nothing
+SAMPLE_FROM: Final = 100  # minFeasibleNodesToFind in kube-scheduler
+DEFAULT_REQUEST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}  # counted in scores for a pod without requests
 
 
-class Happening(Enum):
-    """What the watch shows that may wake a refused pod."""
+class ClusterEvent(Enum):
+    """An event that may make a refused pod schedulable (kube-scheduler's ClusterEvent)."""
 
     ASSIGNED_ADD = "AssignedPodAdd"
     ASSIGNED_UPDATE = "AssignedPodUpdate"
@@ -37,27 +37,27 @@ class Happening(Enum):
     NODE_DELETE = "NodeDelete"
     NODE_ALLOCATABLE = "NodeAllocatable"
     NODE_LABEL = "NodeLabel"
-    NODE_TAINT = "NodeTaint"  # spec.unschedulable counts as one
-    NODE_OTHER = "NodeOther"  # an annotation, a condition
+    NODE_TAINT = "NodeTaint"  # spec.unschedulable counts as a taint
+    NODE_OTHER = "NodeOther"  # an annotation or a condition
     VOLUME = "PersistentVolumeClaimUpdate"
     TARGET_POD = "TargetPodUpdate"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A happening, with the node it is about where it is about one."""
+    """A cluster event, with the node that it is about, if any."""
 
-    what: Happening
+    what: ClusterEvent
     node: Node | None = None
 
 
 HELPS: Final = {
-    UNSCHEDULABLE: {Happening.NODE_ADD, Happening.NODE_TAINT},
-    TAINTS: {Happening.NODE_ADD, Happening.NODE_TAINT},
-    AFFINITY: {Happening.NODE_ADD, Happening.NODE_LABEL},
-    RESOURCES: {Happening.NODE_ADD, Happening.NODE_ALLOCATABLE, Happening.ASSIGNED_DELETE},
-    VOLUMES: {Happening.NODE_ADD, Happening.VOLUME},
-    EXTENDER: set(Happening),
+    UNSCHEDULABLE: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_TAINT},
+    TAINTS: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_TAINT},
+    AFFINITY: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_LABEL},
+    RESOURCES: {ClusterEvent.NODE_ADD, ClusterEvent.NODE_ALLOCATABLE, ClusterEvent.ASSIGNED_DELETE},
+    VOLUMES: {ClusterEvent.NODE_ADD, ClusterEvent.VOLUME},
+    EXTENDER: set(ClusterEvent),
 }
 
 
@@ -98,7 +98,7 @@ def _refusal(pod: PodInfo, node: Node) -> str:
 
 
 def how_many_to_find(nodes: int, percentage: int) -> int:
-    """Return at how many feasible nodes the search stops (numFeasibleNodesToFind)."""
+    """Return after how many feasible nodes the search stops (numFeasibleNodesToFind)."""
     if nodes < SAMPLE_FROM:
         return nodes
     share = percentage or max(5, 50 - nodes // 125)
@@ -106,7 +106,7 @@ def how_many_to_find(nodes: int, percentage: int) -> int:
 
 
 def score(cache: Cache, pod: PodInfo, node: Node) -> int:
-    """Return 0-200: least allocated and balanced allocation, over CPU and memory, each with weight 1."""
+    """Return a score of 0-200: least allocated plus balanced allocation, over CPU and memory, each with weight 1."""
     taken = cache.used(node.name) + pod.requests
     shares = [_share(taken, pod, node, name) for name in DEFAULT_REQUEST if node.allocatable[name]]
     if not shares:

@@ -1,9 +1,9 @@
-"""DefaultPreemption: the node on which a pod would have room without pods of lower priority, and who they are.
+"""DefaultPreemption: find the node on which a pod fits once pods of lower priority are gone, and those pods.
 
-What is imitated of pkg/scheduler/framework/preemption: who may preempt, the victims of a node (all of lower priority,
-of whom the highest are let off as long as the pod fits), the choice among nodes (the lowest highest priority, then the
-lowest sum, then the fewest), and what is written: the condition DisruptionTarget, then the deletion. Not imitated:
-disruption budgets, affinity, the victims' start times.
+Imitated of pkg/scheduler/framework/preemption: who may preempt; the victims of a node (all pods of lower priority,
+except those, highest first, that may stay because the pod still fits); the choice among nodes (least highest priority,
+then least sum, then fewest victims); and the writes: first the condition DisruptionTarget, then the deletion. Not
+imitated: disruption budgets, affinity, the victims' start times.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ TEXT = "preempting to accommodate a higher priority pod"
 
 
 def may_preempt(cache: Cache, pod: PodInfo) -> bool:
-    """PodEligibleToPreemptOthers: not while somebody of lower priority still stops on the node it is nominated for."""
+    """Tell whether the pod may preempt (PodEligibleToPreemptOthers).
+
+    It may not while a pod of lower priority is still stopping on the node that it is nominated for.
+    """
     on_node = (other for other in cache.pods.values() if pod.nominated and other.node == pod.nominated)
     return not any(other.deleting and other.priority < pod.priority for other in on_node)
 
 
 def best_victims(cache: Cache, pod: PodInfo) -> tuple[str, list[PodInfo]]:
-    """The node that costs least and its victims; an empty name where preemption does not help."""
+    """Return the cheapest node and its victims; the name is empty if preemption does not help."""
     if not any(other.priority < pod.priority for other in cache.pods.values()):
         return "", []
     found = {name: _victims(cache, pod, node) for name, node in sorted(cache.nodes.items())}
@@ -43,7 +46,7 @@ def _cost(victims: list[PodInfo]) -> tuple[int, int, int]:
 
 
 def _victims(cache: Cache, pod: PodInfo, node: Node) -> list[PodInfo]:
-    """Whom the node would have to lose; nobody where that does not help, or is not what it lacks."""
+    """Return the node's victims; none if preemption there does not help, or if resources are not what it lacks."""
     plugin, _ = plugins.refuses(cache, pod, node)
     if plugin != plugins.RESOURCES:
         return []
@@ -62,7 +65,7 @@ def _victims(cache: Cache, pod: PodInfo, node: Node) -> list[PodInfo]:
 
 
 async def evict(api: Api, clock: Clock, victims: Iterable[PodInfo], scheduler: str) -> None:
-    """Mark each and delete it; one that goes already is left to go."""
+    """Mark each victim with DisruptionTarget and delete it; pods that are being deleted are skipped."""
     for victim in victims:
         if victim.deleting:
             continue

@@ -1,8 +1,8 @@
 """The scheduling queue of kube-scheduler 1.37: active, back-off, error back-off, unschedulable, gated, in flight.
 
-What is imitated, and was observed on the real one: a refused pod sleeps until something happens that may help the
-plugin that refused it; with nothing active, pods are popped from back-off before their time; a pod in error back-off
-is moved by nothing but time; what happens while a pod is being scheduled counts when it fails.
+Imitated, as observed on the real one: a refused pod sleeps until an event that may satisfy the plugin that refused it.
+With nothing active, pods are popped from back-off early. A pod in error back-off is moved by time alone. Events that
+occur while a pod is being scheduled count if that attempt fails.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Final
 
 from extender.clock import Clock
 from lab.embedded.cache import PodInfo
-from lab.embedded.plugins import Change, Happening, wakes
+from lab.embedded.plugins import Change, ClusterEvent, wakes
 
-FLUSH_SECONDS: Final = 1.0  # back-off ends on a grid of whole seconds
-LONGEST_SLEEP: Final = 300.0  # podMaxInUnschedulablePodsDuration
+FLUSH_SECONDS: Final = 1.0  # seconds; back-off is checked once per second
+LONGEST_SLEEP: Final = 300.0  # seconds (podMaxInUnschedulablePodsDuration)
 UNSCHEDULABLE_CHECK: Final = 30.0
 
 
 class Place(Enum):
-    """Where an entry is."""
+    """The part of the queue in which an entry is."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
@@ -36,7 +36,10 @@ class Place(Enum):
 
 @dataclass(slots=True)
 class Entry:
-    """A pending pod. ``since``: when it last entered the queue; ``seen``: what happened while it was in flight."""
+    """A pending pod.
+
+    ``since`` is when it last entered the queue; ``seen`` has the events that occurred while it was in flight.
+    """
 
     pod: PodInfo
     since: float
@@ -61,14 +64,15 @@ class SchedulingQueue:
         return len(self._entries)
 
     def place(self, uid: str) -> Place | None:
-        """Return where the pod is."""
+        """Return the part of the queue in which the pod is, or None."""
         entry = self._entries.get(uid)
         return entry.place if entry else None
 
     async def pop(self) -> Entry:
-        """Wait for the first of the active ones: highest priority, then longest in the queue."""
+        """Wait for an active pod and return its entry: highest priority first, then longest in the queue."""
         while True:
-            for place in (Place.ACTIVE, Place.BACKOFF):  # SchedulerPopFromBackoffQ
+            # the back-off part is popped too, as the feature SchedulerPopFromBackoffQ does
+            for place in (Place.ACTIVE, Place.BACKOFF):
                 if entry := self._first(place):
                     entry.place = Place.IN_FLIGHT
                     entry.seen = []
@@ -77,37 +81,37 @@ class SchedulingQueue:
             await self._filled.wait()
 
     def add(self, pod: PodInfo) -> None:
-        """Take a new pod in."""
+        """Add a new pod."""
         self._move(Entry(pod, self._clock.monotonic()), Place.GATED if pod.gated else Place.ACTIVE)
 
     def update(self, pod: PodInfo) -> None:
-        """Take a change of the pod in; it may wake the pod itself."""
+        """Record a change of the pod, which may wake it."""
         entry = self._entries.get(pod.uid)
         if entry is None:
             self.add(pod)
             return
         entry.pod = pod
-        change = Change(Happening.TARGET_POD)
+        change = Change(ClusterEvent.TARGET_POD)
         if entry.place is Place.GATED and not pod.gated:
-            self._move(entry, Place.ACTIVE)  # no attempts yet, so no back-off
+            self._move(entry, Place.ACTIVE)  # it has had no attempt yet, so there is no back-off
         elif entry.place is Place.UNSCHEDULABLE and wakes(pod, entry.rejectors, change):
             self._requeue(entry)
         elif entry.place is Place.IN_FLIGHT:
             entry.seen.append(change)
 
     def delete(self, uid: str) -> PodInfo | None:
-        """Forget the pod; return it where it was there."""
+        """Remove the pod and return it, or None if it was not queued."""
         entry = self._entries.pop(uid, None)
         return entry.pod if entry else None
 
     def done(self, uid: str) -> None:
-        """Let go of a pod in flight that needs no further attempt for now."""
+        """Remove a pod that is in flight and needs no further attempt."""
         entry = self._entries.get(uid)
         if entry is not None and entry.place is Place.IN_FLIGHT:
             del self._entries[uid]
 
     def fail(self, entry: Entry, pod: PodInfo, rejectors: Collection[str]) -> None:
-        """Take a pod back after a failed attempt; without a rejector it was an error."""
+        """Put a pod back after a failed attempt; without rejectors, the failure was an error."""
         entry.pod, entry.rejectors, entry.since = pod, frozenset(rejectors), self._clock.monotonic()
         if not rejectors:
             entry.errors += 1
@@ -121,7 +125,7 @@ class SchedulingQueue:
             self._move(entry, Place.UNSCHEDULABLE)
 
     def move_all(self, changes: Iterable[Change], highest: float = math.inf) -> None:
-        """Wake what the changes may help; of those that sleep, only up to that priority."""
+        """Wake the pods that the changes may help, up to the priority ``highest``."""
         for change in changes:
             for entry in self._entries.values():
                 if entry.place is Place.IN_FLIGHT:
@@ -133,7 +137,7 @@ class SchedulingQueue:
         return entry.place is Place.UNSCHEDULABLE and entry.pod.priority <= highest
 
     async def flush(self) -> None:
-        """End back-off on time, for ever; pods that slept too long are moved."""
+        """Move pods whose back-off is over, and those that have slept too long; runs until cancelled."""
         checked = self._clock.monotonic()
         while True:
             await self._clock.sleep(FLUSH_SECONDS)

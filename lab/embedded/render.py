@@ -1,4 +1,4 @@
-"""The simulated world's objects as Kubernetes JSON, as a user, the training operator and a kubelet would write them."""
+"""Render the simulated world's objects as Kubernetes JSON, as a user, the training operator or a kubelet would."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RESOURCE_OF: Final[Mapping[JobKind, Resource]] = {
 
 
 def node_json(node: Node, old: Json | None = None) -> Json:
-    """A node with its conditions; ``old`` keeps what the world does not know."""
+    """Return the node as JSON with its conditions; metadata that the world does not hold is kept from ``old``."""
     meta = {**_old(old, "metadata"), "name": node.name, "uid": node.uid, "labels": dict(node.labels)}
     spec: Json = {}
     if node.unschedulable:
@@ -50,7 +50,7 @@ def node_json(node: Node, old: Json | None = None) -> Json:
 
 
 def quantities(resources: Resources) -> dict[str, str]:
-    """Amounts as Kubernetes writes them."""
+    """Return the amounts as Kubernetes quantities."""
     return {
         name: f"{amount}m" if name == "cpu" else str(amount)
         for name, amount in sorted(resources.amounts.items())
@@ -62,7 +62,7 @@ def quantities(resources: Resources) -> dict[str, str]:
 
 
 def pod_json(pod: PodObject, old: Json | None = None) -> Json:
-    """A pod, with the operator's labels and its job as controller where it has one."""
+    """Return the pod as JSON, with the operator's labels and, if it has one, its job as controller."""
     meta: Json = {
         **_old(old, "metadata"),
         "name": pod.name,
@@ -80,7 +80,10 @@ def pod_json(pod: PodObject, old: Json | None = None) -> Json:
 
 
 def _owner(pod: PodObject) -> Json:
-    """The job; of a Deployment's pod the ReplicaSet between them, which nobody needs to see as an object."""
+    """Return the owner reference: the job, or for a Deployment's pod the ReplicaSet between them.
+
+    The ReplicaSet itself does not exist as an object, because nothing reads it.
+    """
     resource = RESOURCE_OF[pod.kind]
     kind, name, uid = pod.kind.value, pod.job, pod.owner
     if pod.kind is JobKind.DEPLOYMENT:
@@ -92,7 +95,7 @@ def _owner(pod: PodObject) -> Json:
 
 
 def _foreign_owner(pod: PodObject) -> Json:
-    """A controller of a kind that is not in our table."""
+    """Return an owner reference to a controller of an unsupported kind."""
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": pod.controller, "uid": f"of-{pod.controller}",
         "controller": True,
@@ -149,13 +152,13 @@ def _pod_conditions(pod: PodObject) -> Iterator[Json]:
 
 
 def _kept_time(new: Json, before: tuple[Json, ...] | list[Json]) -> Json:
-    """A condition that says the same as before keeps its time."""
+    """Return the old condition if the new one says the same, so that lastTransitionTime stays."""
     same = next((old for old in before if {**old, "lastTransitionTime": ""} == {**new, "lastTransitionTime": ""}), None)
     return same or new
 
 
 def template_spec(requests: Resources, constraints: Constraints, scheduler: str, kind: JobKind = JobKind.TFJOB) -> Json:
-    """The spec of a pod or of a pod template that asks for just this."""
+    """Return the spec of a pod, or of a pod template, with these requests and constraints."""
     asked = {name: text for name, text in quantities(requests).items() if name != "pods"}
     container: Json = {"name": "tensorflow", "image": IMAGE, "resources": {"requests": asked}}
     if ports := list(_host_ports(requests)):
@@ -190,7 +193,7 @@ def _host_ports(requests: Resources) -> Iterator[Json]:
 
 
 def job_json(job: JobObject, old: Json | None = None) -> Json:
-    """A job as its user wrote it, with the training operator's status where it is a TFJob."""
+    """Return the job as its user wrote it; a TFJob also has the training operator's status."""
     spec, meta = job.spec, _old(old, "metadata")
     notes = {MIN_WORKERS: str(spec.min_workers), MAX_WORKERS: str(spec.max_workers), UTILITY: f"{spec.utility:g}"}
     marks = {RELEASED: "true"} if job.released else {}
@@ -219,7 +222,7 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
 
 
 def _own_spec(job: JobObject) -> Json:
-    """Of the kinds that have workers only, as docs/jobkinds.md asks for it."""
+    """Return the spec of a kind with workers only, in the form that docs/jobkinds.md requires."""
     spec, labels = job.spec, {"app": job.spec.name}
     worker = spec.role(WORKER) or Role(WORKER, 0, Resources({}))
     body = template_spec(worker.requests, worker.constraints, spec.scheduler, spec.kind)
@@ -234,7 +237,7 @@ def _own_spec(job: JobObject) -> Json:
 
 
 def _batch_status(job: JobObject) -> Json:
-    """Of a batch/v1 Job."""
+    """Return the status of a batch/v1 Job."""
     told: Json = {"completedIndexes": ",".join(map(str, job.over))} if job.over else {}
     if job.phase.ended:
         word = {JobPhase.SUCCEEDED: "Complete", JobPhase.FAILED: "Failed"}[job.phase]

@@ -1,7 +1,7 @@
-"""What an API server answers to a write of one object: preconditions, admission, and what may not be changed.
+"""How an API server answers a write of one object: preconditions, admission, and immutable fields.
 
-Pure: the object as it is and the request in, the object to store or a refusal out. This room knows Kubernetes's rules
-for the few kinds that Kohort touches; it must not know where objects are kept.
+The functions are pure: they take the current object and the request, and return the object to store or raise
+`RefusedError`. This module knows Kubernetes's rules for the few kinds that Kohort touches, and nothing about storage.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from extender.kube.api import (
     Json,
     Resource,
 )
-from extender.kube.groups import COSCHEDULING, GROUP
+from extender.kube.podgroupkinds import COSCHEDULING, GROUP
 from lab.embedded.patches import PatchError, json_patch, merge_patch
 
 KIND_OF: Final[Mapping[Resource, str]] = {
@@ -48,7 +48,7 @@ KEPT_METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "resour
 
 
 class RefusedError(Exception):
-    """The API server says no: HTTP status, its word for it, its text."""
+    """The API server refuses: HTTP status, reason and message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -57,7 +57,7 @@ class RefusedError(Exception):
         self.message = message
 
     def body(self) -> Json:
-        """Return the Status object of the answer."""
+        """Return the Status object of the response."""
         return {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "code": self.status, "reason": self.reason, "message": self.message,
@@ -65,7 +65,7 @@ class RefusedError(Exception):
 
 
 def timestamp(seconds: float) -> str:
-    """Write a time as Kubernetes does in metadata: RFC 3339, whole seconds."""
+    """Format a time as in Kubernetes metadata: RFC 3339, whole seconds."""
     return _timestamp(math.floor(seconds))
 
 
@@ -75,17 +75,17 @@ def _timestamp(seconds: int) -> str:
 
 
 def not_found(resource: Resource, name: str) -> RefusedError:
-    """Refuse: there is no such object."""
+    """Return the error for an object that does not exist."""
     return RefusedError(404, "NotFound", f'{resource} "{name}" not found')
 
 
 def conflict(resource: Resource, name: str, why: str) -> RefusedError:
-    """Refuse: a precondition does not hold."""
+    """Return the error for a precondition that does not hold."""
     return RefusedError(409, "Conflict", f'Operation cannot be fulfilled on {resource} "{name}": {why}')
 
 
 def invalid(resource: Resource, name: str, why: str) -> RefusedError:
-    """Refuse: the object would not be valid."""
+    """Return the error for an object that would be invalid."""
     return RefusedError(422, "Invalid", f'{KIND_OF[resource]}.{resource.group} "{name}" is invalid: {why}')
 
 
@@ -129,7 +129,7 @@ def with_condition(conditions: Sequence[Json], new: Json) -> list[Json]:
 
 
 def patched(resource: Resource, item: Json, patch: Any, content_type: str, subresource: str) -> Json:
-    """Return the object after a patch of it, its status or its scale; RefusedError when a rule does not hold."""
+    """Return the object after a patch of it, its status or its scale. Raises RefusedError if a rule is broken."""
     name = item["metadata"]["name"]
     shown = scale_of(resource, item) if subresource == "scale" else item
     if content_type == "application/json-patch+json":
@@ -148,7 +148,10 @@ def patched(resource: Resource, item: Json, patch: Any, content_type: str, subre
 
 
 def scale_of(resource: Resource, item: Json) -> Json:
-    """The object's scale (pkg/registry/apps/deployment/storage: ScaleREST): it has neither annotations nor labels."""
+    """Return the object's Scale, which has neither annotations nor labels.
+
+    The source is ScaleREST in pkg/registry/apps/deployment/storage.
+    """
     if resource not in HAS_SCALE:
         raise RefusedError(404, "NotFound", "the server could not find the requested resource")
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -158,7 +161,7 @@ def scale_of(resource: Resource, item: Json) -> Json:
 
 
 def _scaled(resource: Resource, item: Json, scale: Json) -> Json:
-    """The object with the replicas of its changed scale, of which nothing else counts."""
+    """Return the object with the replicas of its changed Scale; other fields of the Scale are ignored."""
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or replicas < 0:
         why = f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"
@@ -179,7 +182,10 @@ def _check_preconditions(resource: Resource, item: Json, patch: Any) -> None:
 
 
 def updated(resource: Resource, item: Json, changed: Json, subresource: str = "") -> Json:
-    """Return what is stored of a change: status only through its subresource, and nothing that is immutable."""
+    """Return the object to store after a change.
+
+    Status changes only through its subresource, and immutable fields stay. Raises RefusedError if a rule is broken.
+    """
     before, meta = item["metadata"], dict(changed.get("metadata", {}))
     if meta.get("resourceVersion") not in (None, "", before["resourceVersion"]):
         why = "the object has been modified; please apply your changes to the latest version and try again"
@@ -199,7 +205,7 @@ def updated(resource: Resource, item: Json, changed: Json, subresource: str = ""
 
 
 def _check_pod_spec(before: Json, after: Json) -> None:
-    """Allow only what may change in a pod: gates may go; everything else of the spec stays."""
+    """Raise RefusedError if more of a pod's spec changes than scheduling gates that are removed."""
     name, old, new = before["metadata"]["name"], before["spec"], after.get("spec", {})
     gates = [gate for gate in new.get("schedulingGates") or () if gate not in (old.get("schedulingGates") or ())]
     if gates:
@@ -211,7 +217,10 @@ def _check_pod_spec(before: Json, after: Json) -> None:
 
 
 def _check_completions(before: Json, after: Json) -> None:
-    """An elastic Indexed Job (pkg/apis/batch/validation: validateCompletions): both counts, or none."""
+    """Raise RefusedError if an Indexed Job's completions change without its parallelism.
+
+    The source is validateCompletions in pkg/apis/batch/validation.
+    """
     old, new = before["spec"], after["spec"]
     if new.get("completions") != old.get("completions") and new.get("completions") != new.get("parallelism"):
         why = f"spec.completions: Invalid value: {new.get('completions')}: field is immutable"
@@ -219,7 +228,7 @@ def _check_completions(before: Json, after: Json) -> None:
 
 
 def bound(pod: Json, binding: Json, now: float) -> Json:
-    """Return the pod after its Binding (kubernetes/pkg/registry/core/pod/storage: assignPod)."""
+    """Return the pod after its Binding (assignPod in pkg/registry/core/pod/storage). Raises RefusedError."""
     resource, meta, spec = Resource("", "v1", "pods/binding"), pod["metadata"], pod["spec"]
     wanted, name = binding.get("metadata") or {}, meta["name"]
     if wanted.get("uid") not in (None, "", meta["uid"]):

@@ -1,7 +1,7 @@
-"""The scheduling loop of kube-scheduler, as far as an extender can tell: one pod at a time, binds on the side.
+"""The scheduling loop of kube-scheduler as an extender perceives it: one pod at a time, binds asynchronous.
 
-Filter, prioritize and bind go over HTTP to the extenders of its configuration; with none it is the plain default
-scheduler, pod by pod. Watch, queue and cache are its own, so its view lags behind the API server's.
+Filter, prioritize and bind go over HTTP to the configured extenders; without any, this is the plain default scheduler,
+pod by pod. Watches, queue and cache are its own, so its view lags behind the API server's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lab.embedded.cache import Cache, PodInfo
 from lab.embedded.config import ProfileConfig, SchedulerConfig
 from lab.embedded.diagnosis import Diagnosis
 from lab.embedded.extenderclient import ExtenderClient, ExtenderError
-from lab.embedded.plugins import Change, Happening
+from lab.embedded.plugins import Change, ClusterEvent
 from lab.embedded.queue import Entry, SchedulingQueue
 from lab.embedded.rules import condition, with_condition
 from lab.embedded.volumes import Volumes
@@ -31,11 +31,11 @@ _log = logging.getLogger(__name__)
 
 
 class BindError(Exception):
-    """The pod was not bound, or nobody knows."""
+    """The pod was not bound, or the outcome is unknown."""
 
 
 class Scheduler:
-    """One kube-scheduler process. Run it as a task; cancel to stop it."""
+    """One kube-scheduler process; run it as a task, and cancel the task to stop it."""
 
     def __init__(
         self, config: SchedulerConfig, api: Api, clock: Clock, chance: random.Random, volumes: Volumes | None = None
@@ -50,18 +50,18 @@ class Scheduler:
         self._extenders: list[ExtenderClient] = []
         self._binds: set[asyncio.Task[None]] = set()
         self._volumes = volumes or Volumes()
-        self._volumes.tell(lambda: self.queue.move_all([Change(Happening.VOLUME)]))
-        self._start = 0  # where the next search over the nodes begins
+        self._volumes.tell(lambda: self.queue.move_all([Change(ClusterEvent.VOLUME)]))
+        self._start = 0  # index of the node at which the next search begins
         self._informer = informer.Informer(self.cache, self.queue, config, api, clock, chance)
 
     @property
     def ready(self) -> bool:
-        """Whether its watches have delivered their first lists."""
+        """Tell whether the watches have delivered their first lists."""
         return self._informer.ready
 
     async def run(self) -> None:
         """Schedule until cancelled."""
-        connector = aiohttp.TCPConnector(limit=0)  # binds have no cap in kube-scheduler
+        connector = aiohttp.TCPConnector(limit=0)  # kube-scheduler does not limit concurrent binds
         async with aiohttp.ClientSession(connector=connector) as session:
             self._extenders = [ExtenderClient(config, session, self._clock) for config in self.config.extenders]
             async with asyncio.TaskGroup() as tasks:
@@ -100,7 +100,10 @@ class Scheduler:
         task.add_done_callback(self._binds.discard)
 
     def _preempt(self, pod: PodInfo) -> str | None:
-        """The node that the pod is nominated for, whose victims go; empty: none; None: its nomination stays."""
+        """Start a preemption for the pod.
+
+        Return the node that it is nominated for, "" if there is none, or None if its nomination stays as it is.
+        """
         if not self._profile(pod).preemption or not preemption.may_preempt(self.cache, pod):
             return None
         node, victims = preemption.best_victims(self.cache, pod)
@@ -114,13 +117,14 @@ class Scheduler:
         feasible = await self._try_nominated(pod, diagnosis)
         if not feasible:
             feasible = await self._feasible(pod, diagnosis)
-        if len(feasible) <= 1:  # no choice: neither scores nor prioritize
+        if len(feasible) <= 1:  # with a single node, kube-scheduler neither scores nor prioritizes
             return next(iter(feasible), "")
-        staying = [node for name in feasible if (node := self.cache.nodes.get(name))]  # some may have gone meanwhile
+        # nodes may have been deleted meanwhile
+        staying = [node for name in feasible if (node := self.cache.nodes.get(name))]
         return await self._best(pod, staying) if staying else ""
 
     async def _try_nominated(self, pod: PodInfo, diagnosis: Diagnosis) -> Sequence[str]:
-        """Try the nominated node first and alone; an error there is only logged."""
+        """Try the nominated node first and alone; an extender's error is only logged."""
         node = self.cache.nodes.get(pod.nominated)
         if node is None or self._volumes.bars(pod) or plugins.refuses(self.cache, pod, node)[0]:
             return ()
@@ -180,7 +184,7 @@ class Scheduler:
     def _profile(self, pod: PodInfo) -> ProfileConfig:
         return self.config.profiles[pod.scheduler]
 
-    # -- what comes of it ------------------------------------------------------------------------
+    # -- the outcome of an attempt ---------------------------------------------------------------
 
     async def _bind(self, entry: Entry, node: str) -> None:
         pod = entry.pod
@@ -191,7 +195,7 @@ class Scheduler:
         except (ExtenderError, BindError) as error:
             if not self.cache.forget(pod.uid):
                 _log.info("pod %s is not assumed, so cannot be forgotten: %s", pod.name, error)
-            self.queue.move_all([Change(Happening.ASSIGNED_DELETE)])
+            self.queue.move_all([Change(ClusterEvent.ASSIGNED_DELETE)])
             await self._fail(entry, str(error), ())
 
     async def _pre_bind(self, pod: PodInfo) -> None:
@@ -212,14 +216,14 @@ class Scheduler:
     async def _fail(
         self, entry: Entry, message: str, rejectors: Sequence[str] | set[str], nominated: str | None = ""
     ) -> None:
-        """Queue the pod again, unless it is gone or bound after all; then say so in its condition.
+        """Requeue the pod, unless it is gone or bound after all, and write its condition.
 
-        ``nominated``: the node that it is nominated for from now on; None: as before.
+        ``nominated`` is the node that it is nominated for from now on ("": none; None: unchanged).
         """
         latest = self.cache.pods.get(entry.pod.uid)
         if latest is None:
             self.queue.done(entry.pod.uid)
-            return  # "Pod doesn't exist in informer cache"
+            return  # kube-scheduler: "Pod doesn't exist in informer cache"
         if latest.node:
             self.queue.done(latest.uid)
         else:

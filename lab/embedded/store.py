@@ -1,6 +1,6 @@
-"""Objects with resourceVersions and the log of their changes: what etcd and the watch cache are to an API server.
+"""Objects with resourceVersions and the log of their changes, as etcd and the watch cache keep them.
 
-Objects are never changed in place, so readers may keep them. This room knows versions; it must not know kinds.
+Objects are never changed in place, so readers may keep them. This module handles versions, and knows no kinds.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Literal
 
 from extender.kube.api import Json, Resource
 
-Key = tuple[str, str]  # namespace, name
+Key = tuple[str, str]  # (namespace, name)
 Kind = Literal["ADDED", "MODIFIED", "DELETED"]
 
-LOG = 20_000  # changes that a watch may resume from
-SNAPSHOTS = 16  # lists in progress
+LOG = 20_000  # changes that are kept for watches to resume from
+SNAPSHOTS = 16  # lists in progress that are kept
 
 
 class ExpiredError(Exception):
-    """The resourceVersion or the continue token is older than what is kept: 410."""
+    """The resourceVersion or the continue token is older than what is kept (status 410)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One write: ``item`` is the object after it, or the last one before its deletion, at ``version``."""
+    """One write: ``item`` is the object after it, or for a deletion the last one before it, at ``version``."""
 
     version: int
     resource: Resource
@@ -42,7 +42,7 @@ class Store:
 
     def __init__(self) -> None:
         self.version = 1
-        self.compacted = 0  # changes up to this version are forgotten
+        self.compacted = 0  # the log has no changes up to this version
         self._objects: dict[Resource, dict[Key, Json]] = {}
         self._log: deque[Change] = deque()
         self._snapshots: dict[tuple[Resource, int], list[Json]] = {}
@@ -50,13 +50,11 @@ class Store:
         self._changed: dict[Resource, asyncio.Event] = {}
 
     def listen(self, listener: Listener) -> None:
-        """Have ``listener`` called with each change and the object before it, within the write."""
+        """Register ``listener``, which is called within each write with the change and the object before it."""
         self._listeners.append(listener)
 
-    # Reads
-
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        """Return the object or None."""
+        """Return the object, or None if there is none."""
         return self._objects.get(resource, {}).get((namespace, name))
 
     def all(self, resource: Resource) -> Iterator[Json]:
@@ -65,7 +63,10 @@ class Store:
         return (objects[key] for key in sorted(objects))
 
     def page(self, resource: Resource, limit: int, version: int = 0, start: int = 0) -> tuple[list[Json], int, int]:
-        """Return (items, version, where to continue or 0) of one consistent list; ExpiredError when it is gone."""
+        """Return one page of a consistent list: (items, version, index of the next page or 0).
+
+        Raises ExpiredError if the list is no longer kept.
+        """
         if not version:
             version, items = self.version, list(self.all(resource))
         else:
@@ -79,7 +80,7 @@ class Store:
         return items[start : following or None], version, following
 
     def since(self, resource: Resource, version: int) -> list[Change]:
-        """Return the changes after ``version``; `ExpiredError` when some of them are forgotten."""
+        """Return the changes after ``version``. Raises ExpiredError if some of them are no longer kept."""
         if version < self.compacted:
             raise ExpiredError
         found = []
@@ -91,13 +92,11 @@ class Store:
         return found[::-1]
 
     async def changed(self, resource: Resource) -> None:
-        """Return after the next write of an object of that resource."""
+        """Wait for the next write of an object of that resource."""
         await self._changed.setdefault(resource, asyncio.Event()).wait()
 
-    # Writes
-
     def put(self, resource: Resource, item: Json) -> Json:
-        """Create or replace; return the object with its new resourceVersion."""
+        """Create or replace the object; return it with its new resourceVersion."""
         self.version += 1
         item = {**item, "metadata": {**item["metadata"], "resourceVersion": str(self.version)}}
         objects = self._objects.setdefault(resource, {})
@@ -108,7 +107,7 @@ class Store:
         return item
 
     def remove(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        """Delete; return the last object with the version of its deletion, None when there was none."""
+        """Delete the object; return its last state with the version of the deletion, or None if there was none."""
         before = self._objects.get(resource, {}).pop((namespace, name), None)
         if before is None:
             return None
@@ -118,7 +117,7 @@ class Store:
         return last
 
     def compact(self) -> None:
-        """Forget the log and the lists in progress, as etcd does every five minutes."""
+        """Drop the log and the lists in progress, as etcd does every five minutes."""
         self._log.clear()
         self._snapshots.clear()
         self.compacted = self.version

@@ -1,8 +1,8 @@
-"""PersistentVolumeClaims without a volume, as kube-scheduler's VolumeBinding plugin meets them.
+"""PersistentVolumeClaims without a volume, as kube-scheduler's VolumeBinding plugin treats them.
 
-A claim of a class with Immediate binding bars its pod in PreFilter. One that waits for its first consumer lets it
-through: the pod is assumed, and PreBind waits for the volume until its time-out. Until then the room is held in the
-cache of that scheduler, and in no API object.
+A claim with Immediate binding makes PreFilter refuse its pod. A claim that waits for its first consumer does not: the
+pod is assumed, and PreBind waits for the volume until its time-out. Until then the room is charged only in that
+scheduler's cache, and no API object shows it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ POLL_SECONDS = 1.0
 
 
 class Volumes:
-    """Which claims of the cluster are not bound yet, and who is told when one is."""
+    """The claims that are not bound yet, and the callbacks for when one is bound."""
 
     def __init__(self) -> None:
-        self._missing: dict[tuple[str, str], bool] = {}  # namespace, claim -> whether it waits for its first consumer
+        # (namespace, claim) -> whether the claim waits for its first consumer
+        self._missing: dict[tuple[str, str], bool] = {}
         self._told: list[Callable[[], None]] = []
 
     def lose(self, namespace: str, claim: str, *, first_consumer: bool) -> None:
@@ -33,15 +34,15 @@ class Volumes:
                 tell()
 
     def tell(self, tell: Callable[[], None]) -> None:
-        """Have somebody told whenever a claim is bound."""
+        """Register a callback that is called whenever a claim is bound."""
         self._told.append(tell)
 
     def bars(self, pod: PodInfo) -> bool:
-        """Whether PreFilter refuses the pod."""
+        """Tell whether PreFilter refuses the pod."""
         return any(not self._missing.get((pod.namespace, claim), True) for claim in pod.volumes)
 
     async def bound(self, pod: PodInfo, clock: Clock, seconds: float) -> bool:
-        """Whether all its volumes are there within so many seconds."""
+        """Wait up to ``seconds`` for all of the pod's volumes; tell whether they are bound."""
         ends = clock.monotonic() + seconds
         while any((pod.namespace, claim) in self._missing for claim in pod.volumes):
             if (left := ends - clock.monotonic()) <= 0:

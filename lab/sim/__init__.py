@@ -1,5 +1,5 @@
-"""Discrete-event simulation around the very code that decides live: ``step`` and ``desired``.
+"""Discrete-event simulation around the functions that decide in the live service: ``step`` and ``desired``.
 
-``pods`` goes pod by pod, ``fluid`` job by job; ``traces`` says what is submitted, ``papers`` what each paper claims.
-Chance is allowed in this room only, and only with the seed as an argument.
+``pods`` simulates pod by pod and ``fluid`` job by job; ``traces`` has what is submitted, ``papers`` what each paper
+claims. Only this package may use random numbers, and only from a seed that is passed as an argument.
 """

@@ -1,8 +1,8 @@
-"""What the world's API server stores: nodes, training jobs and pods as values, and the record of each change.
+"""The objects that the simulated API server stores (nodes, training jobs, pods), and the record of each change.
 
-A ``Node`` is the model's own. ``JobObject`` is shaped like a TFJob, or has the one role of the other kinds;
-``PodObject`` is like a core/v1 Pod, as far as a scheduler reads or writes them. ``facts`` turns a change into the event
-that the live translator would make of it; it cannot for the pods of a Deployment, which have no numbers of their own.
+A ``Node`` is the one of the policy's model. A ``JobObject`` is shaped like a TFJob, or has a single role for the other
+kinds; a ``PodObject`` has those fields of a core/v1 Pod that a scheduler reads or writes. ``facts`` turns a change into
+the event that the live translator would make of it, except for the pods of a Deployment, whose names have no number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FAILED_ATTEMPT = "SchedulerError"
 
 
 class JobKind(Enum):
-    """What a job is in the API, and so whose controller makes its pods."""
+    """The API kind of a job, which determines the controller that creates its pods."""
 
     TFJOB = "TFJob"
     INDEXED_JOB = "Job"
@@ -36,15 +36,15 @@ class JobKind(Enum):
 
     @property
     def ends(self) -> bool:
-        """Whether its pods end, and the job with them; the others run until their user deletes them.
+        """Tell whether pods of this kind end, and the job with them; other kinds run until their user deletes them.
 
-        Just these can be suspended.
+        Exactly the kinds that end can be suspended.
         """
         return self in (JobKind.TFJOB, JobKind.INDEXED_JOB)
 
 
 class CleanPods(Enum):
-    """TFJob's ``runPolicy.cleanPodPolicy``: which pods the operator deletes when the job has ended."""
+    """TFJob's ``runPolicy.cleanPodPolicy``: the pods that the operator deletes when the job has ended."""
 
     NONE = "None"
     RUNNING = "Running"
@@ -53,14 +53,15 @@ class CleanPods(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A training job as a user submits it, and the work that is in it.
+    """A training job as a user submits it, with the work that it has to do.
 
-    work_seconds: how long one worker beside its ps would take. contention: ``a`` of the speed model.
-    arrival: seconds after the start of the trace. restarts: a failed pod is replaced; else it fails the job.
-    model: which curve of the speed model is its own. local_batch: samples a worker takes in a step, where that is
-    measured; None: not said. decay: ``k`` of its loss exp(-k p), p the share of work done.
-    kind: one that does not end has workers only. volumes: PersistentVolumeClaims that each of its pods names.
-    manifest: an opaque original, handed back as it came.
+    ``work_seconds`` is how long one worker beside its ps would take, ``contention`` is ``a`` of the speed model, and
+    ``arrival`` is in seconds after the start of the trace. With ``restarts`` a failed pod is replaced; without, it
+    fails the job. ``model`` chooses the job's curve in the speed model. ``local_batch`` is the number of samples that a
+    worker takes in a step, where speeds are measured (None: not given). ``decay`` is ``k`` of the loss exp(-k p), with
+    p the share of work done. A job of a ``kind`` that does not end has workers only. ``volumes`` are the
+    PersistentVolumeClaims that each of its pods names, and ``manifest`` is an opaque original that is passed through
+    unchanged.
     """
 
     name: str
@@ -89,17 +90,17 @@ class JobSpec:
 
     @property
     def workers(self) -> int:
-        """Worker replicas that the job asks for."""
+        """Return the number of worker replicas that the job asks for."""
         return sum(role.replicas for role in self.roles if role.name == WORKER)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """Every replica that the job asks for: rigid roles first, then workers from index 0."""
+        """Return the slot of every replica: rigid roles first, then workers from index 0."""
         ordered = sorted(self.roles, key=lambda role: role.name == WORKER)
         return tuple(Slot(role.name, index) for role in ordered for index in range(role.replicas))
 
     def role(self, name: str) -> Role | None:
-        """The role of that name."""
+        """Return the role with that name, or None."""
         return next((role for role in self.roles if role.name == name), None)
 
 
@@ -113,16 +114,16 @@ class JobPhase(Enum):
 
     @property
     def ended(self) -> bool:
-        """Succeeded or failed."""
+        """Tell whether the job has succeeded or failed."""
         return self in (JobPhase.SUCCEEDED, JobPhase.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
 class JobObject:
-    """A job in the API. ``spec.roles`` has the replicas asked for now; times are seconds since the epoch.
+    """A job in the API. ``spec.roles`` has the current replicas; times are seconds since the epoch.
 
-    released: it was suspended by Kohort, to release its gang, and by nobody else since.
-    over: indices of an Indexed Job that are complete.
+    ``released`` tells that Kohort suspended the job to release its gang, and that no user has suspended it since.
+    ``over`` has the completed indices of an Indexed Job.
     """
 
     uid: str
@@ -138,12 +139,12 @@ class JobObject:
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """Return ``namespace/name``."""
         return f"{self.spec.namespace}/{self.spec.name}"
 
     @property
     def stopped(self) -> bool:
-        """Whether it is suspended, or asks for no replicas where its kind has no suspension."""
+        """Tell whether the job is suspended, or has no replicas where its kind cannot be suspended."""
         return self.suspended if self.spec.kind.ends else not self.spec.workers
 
 
@@ -157,11 +158,13 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodObject:
-    """A pod in the API. ``owner``: uid of its job, empty for other pods; ``job``, ``kind``: that job's name and kind.
+    """A pod in the API.
 
-    slot: of a Deployment's pod only the world's own count; its name does not tell one. controller: name of one outside
-    this world's kinds that creates it anew. volumes: PersistentVolumeClaims that it names. preempted: its condition
-    DisruptionTarget says that a scheduler takes its room for a pod of higher priority.
+    ``owner`` is the UID of its job (empty for other pods), ``job`` and ``kind`` are that job's name and kind. For a
+    Deployment's pod, ``slot`` is the simulation's own count; the pod's name does not show it. ``controller`` is the
+    name of a controller outside the simulated kinds that recreates the pod. ``volumes`` are the PersistentVolumeClaims
+    that the pod names. ``preempted`` means that its DisruptionTarget condition names a preemption for a pod of higher
+    priority.
     """
 
     uid: str
@@ -194,27 +197,27 @@ class PodObject:
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """Return ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def holds_room(self) -> bool:
-        """Bound and not ended; also while it terminates."""
+        """Tell whether the pod is bound and has not ended; a terminating pod still holds its room."""
         return bool(self.node) and self.phase in (Phase.PENDING, Phase.RUNNING)
 
     @property
     def active(self) -> bool:
-        """Not ended, and not asked to go."""
+        """Tell whether the pod has neither ended nor been deleted."""
         return self.phase in (Phase.PENDING, Phase.RUNNING) and self.deleted is None
 
     @property
     def works(self) -> bool:
-        """Running and not asked to go."""
+        """Tell whether the pod is running and not being deleted."""
         return self.phase is Phase.RUNNING and self.deleted is None
 
 
 class Kind(Enum):
-    """What a change is about."""
+    """The kind of object that a change is about."""
 
     NODE = "Node"
     JOB = "TFJob"
@@ -230,7 +233,7 @@ class Verb(Enum):
 
 
 class Change(NamedTuple):
-    """One entry of the watch history. A deleted object carries the revision of its deletion as its version."""
+    """One entry of the watch history; a deleted object's version is the revision of its deletion."""
 
     revision: int
     kind: Kind
@@ -240,7 +243,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The API server's refusal of a write: HTTP status, reason, message. Methods answer None where they did it."""
+    """The API server's refusal of a write: HTTP status, reason and message. A successful write returns None instead."""
 
     status: int
     reason: str
@@ -248,7 +251,7 @@ class Refusal:
 
 
 def facts(change: Change, scheduler: str = KOHORT) -> Event | None:
-    """The event that this change is to a Kohort for that scheduler name; None where it is nothing to it."""
+    """Return the event that this change is to a Kohort with that scheduler name, or None if it does not concern it."""
     gone, found = change.verb is Verb.DELETED, change.object
     if isinstance(found, Node):
         return NodeGone(found.name) if gone else NodeSeen(found)
@@ -260,7 +263,7 @@ def facts(change: Change, scheduler: str = KOHORT) -> Event | None:
 
 
 def job_fact(job: JobObject) -> Job:
-    """The job in the policy's words."""
+    """Return the job as the policy's model has it."""
     spec = job.spec
     return Job(
         uid=job.uid,
@@ -289,7 +292,7 @@ def job_fact(job: JobObject) -> Job:
 
 
 def pod_fact(pod: PodObject, scheduler: str = KOHORT) -> Pod:
-    """The pod in the policy's words; one of another scheduler only takes room."""
+    """Return the pod as the policy's model has it; another scheduler's pod only occupies room."""
     ours = pod.scheduler == scheduler
     seen = pod.scheduled
     refused = seen is not None and not seen.status and seen.reason != SCHEDULING_GATED

@@ -1,7 +1,8 @@
-"""The offline optimum of small instances (OASiS, section III-C): all jobs known, solved as a MILP by HiGHS.
+"""Compute the offline optimum of small instances (OASiS, section III-C): all jobs known, a MILP solved by HiGHS.
 
-Constraint (8), the completion slot, is linear here: one variable for each job and completion slot, no work after it.
-Finishing earlier than the slot that is counted is allowed and never better, because the earlier one could be counted.
+Constraint (8), the completion slot, is linear here: there is one variable for each job and completion slot, and no work
+after that slot. The solver may finish a job earlier than its counted slot; this never pays, because the earlier slot
+could be counted instead.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from policy.placement.fit import accepts
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """utility: of the best schedule found; bound: none can be better. proved: the gap is closed as far as asked.
+    """The solver's result.
 
-    completions: the slot in which each admitted job completes, by name. slots: T. variables: of the MILP.
+    ``utility`` is that of the best schedule found, and no schedule exceeds ``bound``; ``proved`` tells whether the gap
+    is as small as asked. ``completions`` maps each admitted job's name to its completion slot. ``slots`` is T, and
+    ``variables`` is the size of the MILP.
     """
 
     utility: float
@@ -32,22 +35,23 @@ class Optimum:
 
 
 class TooLargeError(ValueError):
-    """The instance has more variables than anybody would wait for."""
+    """The instance has too many variables to be solved in reasonable time."""
 
 
 MOST_VARIABLES = 100_000
 
 
 def optimum(trace: Trace, slot_seconds: float, slots: int, *, limit: float = 60.0, gap: float = 1e-3) -> Optimum:
-    """Solve (1)-(13) for the trace in slots 0 ... ``slots`` - 1. limit: seconds of solving; gap: relative.
+    """Solve OASiS's problem (1)-(13) for the trace in the slots 0 to ``slots`` - 1.
 
-    Raises TooLargeError, and ValueError for a job without a description of its training and its utility.
+    ``limit`` is the solver's time in seconds, ``gap`` the relative gap at which it may stop. Raises TooLargeError, and
+    ValueError for a job that does not describe its training and its utility.
     """
     return _Model(trace, slot_seconds, slots).solve(limit, gap)
 
 
 class _Model:
-    """Variables in one row: x[job, completion], y[job, slot, node] and z[job, slot, node]."""
+    """The MILP, with the variables x[job, completion], y[job, slot, node] and z[job, slot, node] in one vector."""
 
     def __init__(self, trace: Trace, slot_seconds: float, slots: int) -> None:
         self._jobs, self._nodes, self._slots = trace.jobs, trace.nodes, slots
@@ -65,12 +69,14 @@ class _Model:
 
     @property
     def size(self) -> int:
-        """How many variables there are."""
+        """Return the number of variables."""
         return len(self._gain)
 
     def _variable(self, gain: float, top: float) -> int:
         if self.size >= MOST_VARIABLES:
-            raise TooLargeError(f"more than {MOST_VARIABLES} variables: fewer jobs, nodes or slots are needed")
+            raise TooLargeError(
+                f"the instance has more than {MOST_VARIABLES} variables: give fewer jobs, servers or slots"
+            )
         self._gain.append(gain)
         self._top.append(top)
         return len(self._gain) - 1
@@ -78,7 +84,7 @@ class _Model:
     def _add_job(self, job: JobSpec, room: dict[tuple[int, str, str], dict[int, float]]) -> None:
         training, worker, server = job.training, job.role(WORKER), job.role(PS)
         if training is None or training.utility is None or worker is None:
-            raise ValueError(f"jobs: {job.name} does not say what its training and its utility are")
+            raise ValueError(f"jobs: {job.name} has no description of its training and its utility, which OASiS needs")
         first = math.floor(job.arrival / self._slot_seconds)
         work, most = training.worker_slots(self._slot_seconds), min(job.max_workers, training.chunks)
         ends = {
@@ -96,7 +102,8 @@ class _Model:
             servers = self._members(job, server.name, slot, float(most), room) if server is not None else []
             enough |= dict.fromkeys(workers, 1.0)
             later = {at: -float(most) for end, at in ends.items() if end >= slot}
-            self._rows.append((dict.fromkeys(workers, 1.0) | later, -math.inf, 0.0))  # (3), and none after the end
+            # (3), and no work after the completion slot
+            self._rows.append((dict.fromkeys(workers, 1.0) | later, -math.inf, 0.0))
             if server is not None:
                 per_ps = training.workers_per_ps if math.isfinite(training.workers_per_ps) else float(most)
                 bandwidth = dict.fromkeys(workers, 1.0) | dict.fromkeys(servers, -per_ps)
@@ -119,14 +126,14 @@ class _Model:
         return found
 
     def solve(self, limit: float, gap: float) -> Optimum:
-        """By HiGHS."""
+        """Solve the MILP with HiGHS."""
         import numpy as np
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
 
         if not self.size:
             return Optimum(0.0, 0.0, True, {}, self._slots, 0)
-        # Bytes and pieces in one matrix: every row is brought to the size of its largest entry.
+        # Bytes and counts are in one matrix, so each row is scaled by its largest entry.
         scales = [max(abs(value) for value in row.values()) for row, _, _ in self._rows]
         values = [v / scale for (row, _, _), scale in zip(self._rows, scales, strict=True) for v in row.values()]
         columns = [at for row, _, _ in self._rows for at in row]

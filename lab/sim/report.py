@@ -1,7 +1,7 @@
-"""Results as values, and the sums over them that the papers print.
+"""The results of a run, and the aggregates that the papers report.
 
-A job that was terminated has a short completion time: ``finished`` always stands beside a mean, and
-``charged_jct_seconds`` charges every job that did not finish with the horizon.
+A job that was terminated has a short completion time. Therefore ``finished`` is always reported beside a mean, and
+``charged_jct_seconds`` counts every unfinished job until the horizon.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from statistics import fmean
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """One job; times in seconds after the start. ``started``: when it first computed. Neither finished, terminated
-    nor rejected: it was open at the horizon. pairs: ps-worker pairs that were ever bound, and those across nodes.
+    """One job's outcome; times are in seconds after the start.
 
-    What only the job-level simulator measures: scaling_seconds, standing still for a change of its members or a move;
-    running_seconds, computing; ideal_seconds, its work at the workers asked for, alone and together; utility and
-    lateness (slots after the target; negative is early) of a finished job that has a utility curve.
+    ``started`` is when it first computed. A job that has neither finished nor been terminated or rejected was open at
+    the horizon. ``pairs`` counts the ps-worker pairs that were ever bound, ``cross_pairs`` those across two nodes.
+
+    Only the job-level simulator measures the following. ``scaling_seconds`` is the time of standing still for a change
+    of members or a move, ``running_seconds`` the time of computing. ``ideal_seconds`` is how long its work takes with
+    the workers asked for, together and alone on one node. ``utility`` and ``lateness`` (slots after the target;
+    negative is early) belong to a finished job with a utility curve.
     """
 
     name: str
@@ -40,25 +43,28 @@ class JobOutcome:
 
     @property
     def jct_seconds(self) -> float:
-        """Job completion time: from arrival to its end, whatever the end was."""
+        """Return the job completion time: from arrival to the end, however the job ended."""
         return self.ended - self.arrival
 
     @property
     def waiting_seconds(self) -> float:
-        """Time in which it neither computed nor stood still for a change; else from arrival until it first computed."""
+        """Return the time in which the job neither computed nor stood still for a change.
+
+        Where running time is not measured, this is the time from arrival until the job first computed.
+        """
         if self.running_seconds is not None:
             return self.jct_seconds - self.scaling_seconds - self.running_seconds
         return (self.started if self.started is not None else self.ended) - self.arrival
 
     @property
     def slowdown(self) -> float | None:
-        """Completion time over the ideal one, of a job that finished."""
+        """Return the completion time over the ideal one, or None for a job that did not finish."""
         return self.jct_seconds / self.ideal_seconds if self.finished and self.ideal_seconds else None
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Share of one resource's room over time that was held by pods of jobs, and by those of gangs that computed."""
+    """The shares of one resource's capacity over time: in pods of jobs, and in pods of gangs that computed."""
 
     held: float
     computing: float
@@ -66,10 +72,12 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One run. utilisation: share of the nodes' CPU, over the makespan, in gangs that compute; held: in any pod.
+    """One run.
 
-    use: the same by resource; fragmentation: mean share of free room in which no typical worker fits (the request of
-    most workers of the trace; measured in the resource that it takes most of). Both of the job-level simulator.
+    ``utilisation`` is the share of the nodes' CPU, over the makespan, in gangs that compute, and ``held`` the share in
+    any pod of a job. ``use`` has both by resource. ``fragmentation`` is the mean share of free room in which no typical
+    worker fits; the typical worker has the request that most workers of the trace have, and the share is measured in
+    the resource of which it takes most. Only the job-level simulator measures ``use`` and ``fragmentation``.
     """
 
     policy: str
@@ -83,84 +91,84 @@ class Result:
 
     @property
     def finished(self) -> int:
-        """Jobs whose work was done."""
+        """Return the number of jobs whose work was done."""
         return sum(1 for job in self.jobs if job.finished)
 
     @property
     def never_finished(self) -> tuple[str, ...]:
-        """Names of the jobs that were terminated or open at the horizon."""
+        """Return the names of the jobs that were terminated or open at the horizon."""
         return tuple(job.name for job in self.jobs if not job.finished)
 
     @property
     def mean_jct_seconds(self) -> float:
-        """Mean completion time; a terminated job counts with the time until then."""
+        """Return the mean completion time; a terminated job counts with its time until termination."""
         return _mean(job.jct_seconds for job in self.jobs)
 
     @property
     def charged_jct_seconds(self) -> float:
-        """Mean completion time where each job that did not finish is charged until the horizon."""
+        """Return the mean completion time, in which each unfinished job counts until the horizon."""
         return _mean(job.jct_seconds if job.finished else self.horizon_seconds - job.arrival for job in self.jobs)
 
     @property
     def mean_waiting_seconds(self) -> float:
-        """Mean time until a job first computed."""
+        """Return the mean of the jobs' waiting times."""
         return _mean(job.waiting_seconds for job in self.jobs)
 
     @property
     def resizes(self) -> int:
-        """Changes of the number of workers after a job's start."""
+        """Return how often the number of workers was changed after a job's start."""
         return sum(job.resizes for job in self.jobs)
 
     @property
     def moves(self) -> int:
-        """Migrations of whole jobs."""
+        """Return the number of migrations of whole jobs."""
         return sum(job.moves for job in self.jobs)
 
     @property
     def rejected(self) -> int:
-        """Jobs that the policy refused for good."""
+        """Return the number of jobs that the policy rejected for good."""
         return sum(1 for job in self.jobs if job.rejected)
 
     @property
     def mean_scaling_seconds(self) -> float:
-        """Mean time that a job stood still for changes of its members."""
+        """Return the mean time that a job stood still for changes of its members."""
         return _mean(job.scaling_seconds for job in self.jobs)
 
     @property
     def mean_running_seconds(self) -> float:
-        """Mean time that a job computed."""
+        """Return the mean time that a job computed."""
         return _mean(job.running_seconds or 0.0 for job in self.jobs)
 
     @property
     def total_utility(self) -> float:
-        """What the finished jobs are worth by their utility curves; jobs without one are worth nothing."""
+        """Return the sum of the finished jobs' utility; a job without a curve counts as zero."""
         return sum(job.utility or 0.0 for job in self.jobs)
 
     @property
     def mean_lateness_slots(self) -> float | None:
-        """Mean lateness of the finished jobs with a utility curve, in slots after the target; None: there are none."""
+        """Return the mean lateness in slots of finished jobs with a utility curve, or None without any."""
         late = [job.lateness for job in self.jobs if job.lateness is not None]
         return fmean(late) if late else None
 
     @property
     def fairness(self) -> float:
-        """Jain's index of the finished jobs' slowdowns: 1 where all are slowed alike, 1/n where one bears it all."""
+        """Return Jain's index of the finished jobs' slowdowns: 1 if all are equal, 1/n if one bears everything."""
         slowdowns = [job.slowdown for job in self.jobs if job.slowdown is not None]
         squares = sum(value * value for value in slowdowns)
         return sum(slowdowns) ** 2 / (len(slowdowns) * squares) if squares else 1.0
 
     @property
     def cross_pairs(self) -> int:
-        """Ps-worker pairs that were bound on two nodes."""
+        """Return the number of ps-worker pairs that were bound on two nodes."""
         return sum(job.cross_pairs for job in self.jobs)
 
     @property
     def pairs(self) -> int:
-        """Ps-worker pairs that were bound at all."""
+        """Return the number of ps-worker pairs that were bound."""
         return sum(job.pairs for job in self.jobs)
 
     def to_dict(self) -> dict[str, str | int | float]:
-        """The row of a comparison."""
+        """Return the row of a comparison."""
         return {
             "name": self.policy,
             "jobs": len(self.jobs),
@@ -172,7 +180,7 @@ class Result:
 
 
 def reduction(better: Result, baseline: Result) -> float:
-    """By which share the mean completion time is lower: 0.84 is the paper's "reduced by 84 %"."""
+    """Return by which share the mean completion time is lower: 0.84 is the paper's "reduced by 84 %"."""
     return 1.0 - better.mean_jct_seconds / baseline.mean_jct_seconds
 
 

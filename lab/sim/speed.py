@@ -1,7 +1,8 @@
 """How fast a job trains in a layout, in seconds of work per second; 1 is one worker beside its ps.
 
-Saturating parameter-server model (spec of the KOD2 study, 3d): n workers do n / (1 + a (n - 1)), with a in {0.1, 0.2}.
-A worker that is not on its ps's node counts as ``rho`` of one; with several ps, by the share of them that are remote.
+This is the saturating parameter-server model that this project assumes for KOD2, whose paper gives none: n workers run
+at n / (1 + a (n - 1)), with a in {0.1, 0.2}. A worker on another node than its ps counts as ``remote`` (0.5) of one;
+with several ps, the share of them that are remote counts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ REMOTE = 0.5
 
 
 def training_rate(workers: Sequence[str], servers: Sequence[str], contention: float, remote: float = REMOTE) -> float:
-    """Rate with workers and ps on these nodes; without any ps every worker counts in full (all-reduce)."""
+    """Return the rate with workers and ps on these nodes; without ps, all workers count in full (all-reduce)."""
     if not workers:
         return 0.0
     pulled = sum(_share(node, servers, remote) for node in workers)

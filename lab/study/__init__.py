@@ -1,1 +1,1 @@
-"""The acting side of experiments: processes, files, tables and figures around the pure simulator of lab/sim."""
+"""Everything around the pure simulator of lab/sim that touches the outside: processes, files, tables, figures."""

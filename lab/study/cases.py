@@ -1,4 +1,4 @@
-"""One run of a comparison: a policy on a trace with a seed, as a row of numbers."""
+"""Run one case of a comparison (a policy on a trace with a seed) and return its measures as a row."""
 
 from __future__ import annotations
 
@@ -23,17 +23,21 @@ from lab.study.slots import SLOT, has
 from lab.study.specs import SEED, Spec, Value
 from lab.study.speeds import name_of
 from policy.systems import built, make_policy
-from policy.systems.base import Policy, draws
+from policy.systems.base import Policy
 
-PODS_HEED = frozenset({"patience", "horizon"})  # settings that the pod-level world has, too
-# What the pod-level world does not measure.
+PODS_HEED = frozenset({"patience", "horizon"})  # simulator settings that the pod-level simulator supports
+# Measures that the pod-level simulator does not compute.
 UNMEASURED = frozenset({"rejected", "mean_scaling_seconds", "moves", "total_utility", "fairness", "fragmentation"})
-PLAIN = frozenset({"fifo-pod"})  # runs every replica that is asked for, or nothing is computed
+PLAIN = frozenset({"fifo-pod"})  # policies whose jobs run with all replicas or not at all
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """pods: in the pod-level world (operator, kube-scheduler, kubelets); else job by job."""
+    """One run: a policy on a trace with a seed.
+
+    ``pods`` chooses the pod-level simulator (operator, kube-scheduler, kubelets) instead of the job-level one. ``jobs``
+    adds a row for each job to the result.
+    """
 
     policy: Spec
     trace: Spec
@@ -44,7 +48,7 @@ class Run:
 
     @property
     def key(self) -> str:
-        """Names the case among all."""
+        """Return a text that identifies the run among all runs of a study."""
         given = ",".join(f"{name}={value}" for name, value in self.simulator)
         how = f"{'pods' if self.pods else 'jobs'} {given}".strip()
         rows = " with jobs" if self.jobs else ""
@@ -57,9 +61,9 @@ def _text(spec: Spec) -> str:
 
 
 def policy_of(spec: Spec, seed: int, slot_seconds: float | None = None) -> Policy:
-    """The policy; one that draws gets the seed, and one that has slots their length, where none was given.
+    """Return the policy that ``spec`` names. Raises StudyError.
 
-    Raises StudyError.
+    Unless the spec gives them, a policy with a random choice gets ``seed``, and one with slots gets ``slot_seconds``.
     """
     told: dict[str, Value] = {SEED: seed} | ({SLOT: slot_seconds} if slot_seconds is not None else {})
     ours = {name: value for name, value in told.items() if has(spec, name)}
@@ -75,12 +79,12 @@ def policy_of(spec: Spec, seed: int, slot_seconds: float | None = None) -> Polic
 
 
 def follows_seed(spec: Spec) -> bool:
-    """Whether the policy decides otherwise with another seed of the study. Raises StudyError."""
-    return SEED not in dict(spec.parameters) and draws(policy_of(spec, 0))
+    """Tell whether the policy's decisions depend on the seed of the study. Raises StudyError."""
+    return SEED not in dict(spec.parameters) and policy_of(spec, 0).base.draws
 
 
 def run_one(run: Run) -> Row:
-    """The measures of that run, and its jobs where asked."""
+    """Return the run's measures, and with ``run.jobs`` a row for each job under ``jobs_table``."""
     found = result_of(run, scene(run.trace, run.seed, run.simulator))
     row: Row = dict(measures(found, pods=run.pods))
     if run.jobs:
@@ -89,7 +93,7 @@ def run_one(run: Run) -> Row:
 
 
 def result_of(run: Run, at: Scene, on_step: Any = None) -> Result:
-    """Run it. ``on_step`` sees every step."""
+    """Run the case on that scene; ``on_step`` is called with every step."""
     policy = policy_of(run.policy, run.seed, at.settings.slot_seconds)
     trace = rigid(at.trace, KOHORT) if run.policy.name in PLAIN else at.trace
     if not run.pods:
@@ -102,20 +106,21 @@ def result_of(run: Run, at: Scene, on_step: Any = None) -> Result:
 
 
 def check_pods(trace: Spec, simulator: tuple[tuple[str, Value], ...], at: Scene) -> None:
-    """Raises StudyError where a run asks the pod-level world for what only the job-level simulator has."""
+    """Raise StudyError if a run asks the pod-level simulator for a feature that only the job-level one has."""
     told = {name.removeprefix(SIM) for name, _ in trace.parameters if name.startswith(SIM)}
     if others := sorted((told | {name for name, _ in simulator}) - PODS_HEED):
         raise refuse("--pods: the setting", f"sim.{others[0]}", ", ".join(f"sim.{name}" for name in sorted(PODS_HEED)))
     if at.faults:
-        raise refuse("--pods: the parameter", FAULTS, "none: faults befall the job-level simulator's cluster")
+        raise refuse("--pods: the parameter", FAULTS, "no faults, because only the job-level simulator has them")
     if not isinstance(at.settings.speeds, Saturating):
         raise refuse(f"--pods: the speeds of {trace.label}", name_of(at.settings.speeds), name_of(Saturating()))
 
 
 def measures(result: Result, *, pods: bool = False) -> dict[str, float]:
-    """What is compared; times in seconds, shares of 1. Lateness only where a finished job has a target.
+    """Return the measures of a result: times in seconds, shares between 0 and 1.
 
-    pods: of the pod-level world, which measures less.
+    Lateness is included only if a finished job has a target. With ``pods``, the measures that the pod-level simulator
+    does not compute are left out.
     """
     found: dict[str, float] = {
         "jobs": len(result.jobs),
@@ -142,7 +147,10 @@ def measures(result: Result, *, pods: bool = False) -> dict[str, float]:
 
 
 def measures_of(at: Scene, pods: bool) -> list[str]:
-    """The names of ``measures`` of a run there, before it is run; the pod-level world tells no use by resource."""
+    """Return the names that ``measures`` will have for a run on this scene, before it is run.
+
+    The pod-level simulator has no utilisation by resource.
+    """
     plain = list(measures(Result("", (), 0.0, 0.0, 0.0, 0.0), pods=pods))
     if pods:
         return plain
@@ -152,5 +160,5 @@ def measures_of(at: Scene, pods: bool) -> list[str]:
 
 
 def job_row(job: Any) -> Row:
-    """One job's outcome."""
+    """Return one job's outcome as a row."""
     return asdict(job) | {"jct_seconds": job.jct_seconds, "waiting_seconds": job.waiting_seconds}

@@ -1,4 +1,4 @@
-"""``kohort compare`` and ``kohort simulate``: run the plan, show the table, write the files."""
+"""Carry out ``kohort compare`` and ``kohort simulate``: run the plan, print the table, write the files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from policy.cluster.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where the result goes. measure: the one that the table of a comparison is about."""
+    """Where the result goes; ``measure`` is the measure that the table of a comparison shows."""
 
     out: Path | None
     told: files.Told
@@ -42,9 +42,9 @@ def plan_of(
     pods: bool = False,
     jobs: bool = False,
 ) -> Plan:
-    """The plan that the options describe, checked. Raises StudyError.
+    """Return the plan that the options describe, after checking it. Raises StudyError.
 
-    given: ``name=value`` each, a policy's parameter (of every policy) or ``sim.name``, of the job-level simulator.
+    Each of ``given`` is ``name=value``: a parameter of every policy, or ``sim.name`` of the job-level simulator.
     """
     changes = settings(given, "--set")
     simulator = tuple((name.removeprefix(SIM), value) for name, value in changes.items() if name.startswith(SIM))
@@ -63,7 +63,7 @@ def plan_of(
 
 
 def run(plan: Plan, where: Where, runner: Runner) -> None:
-    """Run every case, show and write. Raises StudyError."""
+    """Run every case, print the table and write the files. Raises StudyError."""
     for hint in hints(plan):
         err().print(f"kohort: warning: {hint}", soft_wrap=True)
     plan.check_measure(where.measure)
@@ -75,7 +75,7 @@ def run(plan: Plan, where: Where, runner: Runner) -> None:
     finally:
         done.close()
     lines = compare(plan, found)
-    for line in lines:  # a seed in which nobody finishes with a target has no lateness
+    for line in lines:  # in a seed in which no job with a target finishes, there is no lateness
         if where.measure not in line.spreads:
             raise refuse("--measure", where.measure, ", ".join(line.spreads))
     report = {
@@ -91,7 +91,7 @@ def run(plan: Plan, where: Where, runner: Runner) -> None:
 
 
 def record(plan: Plan, path: Path) -> None:
-    """Run the first case here and write its journal. Raises StudyError."""
+    """Run the plan's first case in this process and write its journal. Raises StudyError."""
     run = plan.runs(plan.policies[0], plan.traces[0])[0]
     at = scene(run.trace, run.seed, run.simulator)
     try:
@@ -114,8 +114,8 @@ def _show_many(measure: str, to: Console, lines: Sequence[Line]) -> None:
     first = lines[0].policy
     title = (f"MEAN {measure}", "P10-P90", f"AGAINST {first}", "95 % INTERVAL", "FINISHED", "UTILISATION")
     show.table(to, ("TRACE", "POLICY", "SEEDS", *title), [_cells(line, measure) for line in lines], 2)
-    to.print(f"AGAINST: mean over seeds of the paired difference to {first}, and by how much of its mean; interval:")
-    to.print("paired percentile bootstrap, 2,000 resamples; * where it leaves out zero")
+    to.print(f"AGAINST: the mean paired difference to {first}, and its share of the mean of {first}; INTERVAL:")
+    to.print("a paired percentile bootstrap of 2,000 resamples; * marks a difference whose interval excludes zero")
 
 
 def _cells(line: Line, measure: str) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ def _cells(line: Line, measure: str) -> tuple[str, ...]:
 
 
 def _busiest(line: Line) -> str:
-    """The resource of which most was in gangs that computed: ``54% gpu``."""
+    """Return the resource with the highest utilisation by computing gangs, as in ``54% gpu``."""
     prefix = "utilisation_"
     shares = {name.removeprefix(prefix): s.mean for name, s in line.spreads.items() if name.startswith(prefix)}
     name = max(sorted(shares), key=lambda one: shares[one], default="cpu")
@@ -173,7 +173,7 @@ def _write(plan: Plan, folder: Path, report: object, lines: Sequence[Line], foun
 
 
 def _with(found: Spec, parameters: dict[str, Value]) -> Spec:
-    """The policy with parameters from --set; its own come first."""
+    """Return the policy with the parameters of --set added; its own parameters win."""
     if not parameters:
         return found
     merged = parameters | dict(found.parameters)

@@ -1,4 +1,4 @@
-"""``kohort simulate`` and ``kohort compare``: policies on traces over seeds, as values."""
+"""Define what ``kohort simulate`` and ``kohort compare`` run (policies on traces over seeds) and compare the rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lab.study.stats import Difference, Spread, paired, spread
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is compared. The first policy is the one that the others are held against."""
+    """The policies, traces and seeds to compare; the other policies are compared with the first one."""
 
     policies: tuple[Spec, ...]
     traces: tuple[Spec, ...]
@@ -27,7 +27,7 @@ class Plan:
     jobs: bool = False
 
     def check(self) -> None:
-        """Raise StudyError for a policy or a trace that is none, before anything runs."""
+        """Raise StudyError for an unknown or repeated policy or trace, before anything runs."""
         for option, specs in (("--policy", self.policies), ("--trace", self.traces)):
             labels = [one.label for one in specs]
             if twice := [one for index, one in enumerate(labels) if one in labels[:index]]:
@@ -41,34 +41,35 @@ class Plan:
                 check_pods(trace, self.simulator, found)
 
     def check_measure(self, measure: str) -> None:
-        """Raise StudyError for a measure that the runs on one of the traces do not have, before anything runs."""
+        """Raise StudyError, before anything runs, if runs on one of the traces do not have this measure."""
         for trace in self.traces:
             known = measures_of(scene(trace, self.seeds[0], self.simulator), self.pods)
             if measure not in known:
                 raise refuse("--measure", measure, ", ".join(known))
 
     def runs(self, policy: Spec, trace: Spec) -> list[Run]:
-        """One for each seed; one alone where neither the trace nor the policy has chance in it."""
+        """Return one run for each seed, or a single run where neither the trace nor the policy is random."""
         given = self._simulator(trace), self.pods, self.jobs
         seeds = self.seeds if varies(trace) or follows_seed(policy) else self.seeds[:1]
         return [Run(policy, trace, seed, *given) for seed in seeds]
 
     def _simulator(self, trace: Spec) -> tuple[tuple[str, Value], ...]:
-        """With the slot in which all policies' runs on that trace are measured."""
+        """Return the simulator settings, with the slot length in which all policies on that trace are measured."""
         slot = slot_on(trace, self.seeds[0], self.simulator, self.policies)
         return self.simulator if slot is None else ((SLOT, slot), *(one for one in self.simulator if one[0] != SLOT))
 
     def cases(self) -> list[Case]:
-        """All, trace by trace and seed by seed, so that what belongs together is done together."""
+        """Return all cases ordered by seed, so that runs on the same trace and seed follow one another."""
         found = [run for trace in self.traces for policy in self.policies for run in self.runs(policy, trace)]
         return [Case(run.key, run_one, (run,)) for run in sorted(found, key=lambda run: run.seed)]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One policy on one trace: the spread of every measure, and its difference to the first policy's.
+    """One policy on one trace: the spread of every measure, and its differences to the first policy's.
 
-    seeds: its runs; pairs: those of the difference, which are more where only the first policy draws.
+    ``seeds`` counts the policy's own runs, ``pairs`` those of the difference. There are more pairs than runs where only
+    the first policy is random.
     """
 
     trace: str
@@ -80,7 +81,7 @@ class Line:
 
 
 def compare(plan: Plan, rows: dict[str, Row]) -> list[Line]:
-    """A line for each trace and policy. rows: by case."""
+    """Return a line for each trace and policy; ``rows`` maps the key of a case to its row."""
     lines = []
     for trace in plan.traces:
         firsts = _columns([rows[run.key] for run in plan.runs(plan.policies[0], trace)])
@@ -95,7 +96,7 @@ def compare(plan: Plan, rows: dict[str, Row]) -> list[Line]:
 
 
 def _pairs(first: list[float], other: list[float]) -> tuple[list[float], list[float]]:
-    """By seed: what was run once is the same with every seed of the other."""
+    """Return both series with one value per seed; a series that was run once is repeated for every seed."""
     count = max(len(first), len(other))
     return (first * count if len(first) == 1 else first), (other * count if len(other) == 1 else other)
 

@@ -1,4 +1,4 @@
-"""Where a study speaks: as wide as the terminal; wide enough for every line where it is a pipe."""
+"""Consoles for a study's output: as wide as the terminal, or wide enough for every line where it is a pipe."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ PIPE_WIDTH: Final = 400
 
 
 def out() -> Console:
-    """For results."""
+    """Return the console for results (standard output)."""
     return Console(markup=False, highlight=False, emoji=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def err() -> Console:
-    """For the progress bar, and for hints."""
+    """Return the console for the progress bar and for hints (standard error)."""
     return Console(stderr=True, markup=False, highlight=False, emoji=False)

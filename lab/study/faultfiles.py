@@ -1,4 +1,4 @@
-"""Reads what befalls the cluster of a trace: the trace's parameter ``faults``."""
+"""Read the file of faults that a trace's parameter ``faults`` names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ FAULTS = "faults"
 
 
 def read_faults(file: str, trace: Trace) -> tuple[tuple[float, Fault], ...]:
-    """The faults in that CSV or JSON file, by the names of the trace's nodes and jobs. Raises StudyError."""
+    """Return (seconds after the start, fault) from a CSV or JSON file, for the trace's nodes and jobs.
+
+    Raises StudyError.
+    """
     path = Path(file)
     try:
         return faults_of(table(path), trace)

@@ -1,4 +1,4 @@
-"""Writes what a study found: JSON, CSV, Parquet where pyarrow is there, and figures where matplotlib is."""
+"""Write a study's results: JSON and CSV always, Parquet if pyarrow is installed, figures if matplotlib is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = (9.0, 6.0)  # inches
 
 
 def folder(path: Path) -> Path:
-    """Make the folder. Raises StudyError."""
+    """Create the folder if it is missing, and return it. Raises StudyError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -27,7 +27,7 @@ def folder(path: Path) -> Path:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write it, indented. Raises StudyError."""
+    """Write the value as indented JSON. Raises StudyError."""
     try:
         path.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     except OSError as error:
@@ -36,18 +36,21 @@ def write_json(path: Path, value: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How a command tells what it found. ``file``: as JSON, too; ``-`` is standard output. ``form``: that of -o."""
+    """How a command reports its result.
+
+    ``file`` is a path for JSON besides (``-``: standard output instead); ``form`` is the output format of option -o.
+    """
 
     file: str | None = None
     form: str = "table"
 
     @property
     def people(self) -> bool:
-        """Whether standard output has what people read; else it has nothing but the report."""
+        """Tell whether standard output is for people; if not, it has the report and nothing else."""
         return self.file != "-" and self.form not in ("json", "yaml")
 
     def check(self) -> None:
-        """Raise StudyError where the file cannot be written, before hours of work for it; what is in it stays."""
+        """Raise StudyError if the file cannot be written, before hours of work; what the file holds is kept."""
         if self.file in (None, "-"):
             return
         path = Path(self.file or "")
@@ -60,7 +63,7 @@ class Told:
             path.unlink()
 
     def write(self, value: object) -> None:
-        """Write the report where it is asked for. Raises StudyError."""
+        """Write the report to the file and to standard output, as asked. Raises StudyError."""
         if self.file not in (None, "-"):
             write_json(Path(self.file or ""), value)
         if self.people:
@@ -72,7 +75,10 @@ class Told:
 
 
 def write_rows(base: Path, rows: Sequence[Mapping[str, Any]]) -> list[Path]:
-    """Write ``base.csv``, and ``base.parquet`` where pyarrow is installed; the files written."""
+    """Write ``base.csv``, and ``base.parquet`` if pyarrow is installed; return the files written.
+
+    Raises StudyError.
+    """
     columns = list(dict.fromkeys(name for row in rows for name in row))
     try:
         with base.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
@@ -96,7 +102,7 @@ def _parquet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any
 
 
 def can_draw() -> bool:
-    """Whether figures can be drawn (the extra ``sim``)."""
+    """Tell whether matplotlib is installed (the extra ``sim``), so that figures can be drawn."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -105,7 +111,7 @@ def can_draw() -> bool:
 
 
 def write_figure(path: Path, draw: Callable[[Any], None]) -> Path:
-    """Let ``draw`` draw on a figure, and write it; the ending of the path says in which form."""
+    """Call ``draw`` with a new figure and save it; the suffix of the path chooses the file format."""
     from matplotlib.figure import Figure  # without pyplot: no display, no global state
 
     figure = Figure(figsize=SIZE, layout="constrained")

@@ -1,4 +1,4 @@
-"""What is allowed and yet leaves a policy without what it is about: told before the run, in one line each."""
+"""Warnings about plans that are allowed but leave a policy unable to do what it is for, one line each."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lab.study.scenes import MIGRATABLE, SIM, scene
 from lab.study.specs import Spec
 from policy.systems import REBALANCERS
 
-REPORTS = frozenset({"specon"})  # movers that go by what jobs report
-SECONDS = 30  # between two reports, as SpeCon has them
+REPORTS = frozenset({"specon"})  # policies that choose moves from the progress that jobs report
+SECONDS = 30  # seconds between two reports in SpeCon
 
 
 def hints(plan: Plan) -> list[str]:
-    """A line for each policy that would move jobs and cannot, with the traces on which it lacks the same."""
+    """Return a line for each policy that could move jobs but finds none to move, with the traces concerned."""
     traces: dict[tuple[str, str], list[str]] = {}
     for trace in plan.traces:
         at = scene(trace, plan.seeds[0], plan.simulator)
@@ -36,5 +36,5 @@ def _lacking(policy: Spec, at: Scene, pods: bool) -> Iterator[str]:
 
 
 def _mover(names: Sequence[str]) -> str:
-    """Who moves jobs: the system itself, or the one above it."""
+    """Return the name of the system that moves jobs, the outermost first, or "" if none does."""
     return next((name for name in reversed(names) if name in REBALANCERS), "")

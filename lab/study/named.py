@@ -1,4 +1,4 @@
-"""The papers' traces by name, each with the settings of the simulator that belong to it."""
+"""The papers' traces by name, each with the simulator settings that belong to it."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from lab.study.errors import StudyError, refuse
 from lab.study.parameters import check
 from lab.study.specs import Spec, Value
 
-DEADLOCK_GPUS = 8  # of the cluster of the deadlock traces
+DEADLOCK_GPUS = 8  # GPUs of the cluster in the deadlock traces
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A trace and how it is run. ``faults``: (seconds after the start, what befalls it)."""
+    """A trace and how it is run; ``faults`` has (seconds after the start, fault)."""
 
     trace: Trace
     settings: FluidSettings
     faults: tuple[tuple[float, Fault], ...] = ()
 
 
-@wraps(kod2)  # its parameters are the trace's
+@wraps(kod2)  # takes over the parameters of the trace
 def _kod2(seed: int, **parameters: Value) -> Scene:
     return Scene(kod2(seed, **parameters), FluidSettings(patience=1800.0))  # type: ignore[arg-type]
 
 
 def _dragon_table_1(seed: int, traffic: float = 1.0) -> Scene:
-    del seed  # there is no chance in it
+    del seed  # this trace is not random
     return Scene(dragonworld.table_1(), dragonworld.settings(volume=traffic))
 
 
@@ -78,9 +78,11 @@ def _oasis_small(seed: int, jobs: int = 10, servers: int = 3, slots: int = 10) -
 
 
 def _in_slots(trace: Trace, slots: int) -> Scene:
-    """As in the paper nothing takes time but the training: after a start a job would end one slot later.
+    """Return the scene with the slots of the OASiS paper, where only training takes time.
 
-    Jobs report at each slot: RRH would take what a paused one has done for undone. OASiS decides the same without.
+    There is no start-up time: with one, a job would end a slot later than in the paper. Jobs report at each slot,
+    because RRH would otherwise count the work of a paused job as undone; OASiS decides the same with and without
+    reports.
     """
     slot = oasis_jobs.SLOT_SECONDS
     settings = FluidSettings(
@@ -106,16 +108,16 @@ NAMED: Mapping[str, Callable[..., Scene]] = {
     "oasis-testbed": _oasis_testbed,
     "oasis-small": _oasis_small,
 }
-ONE = frozenset({"dragon-table-1", "dragon-deadlock"})  # named, and without chance
+ONE = frozenset({"dragon-table-1", "dragon-deadlock"})  # named traces without randomness
 
 
 def named(spec: Spec, seed: int) -> Scene:
-    """The scene of that name. Raises StudyError for what its trace does not have."""
+    """Return the scene of that name. Raises StudyError for a parameter that its trace does not have."""
     check(NAMED[spec.name], spec, spec.given())
     try:
         return NAMED[spec.name](seed, **spec.given())
     except StudyError as error:
-        error.args = (f"--trace {spec.text or spec.name}: {error}",)  # which of several
+        error.args = (f"--trace {spec.text or spec.name}: {error}",)  # says which of several traces it is about
         raise
     except (TypeError, ValueError) as error:
         raise StudyError(f"--trace {spec.text or spec.name}: {error}; see docs/simulator.md") from None

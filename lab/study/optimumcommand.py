@@ -1,4 +1,4 @@
-"""``kohort optimum``."""
+"""Carry out ``kohort optimum``: solve small OASiS instances exactly and print the optimum beside OASiS's utility."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from lab.study.errors import StudyError
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The options. ``servers``: for workers, and as many for ps; ``seconds``: of solving, for one instance."""
+    """The command's options.
+
+    ``servers`` is the number of servers for workers and also that for ps; ``seconds`` is the solver's time limit for
+    one instance.
+    """
 
     jobs: int
     servers: int
@@ -23,7 +27,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """best: the best schedule that is known, the solver's or OASiS's own; none is better than ``bound``."""
+    """The outcome of one instance.
+
+    ``best`` is the utility of the best known schedule (the solver's or OASiS's own); no schedule exceeds ``bound``.
+    """
 
     seed: int
     best: float
@@ -33,7 +40,7 @@ class _Row:
     variables: int
 
     def to_dict(self) -> dict[str, int | float | bool | None]:
-        """For a file. bound: None where the solver has none yet."""
+        """Return the row for JSON; ``bound`` is None if the solver has none yet."""
         bound = self.bound if math.isfinite(self.bound) else None
         return {
             "seed": self.seed, "optimum": self.best, "bound": bound, "proved": self.proved, "oasis": self.oasis,
@@ -42,7 +49,7 @@ class _Row:
 
 
 def run(asked: Asked, told: files.Told) -> None:
-    """Solve, run, show."""
+    """Solve each instance, run OASiS on it, and print both."""
     rows = [_row(asked, seed) for seed in asked.seeds]
     told.write([row.to_dict() for row in rows])
     if not told.people:
@@ -52,7 +59,11 @@ def run(asked: Asked, told: files.Told) -> None:
     if (earned := sum(row.oasis for row in rows)) > 0:
         ratio = sum(row.best for row in rows) / earned
         unproved = sum(1 for row in rows if not row.proved)
-        least = f"; at least, as {unproved} of {len(rows)} are not proved: give more --seconds" if unproved else ""
+        least = (
+            f"; this is a lower bound, as {unproved} of {len(rows)} are not proved: give more --seconds"
+            if unproved
+            else ""
+        )
         out().print(f"optimum over OASiS, sums: {ratio:.3f}{least}")
 
 

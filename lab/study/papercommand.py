@@ -1,4 +1,4 @@
-"""``kohort paper``."""
+"""Carry out ``kohort paper``: run the papers' experiments and judge their bars."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lab.study.rows import DoneRows, Row
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The options. seeds: None is as many as each experiment's bars are stated for."""
+    """The command's options; with ``seeds`` None, each experiment runs as many seeds as its bars are stated for."""
 
     names: tuple[str, ...]
     everything: bool
@@ -31,7 +31,7 @@ class Asked:
 
 
 def show_list(told: files.Told) -> None:
-    """Which experiments there are."""
+    """Print the list of experiments."""
     known = list(papers.experiments().values())
     told.write([{"name": e.name, "system": e.system, "title": e.title} for e in known])
     if told.people:
@@ -40,7 +40,7 @@ def show_list(told: files.Told) -> None:
 
 
 def run(asked: Asked, runner: Runner) -> bool:
-    """Run, show, write; whether every bar is met and every mutant is caught."""
+    """Run the experiments, print and write them; return whether every bar is met and every mutant is caught."""
     chosen = _chosen(asked)
     folder = files.folder(asked.out) if asked.out else None
     done = DoneRows(folder / "rows.jsonl" if folder else None)
@@ -62,7 +62,9 @@ def run(asked: Asked, runner: Runner) -> bool:
 def _chosen(asked: Asked) -> list[Experiment]:
     if asked.everything == bool(asked.names):
         known = ", ".join(papers.experiments())
-        raise StudyError(f"NAME: name experiments or systems, or give --all; there are {known}")
+        raise StudyError(
+            f"NAME: give names of experiments or systems, or --all, and not both; the experiments are {known}"
+        )
     return list(papers.experiments().values()) if asked.everything else papers.named(asked.names)
 
 
@@ -79,7 +81,7 @@ def _mutants(asked: Asked, experiment: Experiment) -> Sequence[Mutant]:
 
 
 def _run_all(asked: Asked, chosen: Sequence[Experiment], done: DoneRows, runner: Runner) -> None:
-    """Every case of every experiment at once, so that no core waits for the last seed of one of them."""
+    """Run the cases of all experiments in one batch, so that no core idles while an experiment's last seed runs."""
     variants = [(one, mutant) for one in chosen for mutant in (None, *_mutants(asked, one))]
     run_cases([case for one, mutant in variants for case in _cases(asked, one, mutant)], done, runner, err())
 

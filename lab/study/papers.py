@@ -1,4 +1,4 @@
-"""The papers' experiments: finds them, runs their seeds and mutants, and judges their bars."""
+"""Find the papers' experiments, run their seeds and mutants, and judge their bars."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from lab.study.rows import Row
 
 @cache
 def experiments() -> dict[str, Experiment]:
-    """Every experiment of lab/sim/papers by its name, in the order of their modules."""
+    """Return every experiment of lab/sim/papers by name, in the order of the modules.
+
+    Raises ValueError if two experiments have the same name.
+    """
     found: dict[str, Experiment] = {}
     for module in sorted(info.name for info in pkgutil.iter_modules(lab.sim.papers.__path__)):
         listed = getattr(importlib.import_module(f"lab.sim.papers.{module}"), "EXPERIMENTS", ())
@@ -30,7 +33,7 @@ def experiments() -> dict[str, Experiment]:
 
 
 def named(names: Iterable[str]) -> list[Experiment]:
-    """The experiments of these names; a system's name is all of its own. Raises StudyError."""
+    """Return the experiments of these names; a system's name stands for all its experiments. Raises StudyError."""
     known = experiments()
     systems = dict.fromkeys(experiment.system for experiment in known.values())
     found: dict[str, Experiment] = {}
@@ -43,14 +46,17 @@ def named(names: Iterable[str]) -> list[Experiment]:
 
 
 def cases(experiment: Experiment, seeds: Sequence[int], mutant: Mutant | None = None) -> list[Case]:
-    """One case for each seed."""
+    """Return one case for each seed."""
     variant = mutant.name if mutant else ""
     label = f"paper {experiment.name}{f' ({variant})' if variant else ''}"
     return [Case(f"{label} seed {seed}", measure, (experiment.name, variant, seed)) for seed in seeds]
 
 
 def measure(name: str, variant: str, seed: int) -> Row:
-    """One seed of an experiment, or of its mutant of that name; another process finds them by name."""
+    """Run one seed of an experiment, or of its mutant named ``variant``, and return the row.
+
+    Experiment and mutant are passed by name, because another process may run this.
+    """
     experiment = experiments()[name]
     measures = {mutant.name: mutant.measure for mutant in experiment.mutants} | {"": experiment.measure}
     return dict(measures[variant](seed))
@@ -58,7 +64,7 @@ def measure(name: str, variant: str, seed: int) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A bar and what our runs reached; ``spread``: p10 and p90 of the seeds, where each has such a value."""
+    """A bar and the value that our runs reached; ``spread`` is (p10, p90) over seeds, None without a value per seed."""
 
     bar: Bar
     value: float
@@ -68,24 +74,27 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class MutantOutcome:
-    """bars: all of the experiment, over the mutant's rows. caught: every one that the mutant names is missed."""
+    """The experiment's bars judged over a mutant's rows.
+
+    A mutant is ``caught`` if it misses every bar that it names.
+    """
 
     mutant: Mutant
     bars: tuple[Judged, ...]
 
     @property
     def named(self) -> tuple[Judged, ...]:
-        """The bars that should tell."""
+        """Return the bars that this mutant is expected to miss."""
         return tuple(judged for judged in self.bars if judged.bar.claim in self.mutant.misses)
 
     @property
     def caught(self) -> bool:
-        """Whether every bar that should tell was missed."""
+        """Tell whether the mutant missed every bar that it names."""
         return bool(self.named) and not any(judged.met for judged in self.named)
 
     @property
     def untold(self) -> bool:
-        """Whether no bar is named for it, and why is said: it can be neither caught nor missed."""
+        """Tell whether the mutant names no bar but gives a reason; such a mutant is not counted at all."""
         return not self.mutant.misses and bool(self.mutant.reason)
 
 
@@ -101,11 +110,11 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """All bars met, and all mutants caught that a bar is named for."""
+        """Tell whether all bars are met and all mutants that name a bar are caught."""
         return all(judged.met for judged in self.bars) and all(one.caught or one.untold for one in self.mutants)
 
     def to_dict(self) -> dict[str, object]:
-        """For a JSON file; a number that is none (0 / 0) is null there."""
+        """Return the outcome for JSON; a number that is not finite (0 / 0) becomes null."""
         experiment = self.experiment
         return {
             "name": experiment.name,
@@ -130,12 +139,12 @@ class Outcome:
 
 
 def judge(bars: Iterable[Bar], rows: Sequence[Row]) -> tuple[Judged, ...]:
-    """What the rows reach of each bar."""
+    """Return each bar with the value that the rows reach."""
     return tuple(Judged(bar, bar.value(rows), bar.met(rows), bar.spread(rows)) for bar in bars)
 
 
 def mutant_outcome(experiment: Experiment, mutant: Mutant, own: Sequence[Row], rows: Sequence[Row]) -> MutantOutcome:
-    """The experiment's bars, judged over the mutant's rows; ``own``: the experiment's, of the same seeds."""
+    """Judge the experiment's bars over the mutant's rows; ``own`` has the experiment's rows of the same seeds."""
     return MutantOutcome(mutant, judge(experiment.bars, beside(own, rows)))
 
 

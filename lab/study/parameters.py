@@ -1,4 +1,4 @@
-"""A trace's parameters, held against the signature of the one that makes or reads it, before it is called."""
+"""Check a trace's parameters against the signature of the function that makes or reads it, before it is called."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from lab.sim.traces.reading import Line
 from lab.study.errors import StudyError, refuse
 from lab.study.specs import SEED, Spec, Value
 
-OURS = frozenset({"models"})  # what a reader is told by us
-LEAST = {SEED: 0}  # of whole numbers; else 1
-NUMBERS: Mapping[str, Mapping[str, float]] = {  # else: at least 0
+OURS = frozenset({"models"})  # passed by the study itself, so not a parameter on the command line
+LEAST = {SEED: 0}  # the least value of a whole number; 1 for the others
+NUMBERS: Mapping[str, Mapping[str, float]] = {  # bounds; the other numbers must be at least 0
     "load": {"above": 0.0},
     "traffic": {"above": 0.0},
     "contention": {"most": 1.0},
@@ -21,7 +21,7 @@ NUMBERS: Mapping[str, Mapping[str, float]] = {  # else: at least 0
 
 
 def check(maker: Callable[..., Any], spec: Spec, given: Mapping[str, Value]) -> None:
-    """Raises StudyError for a parameter that it does not have, and for a value out of bounds."""
+    """Raise StudyError for a parameter that ``maker`` does not have, and for a value out of bounds."""
     where = f"--trace {spec.text or spec.name}"
     known = {name: one for name, one in inspect.signature(maker).parameters.items() if _free(one)}
     line = Line(where, given)
@@ -35,7 +35,7 @@ def check(maker: Callable[..., Any], spec: Spec, given: Mapping[str, Value]) -> 
 
 
 def _free(one: inspect.Parameter) -> bool:
-    """What has a default can be given."""
+    """Tell whether the command line may give this parameter: it has a default and is not set by the study."""
     return one.default is not one.empty and one.name not in OURS
 
 

@@ -1,4 +1,4 @@
-"""Figures of a comparison (the extra ``sim``)."""
+"""Draw the figures of a comparison (needs matplotlib, the extra ``sim``)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ SHOWN = ("mean_jct_seconds", "mean_waiting_seconds", "makespan_seconds", "utilis
 
 
 def draw_comparison(lines: Sequence[Line], figure: Any) -> None:
-    """One panel for each of SHOWN: a bar for each policy and trace, with p10-p90. Utilisation is that of the resource
-    of which any policy used most on the trace.
+    """Draw one panel for each measure of SHOWN: a bar for each policy and trace, with p10-p90.
+
+    Utilisation is that of the resource with the highest utilisation by any policy on the trace.
     """
     policies = list(dict.fromkeys(line.policy for line in lines))
     traces = list(dict.fromkeys(line.trace for line in lines))
@@ -39,14 +40,14 @@ def draw_comparison(lines: Sequence[Line], figure: Any) -> None:
 
 
 def _busiest(lines: Sequence[Line]) -> str:
-    """The measure of the resource of which most was in gangs that computed."""
+    """Return the utilisation measure with the highest value in any line."""
     names = {name for line in lines for name in line.spreads if name.startswith("utilisation_")}
     used = {name: max(line.spreads[name].mean for line in lines if name in line.spreads) for name in sorted(names)}
     return max(used, key=lambda name: used[name], default="utilisation")
 
 
 def draw_completion(jobs: Sequence[Row], figure: Any) -> None:
-    """The share of jobs that were done within a time, by policy and trace; lost jobs never are."""
+    """Draw the share of jobs finished within a time, by policy and trace; unfinished jobs never count."""
     axes = figure.subplots()
     for name in dict.fromkeys((job["policy"], job["trace"]) for job in jobs):
         mine = [job for job in jobs if (job["policy"], job["trace"]) == name]

@@ -1,4 +1,4 @@
-"""Runs the cases of a study on all cores, or on the workers of a Dask scheduler; the rows are the same."""
+"""Run a study's cases on all cores or on the workers of a Dask scheduler; the rows are the same either way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row to be computed. call: a top-level function (other processes import it); its row must be JSON's."""
+    """One row to compute.
+
+    ``call`` is a top-level function, because other processes import it; the row that it returns must fit into JSON.
+    """
 
     key: str
     call: Callable[..., Row]
@@ -33,7 +36,7 @@ Runner = Callable[[Sequence[Case]], Iterator[tuple[Case, Row]]]
 
 
 class CaseError(StudyError):
-    """A case failed; the rows that were done are kept."""
+    """A case failed; the rows that were done before are kept."""
 
     code = 1
 
@@ -42,9 +45,9 @@ class CaseError(StudyError):
 
 
 def run(cases: Sequence[Case], done: DoneRows, runner: Runner, to: Console | None = None) -> list[Row]:
-    """The row of each case, in the order of the cases; what is done already is not run again.
+    """Return the row of each case, in the order of the cases; a case that is done already is not run again.
 
-    ``to``: where the progress bar is shown. Raises CaseError at the first case that fails.
+    The progress bar is shown on ``to``. Raises CaseError at the first case that fails.
     """
     missing = [case for case in dict.fromkeys(cases) if done.get(case.key) is None]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -57,16 +60,18 @@ def run(cases: Sequence[Case], done: DoneRows, runner: Runner, to: Console | Non
 
 
 def runner_of(workers: int | None, scheduler: str | None) -> Runner:
-    """Where the cases run. Raises StudyError where both are given."""
+    """Return the runner that the options ask for. Raises StudyError if both options are given."""
     if scheduler is None:
         return processes(workers)
     if workers is not None:
-        raise StudyError("--workers and --scheduler: give one of them; Dask's workers are started by Dask")
+        raise StudyError(
+            "--workers and --scheduler exclude each other: give one of them, as Dask starts its own workers"
+        )
     return dask(scheduler)
 
 
 def processes(workers: int | None = None) -> Runner:
-    """Run on so many processes; as many as there are cores unless said."""
+    """Return a runner on this many processes (default: one for each core)."""
     return partial(_in_processes, workers or len(os.sched_getaffinity(0)))
 
 
@@ -74,7 +79,7 @@ def _in_processes(workers: int, cases: Sequence[Case]) -> Iterator[tuple[Case, R
     if workers == 1 or len(cases) <= 1:
         yield from _here(cases)
         return
-    # Not fork: the parent may have threads (the progress bar has one).
+    # Fork is unsafe here: the parent may have threads (the progress bar has one).
     context = multiprocessing.get_context("forkserver")
     with ProcessPoolExecutor(min(workers, len(cases)), mp_context=context) as pool:
         futures: dict[Future[Row], Case] = {pool.submit(case.call, *case.arguments): case for case in cases}
@@ -98,11 +103,16 @@ def _row(case: Case, ask: Callable[[], Row]) -> Row:
 
 
 def dask(address: str) -> Runner:
-    """Run on the workers of the Dask scheduler there; they need the same version of Kohort. Raises StudyError."""
+    """Return a runner on the workers of that Dask scheduler, which need the same version of Kohort.
+
+    Raises StudyError.
+    """
     try:
         import distributed
     except ImportError:
-        raise StudyError("--scheduler needs Dask: install kohort[dask]") from None
+        raise StudyError(
+            "--scheduler needs Dask, which is not installed: install kohort[dask], or give --workers"
+        ) from None
     return partial(_on_dask, distributed, address)
 
 
@@ -114,7 +124,8 @@ def _on_dask(distributed: Any, address: str, cases: Sequence[Case]) -> Iterator[
             f"--scheduler: no Dask scheduler answers at {address!r} ({error}); start one, or give --workers"
         ) from None
     with client:
-        # Not pure: an equal call in another study must be run by that study's code.
+        # The calls are not marked pure: Dask would reuse the result of an equal call of another study, whose code may
+        # differ.
         futures = {client.submit(case.call, *case.arguments, pure=False): case for case in cases}
         for future in distributed.as_completed(futures):
             yield futures[future], _row(futures[future], future.result)

@@ -1,4 +1,4 @@
-"""``kohort replay``: a journal runs again, by the policy that made it, or with another one asked beside it."""
+"""Replay a journal by the policy that recorded it, or ask another policy at each recorded step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ WHICH: Final = "name a journal (setting journal.folder, or simulate --journal)"
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A step whose decisions are not those that were recorded. recorded: JSON; now: JSON, or an error in words."""
+    """A step whose decisions differ from the recorded ones.
+
+    ``recorded`` is JSON; ``now`` is JSON, or the text of an error.
+    """
 
     line: int
     at: float
@@ -29,14 +32,18 @@ class Departure:
 
     @classmethod
     def of(cls, recorded: Step, now: str) -> Departure:
-        """From that step; one that ended with an error is told with it."""
+        """Return the departure at that step; if the recorded step ended with an error, that error is ``recorded``."""
         was = json.dumps({"error": recorded.error}) if recorded.error else recorded.effects.decode()
         return cls(recorded.line, recorded.at, was, now)
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """departures: empty where every byte is the same. stopped: the error with which both ended, the record and this."""
+    """The outcome of a replay.
+
+    ``departures`` is empty if every byte is the same. ``stopped`` is the error with which both the recorded process and
+    the replay ended.
+    """
 
     steps: int
     decisions: int
@@ -46,7 +53,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Otherwise:
-    """What the other policy would have done at one step, and the recorded one did."""
+    """A step at which the other policy would have decided differently; both decisions as lines of text."""
 
     line: int
     at: float
@@ -56,10 +63,12 @@ class Otherwise:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """decided: steps at which a decision was asked for. differences: those at which the other policy departs.
+    """The outcome of asking another policy.
 
-    counts: how often each does what. departures: steps at which the recording policy decides otherwise than recorded.
-    stopped: the error with which the recorded process ended.
+    ``decided`` counts the steps at which a decision was asked for, ``differences`` has those at which the policies
+    differ, and ``counts`` how often each policy takes each action. ``departures`` counts the steps at which the
+    recording policy itself now decides differently from the record. ``stopped`` is the error with which the recorded
+    process ended.
     """
 
     decided: int
@@ -70,7 +79,7 @@ class Compared:
 
 
 def again(path: Path) -> Replayed:
-    """Run the journal by the policy that made it. Raises StudyError."""
+    """Replay the journal by the policy that recorded it. Raises StudyError."""
     beginning, steps = _open(path)
     snapshot, count, decisions, departures, stopped = beginning.snapshot, 0, 0, list[Departure](), ""
     for recorded in _read(steps):
@@ -92,9 +101,9 @@ def again(path: Path) -> Replayed:
 
 
 def beside(path: Path, other: Policy) -> Compared:
-    """Ask the other policy at every step: given this very cluster, what would it do now? The state follows the record.
+    """Ask the other policy at every step what it would do in the recorded state; the state follows the record.
 
-    Raises StudyError, also where the other policy fails.
+    Raises StudyError, also if the other policy fails.
     """
     beginning, steps = _open(path)
     asked, snapshot, found, stopped = Beside(beginning.policy, other), beginning.snapshot, list[Otherwise](), ""
@@ -105,7 +114,7 @@ def beside(path: Path, other: Policy) -> Compared:
         except Exception as error:
             stopped = named(error)
             if stopped != recorded.error:
-                died = f"{path}: line {recorded.line}: {other.name} cannot go on: {stopped}"
+                died = f"{path}: line {recorded.line}: the policy {other.name} failed: {stopped}"
                 raise StudyError(f"{died}; choose another policy, and report this one") from error
             break
         departures += effects_of(beginning.known(effects)) != recorded.effects
@@ -137,7 +146,7 @@ def _read(steps: Iterator[Step]) -> Iterator[Step]:
 
 
 def as_json(value: Replayed | Otherwise | Departure) -> Any:
-    """For a file: effects as they are, not as text in text."""
+    """Return the value for JSON, with effects as objects instead of JSON text."""
     if isinstance(value, Replayed):
         return {
             "steps": value.steps,

@@ -1,4 +1,4 @@
-"""``kohort replay``: what it prints."""
+"""Carry out ``kohort replay``: print the outcome of a replay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lab.study.specs import spec
 
 
 def again(path: Path, most: int, told: files.Told) -> bool:
-    """Run it again and say whether every decision is the recorded one. Raises StudyError."""
+    """Replay the journal; return whether every decision is the recorded one. Raises StudyError."""
     found = replay.again(path)
     told.write(replay.as_json(found))
     if not told.people:
@@ -21,13 +21,15 @@ def again(path: Path, most: int, told: files.Told) -> bool:
         to.print(f"line {departure.line}, at {departure.at:.3f}: recorded {departure.recorded}, now {departure.now}")
     if found.stopped:
         to.print(f"the recorded process ended with an error, and so did the replay: {found.stopped}")
-    verdict = f"{len(found.departures)} steps differ" if found.departures else "all as recorded, byte for byte"
+    verdict = (
+        f"{len(found.departures)} steps differ" if found.departures else "all decisions are as recorded, byte for byte"
+    )
     to.print(f"{found.steps} steps, {found.decisions} decisions: {verdict}")
     return not found.departures
 
 
 def beside(path: Path, policy: str, most: int, told: files.Told) -> None:
-    """Ask another policy at every step, and show where it differs. Raises StudyError."""
+    """Ask another policy at every step, and print where it differs. Raises StudyError."""
     found = replay.beside(path, policy_of(spec(policy, "--policy"), 0))
     steps = [replay.as_json(one) for one in found.differences]
     told.write({
@@ -48,8 +50,8 @@ def beside(path: Path, policy: str, most: int, told: files.Told) -> None:
         to.print(f"the recorded process ended with an error, and so does the comparison: {found.stopped}")
     if found.departures:
         to.print(
-            f"{found.departures} steps are decided otherwise by this version than they were recorded, and - is what it "
-            f"decides: kohort replay {path} shows them"
+            f"this version decides differently from the record at {found.departures} steps, and lines with - are its "
+            f"decisions: kohort replay {path} shows these steps"
         )
     to.print(f"asked {found.decided} times: {policy} differs {len(found.differences)} times")
     for whose, verbs in found.counts.items():

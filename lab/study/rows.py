@@ -1,7 +1,7 @@
-"""The rows that are done, in a file of JSON lines that is only ever appended to: a study goes on where it stopped.
+"""Finished rows in an append-only file of JSON lines, so that an interrupted study can continue.
 
-A row counts only for the code that made it: a change in ``policy``, ``lab.sim`` or ``lab.study`` makes every case run
-again.
+A row is valid only for the code that made it: after a change in ``policy``, ``lab.sim`` or ``lab.study``, every case
+runs again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 @cache
 def code_version() -> str:
-    """A name for the simulator, the policies and the studies as they are now: the hash of their sources."""
+    """Return a hash of the sources of the simulator, the policies and the studies."""
     sources: list[tuple[str, Path]] = []
     for package in (policy, lab.sim, lab.study):
         root = Path(next(iter(package.__path__)))
@@ -33,7 +33,7 @@ def code_version() -> str:
 
 
 def hash_of(files: Iterable[tuple[str, Path]]) -> str:
-    """Of what stands in these files, each with its name. Raises OSError."""
+    """Return a hash of the names and contents of these files. Raises OSError."""
     found = hashlib.sha256()
     for name, path in files:
         inside = path.read_bytes()
@@ -43,7 +43,7 @@ def hash_of(files: Iterable[tuple[str, Path]]) -> str:
 
 
 class DoneRows:
-    """Rows by their case's key; of this code only. Without a file they are only kept in memory."""
+    """The finished rows of this version of the code, by the key of the case; without a file, in memory only."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._code = code_version()
@@ -54,18 +54,17 @@ class DoneRows:
             self._file = _open(path)
 
     def get(self, key: str) -> Row | None:
-        """The row of that case, where it is done."""
+        """Return the row of that case, or None if the case is not done."""
         return self._rows.get(key)
 
     def add(self, key: str, row: Row) -> None:
-        """Keep the row; it is in the file when this returns."""
+        """Keep the row; the file has it when this returns."""
         self._rows[key] = row
         if self._file is not None:
             self._file.write(json.dumps({"case": key, "code": self._code, "row": row}) + "\n")
             self._file.flush()
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             self._file.close()
 
@@ -78,7 +77,7 @@ def _open(path: Path) -> TextIO:
     except OSError as error:
         raise StudyError(f"{path}: {error.strerror}; name a folder that can be written") from None
     if torn:
-        file.write("\n")  # what was being written when the last run was ended
+        file.write("\n")  # the last line may be incomplete because the last run was killed
     return file
 
 
@@ -90,4 +89,4 @@ def _read(path: Path) -> Iterator[tuple[str, str, Row]]:
             entry = json.loads(line)
             yield entry["case"], entry["code"], entry["row"]
         except (ValueError, KeyError, TypeError):
-            continue  # torn by the end of an earlier run: that case runs again
+            continue  # an incomplete line: that case runs again

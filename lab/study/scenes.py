@@ -1,4 +1,4 @@
-"""What a policy is run on: a trace by its name or file, with the settings of the simulator that belong to it."""
+"""Build what a policy is run on: a trace by name or file, with the simulator settings that belong to it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from lab.study.tracefiles import files_of, read_trace, seeded
 
 SIM = "sim."
 MIGRATABLE = "migratable"
-ANY = frozenset({FAULTS, MIGRATABLE, SPEEDS, STEP_TIMES})  # parameters of any trace, beside ``sim.NAME``
+ANY = frozenset({FAULTS, MIGRATABLE, SPEEDS, STEP_TIMES})  # parameters of every trace, besides ``sim.NAME``
 
 
 @lru_cache(maxsize=4)
 def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) -> Scene:
-    """The trace of that name or in that file, for that seed. Raises StudyError.
+    """Return the trace of that name or in that file, for that seed, with its settings. Raises StudyError.
 
-    simulator: settings of the job-level simulator (lab/sim/fluid/settings.py) that are plain numbers; they win over
-    the trace's own, its parameters ``sim.NAME``. A parameter ``speeds`` names a speed model, ``step_times`` is a folder
-    of measured ones; ``faults``: a file of what befalls the cluster; ``migratable``: whether its jobs may be moved,
-    whatever the trace itself says.
+    ``simulator`` has settings of the job-level simulator (lab/sim/fluid/settings.py) that are plain numbers; they win
+    over the trace's own settings, which are its parameters ``sim.NAME``. The parameter ``speeds`` names a speed model,
+    ``step_times`` a folder of measured step times, and ``faults`` a file of faults; ``migratable`` tells whether jobs
+    may be moved, whatever the trace itself says.
     """
     mine = {name.removeprefix(SIM): value for name, value in spec.parameters if name.startswith(SIM)}
     given = {name: value for name, value in spec.parameters if name in ANY}
@@ -53,7 +53,7 @@ def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) 
 
 
 def _check_horizon(horizon: float, trace: Trace, spec: Spec) -> None:
-    """Raises StudyError where jobs would come after the end: the result would be without them."""
+    """Raise StudyError if jobs would arrive after the end, because the result would lack them."""
     last = max((job.arrival for job in trace.jobs), default=0.0)
     if horizon < last:
         late = sum(1 for job in trace.jobs if job.arrival > horizon)
@@ -62,7 +62,7 @@ def _check_horizon(horizon: float, trace: Trace, spec: Spec) -> None:
 
 
 def stamped(spec: Spec) -> Spec:
-    """With the hash of the files that the scene reads. Raises StudyError."""
+    """Return the spec with a hash of the files that the scene reads. Raises StudyError."""
     try:
         files = files_of(spec)
         return replace(spec, contents=hash_of((path.name, path) for path in files) if files else "")
@@ -77,7 +77,7 @@ def _moved(trace: Trace, may: Value, what: str) -> Trace:
 
 
 def varies(spec: Spec) -> bool:
-    """Whether another seed is another trace."""
+    """Tell whether another seed gives another trace."""
     return spec.name in NAMED.keys() - ONE or seeded(spec)
 
 

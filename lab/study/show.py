@@ -1,4 +1,4 @@
-"""Tables of a study for people."""
+"""Print the tables of a study for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.study.papers import Judged, MutantOutcome, Outcome
 
 
 def table(to: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """A plain table; the first ``left`` columns are words, the others numbers."""
+    """Print a plain table; the first ``left`` columns hold words, the others numbers."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         shown.add_column(column, justify="left" if index < left else "right", overflow="fold")
@@ -22,12 +22,12 @@ def table(to: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], le
 
 
 def number(value: float) -> str:
-    """Four digits, without an exponent for what people read."""
+    """Format with four digits; large numbers are whole and without an exponent."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def outcome(to: Console, found: Outcome) -> None:
-    """One experiment: what it is, every bar, what was assumed, every mutant."""
+    """Print one experiment: title, every bar, the assumptions, every mutant."""
     experiment = found.experiment
     first, last = found.seeds[0], found.seeds[-1]
     to.print(f"{experiment.name}: {experiment.title} ({experiment.source}); seeds {first}-{last}")
@@ -43,18 +43,20 @@ def outcome(to: Console, found: Outcome) -> None:
 
 
 def _mutants(to: Console, found: Outcome) -> None:
-    """Every mutant by its letter, and the bounded bars that it missed."""
+    """Print every mutant with a letter, and the bounded bars that it missed."""
     letters = [chr(ord("A") + index) for index in range(len(found.mutants))]
     for letter, one in zip(letters, found.mutants, strict=True):
         why = f": {one.mutant.reason}" if one.mutant.reason and not one.caught else ""
-        found_out = "caught" if one.caught else "told by no bar" if one.untold else "NOT CAUGHT"
+        found_out = "caught" if one.caught else "no bar depends on it" if one.untold else "NOT CAUGHT"
         to.print(f"  mutant {letter}, {one.mutant.name}: {found_out}{why}")
     rows = [
         (bar.claim, *(_cell(one, index) for one in found.mutants))
         for index, bar in enumerate(found.experiment.bars)
         if bar.bounded
     ]
-    to.print("  what they miss (*: named and missed; !: named and met; no mark: missed besides):")
+    to.print(
+        "  the bars that each mutant missed (*: named and missed; !: named and met; no mark: missed, but not named):"
+    )
     table(to, ("BAR", *letters), rows)
     named = {claim for one in found.mutants for claim in one.mutant.misses}
     for bar in found.experiment.bars:
@@ -71,7 +73,7 @@ def _cell(found: MutantOutcome, index: int) -> str:
 
 
 def counts(found: Sequence[Outcome]) -> dict[str, int]:
-    """Bars met and missed; mutants caught, not caught, and those that no bar is named for."""
+    """Count bars met and missed, and mutants caught, not caught, and without a bar."""
     bars = [judged.met for one in found for judged in one.bars if judged.bar.bounded]
     every = [mutant for one in found for mutant in one.mutants]
     mutants = [mutant.caught for mutant in every if not mutant.untold]
@@ -85,11 +87,11 @@ def counts(found: Sequence[Outcome]) -> dict[str, int]:
 
 
 def summary(found: Sequence[Outcome]) -> str:
-    """The last line: bars met and missed."""
+    """Return the last line: how many bars were met and missed, and how many mutants were caught."""
     count = counts(found)
     caught, missed = count["mutants_caught"], count["mutants_missed"]
     mutants = f"; mutants caught: {caught} of {caught + missed}" if caught + missed else ""
-    untold = f"; told by no bar: {count['mutants_untold']}" if count["mutants_untold"] else ""
+    untold = f"; without a bar: {count['mutants_untold']}" if count["mutants_untold"] else ""
     return f"bars met: {count['met']}, missed: {count['missed']}{mutants}{untold}"
 
 
@@ -104,7 +106,7 @@ def _value(judged: Judged) -> str:
 
 
 def _spread(judged: Judged) -> str:
-    """``=``: the same in every seed, or nearly."""
+    """Format p10 and p90; ``=`` means that both are the same when printed."""
     if judged.spread is None:
         return "-"
     low, high = map(number, judged.spread)

@@ -1,4 +1,4 @@
-"""One slot for all runs on a trace: utility curves are measured in it, and policies that have slots plan in it."""
+"""Choose one slot length for all runs on a trace, for utility curves and for policies that plan in slots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLOT = "slot_seconds"
 
 
 def has(policy: Spec, parameter: str) -> bool:
-    """Whether the system has that parameter; of a rebalanced one the base counts."""
+    """Tell whether the system has that parameter; for a rebalanced system, the base system counts."""
     system = SYSTEMS.get(policy.name.partition("+")[0])
     return system is not None and any(field.name == parameter for field in fields(system))
 
@@ -25,10 +25,10 @@ def has(policy: Spec, parameter: str) -> bool:
 def slot_on(
     trace: Spec, seed: int, simulator: tuple[tuple[str, Value], ...], policies: tuple[Spec, ...]
 ) -> float | None:
-    """What the trace says or ``sim.slot_seconds``; else, where jobs have curves, what a policy was given, or 600 s.
+    """Return the slot length in seconds, or None if nothing is measured in slots and each policy has its own.
 
-    None: there is nothing to be measured in slots, and each policy has its own. Raises StudyError for a policy that was
-    given another one: it would take the curves for what they are not.
+    It is what the trace or ``sim.slot_seconds`` says; else, if jobs have utility curves, what a policy was given, or
+    600 s. Raises StudyError for a policy that was given another length, because it would misread the curves.
     """
     at = scene(trace, seed, simulator)
     given = [(policy, dict(policy.parameters)[SLOT]) for policy in policies if SLOT in dict(policy.parameters)]

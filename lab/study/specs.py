@@ -1,4 +1,4 @@
-"""``NAME,PARAMETER=VALUE,...``: how a policy or a trace is named on the command line."""
+"""Parse ``NAME,PARAMETER=VALUE,...``, the form in which the command line names a policy or a trace."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from lab.study.errors import refuse
 
 LABEL = "label"
-SEED = "seed"  # where it is given, it counts instead of the study's
+SEED = "seed"  # if given, it replaces the study's seed
 Value = bool | int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A name and its parameters, in the order given. ``text``: as it was written.
+    """A name with its parameters in the order given; ``text`` is the original.
 
-    ``contents``: the hash of the files that it names, so that a changed file is another trace.
+    ``contents`` is the hash of the files that it names, so that a changed file counts as another trace.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Spec:
 
     @property
     def label(self) -> str:
-        """For tables: what the parameter ``label`` says, else as it was written, a file without its folders."""
+        """Return the name for tables: the parameter ``label``, or else the original text without a file's folders."""
         given = dict(self.parameters)
         if LABEL in given:
             return str(given[LABEL])
@@ -34,12 +34,12 @@ class Spec:
         return self.text[len(folder) + len(slash) :] if rest else self.text
 
     def given(self, **more: Value) -> dict[str, Value]:
-        """All parameters but the label; those given win."""
+        """Return all parameters except the label; those given win over ``more``."""
         return {**more, **{name: value for name, value in self.parameters if name != LABEL}}
 
 
 def spec(text: str, option: str) -> Spec:
-    """Read it. Raises StudyError."""
+    """Parse a spec. Raises StudyError."""
     name, *rest = text.split(",")
     if not name:
         raise refuse(option, text, "NAME or NAME,PARAMETER=VALUE,...")
@@ -47,7 +47,7 @@ def spec(text: str, option: str) -> Spec:
 
 
 def settings(texts: Iterable[str], option: str) -> dict[str, Value]:
-    """``name=value`` each; the last one of a name counts. Raises StudyError."""
+    """Parse ``name=value`` texts; the last value of a name counts. Raises StudyError."""
     found: dict[str, Value] = {}
     for text in texts:
         name, sign, value = text.partition("=")

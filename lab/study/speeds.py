@@ -1,4 +1,4 @@
-"""A trace's speeds where it is given others than its own: a model by its name, or step times that were measured."""
+"""Choose a trace's speeds: a model by its name, or measured step times."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ KINDS: Mapping[Value, type[Saturating | SharedLinks | SharedCpu | Linear]] = {
     "shared-cpu": SharedCpu,
     "linear": Linear,
 }
-TABLED: Mapping[Value, Collection[str]] = {"shared-links": DRAGON.keys()}  # by kind: the models of its table
+TABLED: Mapping[Value, Collection[str]] = {"shared-links": DRAGON.keys()}  # by kind: the models in its table
 
 
 def name_of(speeds: Speeds) -> str:
-    """The name by which a trace is given them."""
+    """Return the name by which a trace chooses these speeds."""
     return next((str(name) for name, kind in KINDS.items() if isinstance(speeds, kind)), STEP_TIMES)
 
 
 def models_of(trace: Spec) -> frozenset[str] | None:
-    """Those that the trace's jobs may be of, as its speeds are by model; None: a model is but a word. StudyError."""
+    """Return the models that the trace's jobs may have, or None if speeds do not depend on the model.
+
+    Raises StudyError.
+    """
     given, where = dict(trace.parameters), f"--trace {trace.text or trace.name}: {SPEEDS}"
     if SPEEDS not in given:
         return _measured(str(given[STEP_TIMES]), trace) if STEP_TIMES in given else None
@@ -37,12 +40,15 @@ def models_of(trace: Spec) -> frozenset[str] | None:
     if kind not in KINDS:
         raise refuse(where, kind, " or ".join(map(str, KINDS)))
     if STEP_TIMES in given:
-        raise refuse(where, kind, f"no {SPEEDS} beside {STEP_TIMES}, which are speeds of their own")
+        raise refuse(where, kind, f"no {SPEEDS} beside {STEP_TIMES}, which give the speeds too")
     return frozenset(TABLED[kind]) if kind in TABLED else None
 
 
 def speeds_of(trace: Spec, read: Trace) -> Speeds | None:
-    """The speeds that the trace is given; None: its own. Raises StudyError for a job of which they do not know."""
+    """Return the speeds that the trace is given, or None for the default ones.
+
+    Raises StudyError for a job whose model they do not have.
+    """
     given, what = dict(trace.parameters), trace.text or trace.name
     if STEP_TIMES in given:
         return _read(str(given[STEP_TIMES]), (job.model for job in read.jobs), what)
@@ -51,13 +57,13 @@ def speeds_of(trace: Spec, read: Trace) -> Speeds | None:
     known = TABLED.get(given[SPEEDS])
     if known is not None and (other := sorted({job.model for job in read.jobs} - {*known})):
         if other == [""]:
-            raise StudyError(f"{what}: {SPEEDS}: the trace's jobs name no model; allowed: traces whose jobs do")
+            raise StudyError(f"{what}: {SPEEDS}: the trace's jobs name no model; use a trace whose jobs do")
         raise refuse(f"{what}: {SPEEDS}: model", other[-1], " or ".join(sorted(known)))
     return KINDS[given[SPEEDS]]()
 
 
 def _measured(folder: str, trace: Spec) -> frozenset[str]:
-    """The models that have a table in that folder; the trace may be there, too. Raises StudyError."""
+    """Return the models with a table in that folder, which may hold the trace too. Raises StudyError."""
     own = Path(trace.name)
     found = [path.stem for path in Path(folder).glob("*.csv") if not own.exists() or not path.samefile(own)]
     if not found:
@@ -66,11 +72,11 @@ def _measured(folder: str, trace: Spec) -> frozenset[str]:
 
 
 def _read(folder: str, models: Iterable[str], what: str) -> Measured:
-    """The speeds of these models, from MODEL.csv in that folder. Raises StudyError."""
+    """Return the speeds of these models from MODEL.csv in that folder. Raises StudyError."""
     tables = {}
     for model in sorted(set(models)):
         if not model:
-            raise StudyError(f"{what}: {STEP_TIMES}: the trace's jobs name no model; allowed: traces whose jobs do")
+            raise StudyError(f"{what}: {STEP_TIMES}: the trace's jobs name no model; use a trace whose jobs do")
         path = Path(folder) / f"{model}.csv"
         try:
             tables[model] = step_times(table(path))

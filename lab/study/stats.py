@@ -1,4 +1,4 @@
-"""Means with their spread, and paired differences with a confidence interval."""
+"""Compute means with their spread, and paired differences with a confidence interval."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Over the seeds."""
+    """Mean, quantiles, lowest and highest value over the seeds."""
 
     mean: float
     p10: float
@@ -24,7 +24,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The mean of the paired differences (this less the first), and its 95 % interval."""
+    """The mean of the paired differences (this less the first) and its 95 % interval."""
 
     mean: float
     low: float
@@ -32,20 +32,21 @@ class Difference:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves out zero."""
+        """Tell whether the interval excludes zero."""
         return self.low > 0 or self.high < 0
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Quantiles linear between ranks."""
+    """Return the spread; quantiles are linear between ranks."""
     ordered = sorted(values)
     return Spread(fmean(ordered), _quantile(ordered, 0.1), _quantile(ordered, 0.9), ordered[0], ordered[-1])
 
 
 def paired(first: Sequence[float], other: Sequence[float]) -> Difference:
-    """Paired percentile bootstrap: seeds are drawn again with replacement, each with both of its values.
+    """Return the mean difference with its paired percentile bootstrap interval.
 
-    The draw itself has a fixed seed: the same rows give the same interval. One seed gives no interval but itself.
+    Seeds are drawn with replacement, each with both of its values. The draws have a fixed seed, so the same rows give
+    the same interval. With one seed, the interval is the difference itself.
     """
     differences = [b - a for a, b in zip(first, other, strict=True)]
     draw = random.Random(0)

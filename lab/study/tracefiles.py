@@ -1,4 +1,4 @@
-"""Reads trace files: CSV with a header, or JSON. Each row keeps where it stands, for what is wrong with it."""
+"""Read trace files, CSV with a header or JSON; each row keeps its location for error messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lab.study.parameters import check
 from lab.study.specs import SEED, Spec, Value
 from policy.cluster.model import Node
 
-# The columns by which a format is known: those that no other has.
+# The columns that identify a format, because no other format has them.
 MARKS = {
     "kohort": {"arrival_seconds", "work_seconds"},
     "philly": {"timestamp", "num_gpus"},
@@ -35,15 +35,15 @@ MARKS = {
 
 MORE = "values beyond the last column"
 SLOT = "slot_seconds"
-SAMPLES = frozenset({"sample", "node_sample"})  # what a seed draws
-INSIDE = ("nodes", "jobs", SLOT)  # what a JSON file may have beside one another
+SAMPLES = frozenset({"sample", "node_sample"})  # parameters whose rows are drawn with the seed
+INSIDE = ("nodes", "jobs", SLOT)  # keys that a JSON file may have
 
 
 def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> Trace:
-    """The trace in that file (openb: a folder with nodes.csv and pods.csv). Raises StudyError.
+    """Return the trace in that file (openb: in a folder with nodes.csv and pods.csv). Raises StudyError.
 
-    models: those that the jobs may be of, where the speeds are measured by model; None: a model is but a word.
-    Parameters: ``format`` where the columns do not tell it, and those of the format's reader in lab/sim/traces.
+    ``models`` are the models that the jobs may have where speeds depend on them (None: any). Parameters are ``format``,
+    if the columns do not identify it, and those of the format's reader in lab/sim/traces.
     """
     path, parameters = Path(spec.name), spec.given()
     rows = table(path / "pods.csv" if path.is_dir() else path)
@@ -63,12 +63,14 @@ def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> 
     except (TypeError, ValueError) as error:
         raise StudyError(f"{spec.text or spec.name}: {_said(error)}; see docs/simulator.md") from None
     if parameters.get("load") is not None and not offered(found, GPU):
-        raise refuse(f"{path}: load", parameters["load"], "none: the jobs come at one moment, or ask for no GPU")
+        raise refuse(
+            f"{path}: load", parameters["load"], "no load, because all jobs arrive at one moment or none asks for a GPU"
+        )
     return found
 
 
 def files_of(spec: Spec) -> list[Path]:
-    """Every file that may be read for the trace: its rows, its nodes, its faults, the step times of its models."""
+    """Return every file that may be read for the trace: its rows, nodes, faults, and step times of its models."""
     path, given = Path(spec.name), dict(spec.parameters)
     own = [
         path,
@@ -84,7 +86,7 @@ def files_of(spec: Spec) -> list[Path]:
 
 
 def seeded(spec: Spec) -> bool:
-    """Whether another seed of the study draws another trace from the file."""
+    """Tell whether another seed of the study draws another trace from the file."""
     given = dict(spec.parameters)
     return SEED not in given and not SAMPLES.isdisjoint(given)
 
@@ -108,7 +110,7 @@ def _kohort(
 
 
 def _slot(path: Path, inside: Any) -> float | None:
-    """What the JSON file says beside its nodes and jobs."""
+    """Return the slot length that the JSON file gives beside its nodes and jobs, or None."""
     if not isinstance(inside, dict) or SLOT not in inside:
         return None
     return Line(path.name, inside).number(SLOT, above=0.0)
@@ -127,7 +129,7 @@ def _openb(rows: Table, path: Path, **given: Any) -> Trace:
     return openb(rows, table(beside / "nodes.csv"), **given)
 
 
-# By format: whose parameters it has, and how it is called.
+# By format: the function with its parameters, and the function to call.
 READERS: Mapping[object, tuple[Callable[..., Trace], Callable[..., Trace]]] = {
     "kohort": (_kohort, _kohort),
     "philly": (philly, lambda rows, path, **given: philly(rows, **given)),
@@ -142,15 +144,15 @@ def _format(path: Path, rows: Table) -> str:
     if len(found) != 1:
         has = ", ".join(map(str, rows[0][1]))
         known = "; ".join(f"{name}: {', '.join(sorted(marks))}" for name, marks in MARKS.items())
-        raise StudyError(f"{path}: its columns ({has}) are of no format; allowed: format=NAME, or columns of {known}")
+        raise StudyError(f"{path}: the columns ({has}) match no format; give format=NAME, or the columns of {known}")
     return found[0]
 
 
 def table(path: Path) -> Table:
-    """The rows of that file, one at least. Raises StudyError."""
+    """Return the rows of that file, at least one. Raises StudyError."""
     rows = _json_rows(path) if path.suffix == ".json" else _csv_rows(path)
     if not rows:
-        raise StudyError(f"{path}: there is no row; allowed: one or more")
+        raise StudyError(f"{path}: the file has no row; allowed: one row or more")
     return rows
 
 
@@ -167,7 +169,7 @@ def _csv_rows(path: Path) -> Table:
 
 
 def _once(path: Path, columns: Sequence[str]) -> None:
-    """Raises TraceError for a column that stands in the header twice: one of them would not be read."""
+    """Raise TraceError if the header has a column twice, because one of them would not be read."""
     if twice := [name for index, name in enumerate(columns) if name in columns[:index]]:
         raise TraceError(
             [str(FieldError(f"{path.name}, line 1", "header", name, "each column once")) for name in twice]
@@ -175,7 +177,7 @@ def _once(path: Path, columns: Sequence[str]) -> None:
 
 
 def _whole(line: Line) -> tuple[str, Mapping[str, object]]:
-    """A row with as many values as there are columns."""
+    """Return the row, if it has as many values as there are columns. Raises FieldError."""
     allowed = f"as many values as the header has columns ({len(line.values.keys() - {MORE})})"
     for name, value in line.values.items():
         if value is None or name == MORE:
@@ -193,7 +195,7 @@ def _json_rows(path: Path) -> Table:
 
 
 def _objects(path: Path, found: object, name: str = "") -> Table:
-    """The rows of such a list. Raises StudyError."""
+    """Return the rows of a list of objects. Raises StudyError."""
     where = f"{path.name}: {name}" if name else path.name
     if not isinstance(found, list):
         raise refuse(f"{path.parent / where}", found, 'a list of objects, or {"nodes": [...], "jobs": [...]}')
@@ -211,7 +213,7 @@ def _json(path: Path) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises ValueError for a key that stands in it twice: one of them would not be read."""
+    """Return the object. Raises ValueError for a repeated key, because one of them would not be read."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -224,6 +226,6 @@ def _said(error: BaseException) -> str:
 
 
 def lines(error: TraceError) -> str:
-    """Several faults begin on a line of their own."""
+    """Return the error's text; if it lists several faults, they begin on a line of their own."""
     text = str(error)
     return f"\n{text}" if "\n" in text else text

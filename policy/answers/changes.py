@@ -40,7 +40,7 @@ def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iter
 
 def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
     """The end of its back-off; the moment when it has waited for so long that it comes first."""
-    limit = getattr(policy, "starve_limit", None)
+    limit = policy.starve_limit
     moments = [snapshot.gang(job.uid).not_before, *([job.arrival + limit * A_LITTLE_MORE] if limit else [])]
     for at in sorted(moments):
         if at > now:

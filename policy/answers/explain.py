@@ -12,14 +12,14 @@ from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import Job, Slot
 from policy.cluster.preemption import preemptors
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.resources import Resources
+from policy.cluster.resources import Resources, largest_share
 from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
 from policy.cluster.trouble import trouble_of
-from policy.cluster.words import lack_in_words
+from policy.cluster.words import counted, lack_in_words, listed
 from policy.placement.binding import binding
 from policy.placement.gang import Ask, ask_of, fits, place, takes_all
 from policy.placement.room import Room
-from policy.systems.base import Drift, Policy, drift_of
+from policy.systems.base import Drift, Policy
 
 MENDS: dict[Reason, str] = {
     Reason.UNKNOWN_JOB: "see the pod's ownerReferences: kind and apiVersion must be of docs/jobkinds.md, its CRD there",
@@ -149,7 +149,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         waits_for=_pods(snapshot, gang),
         held=held,
         arithmetic=_arithmetic(snapshot, job, nodes) if sized else "",
-        drift=drift_of(policy, snapshot, job_uid, now),
+        drift=policy.base.against_schedule(snapshot, job_uid, now),
     )
 
 
@@ -179,7 +179,7 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
     if missing_nodes := unplaced_of(snapshot, job):
         return Verdict(Reason.MEMBERS_UNPLACED, unplaced_in_words(snapshot, job, gang, missing_nodes))
     if gang.awaited and gang.retried:
-        return Verdict(Reason.STALLED, f"given {gang.workers} workers, {gang.awaited} of them have not come")
+        return Verdict(Reason.STALLED, f"given {counted(gang.workers, 'worker')}, {gang.awaited} still missing")
     return None
 
 
@@ -193,13 +193,12 @@ def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
 
 def _robbed(snapshot: Snapshot, robbed: Mapping[Slot, str]) -> str:
     lost = [f"{slot} lost its room on {node}" for slot, node in sorted(robbed.items())]
-    more = f" and {len(lost) - NAMED} more members theirs" if len(lost) > NAMED else ""
     whom = preemptors(snapshot.preemptions, snapshot.pods, robbed.values())
-    return ", ".join(lost[:NAMED]) + more + (f" to {', '.join(whom)}" if whom else "")
+    return listed(lost, NAMED) + (f" to {', '.join(whom)}" if whom else "")
 
 
 def _to_go(pods: int) -> str:
-    return "1 pod is to go" if pods == 1 else f"{pods} pods are to go"
+    return f"{counted(pods, 'pod')} must go first"
 
 
 def held_room(snapshot: Snapshot, job: Job | None = None) -> tuple[HeldRoom, ...]:
@@ -268,11 +267,12 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Iterable[NodeRoom]) -> str:
     rows = [row for row in nodes if not row.refused]
     if not rows:
         return "no node may take it: see why at each node"
-    closest = min(rows, key=lambda row: (_share(row.missing, ask.whole), row.node))
+    closest = min(rows, key=lambda row: (largest_share(row.missing.amounts, ask.whole.amounts), row.node))
     lacks = lack_in_words(closest.missing) or "nothing"
     workers = sum(ask.worker.how_many(room.free(row.node)) for row in rows if ask.worker.fits(room.free(row.node)))
     told = [*binding(room, ask, " free"), *_outranked(snapshot, room, ask)]
-    told.append(f"{min(workers, job.min_workers)} of {job.min_workers} workers would fit on all nodes together")
+    workers_asked = counted(job.min_workers, "worker")
+    told.append(f"{min(workers, job.min_workers)} of {workers_asked} would fit on all nodes together")
     told.append(f"for all of it on one node {closest.node} comes closest and lacks {lacks}")
     return "; ".join(told)
 
@@ -288,16 +288,10 @@ def _outranked(snapshot: Snapshot, room: Room, ask: Ask) -> Iterator[str]:
         without.give(pod.node, pod.requests)
     if lower and fits(without, ask):
         names = sorted(f"{pod.namespace}/{pod.name}" for pod in lower)
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         yield (
             "it would fit without pods of other schedulers that have a lower priority "
-            f"({', '.join(names[:NAMED])}{more}), which Kohort does not preempt"
+            f"({listed(names, NAMED)}), which Kohort does not preempt"
         )
-
-
-def _share(missing: Resources, whole: Resources) -> float:
-    """What is missing, as the largest share of what is asked for."""
-    return max((missing[name] / whole[name] for name in missing if whole[name]), default=0.0)
 
 
 def _name(snapshot: Snapshot, job_uid: str) -> str:

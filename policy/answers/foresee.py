@@ -16,7 +16,7 @@ from policy.cluster.gang import ADMITTED
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, reason_of
-from policy.systems.base import Foresees, Policy, base_of, next_moment
+from policy.systems.base import Policy
 from policy.systems.progress import remaining_seconds
 
 MOST_ENDS = 64
@@ -118,12 +118,12 @@ class Course:
 
     def _next_change(self) -> float:
         """The next moment that the policy names, or its next slot."""
-        policy = base_of(self._policy)
-        if isinstance(policy, Foresees):
-            later = JUST_AFTER if getattr(policy, "starve_limit", None) else 0.0
-            return policy.next_change(self.snapshot, self._now + LEAST_STEP) + later
+        policy = self._policy.base
+        change = policy.next_change(self.snapshot, self._now + LEAST_STEP)
+        if change is not None:
+            return change + (JUST_AFTER if policy.starve_limit else 0.0)
         rests = (at for at in self.snapshot.index.rests.values() if at > self._now)
-        return min([next_moment(policy, self._now), *rests])
+        return min([policy.next_moment(self._now), *rests])
 
     def _left_of(self, job: Job) -> float | None:
         """In worker-seconds, by its reports, else by its training's model; one that has no workers counts as one."""
@@ -147,7 +147,7 @@ class Course:
 
     def _in_time(self, job: Job) -> str:
         """What is over by now and was not at the beginning."""
-        limit = getattr(base_of(self._policy), "starve_limit", None)
+        limit = self._policy.base.starve_limit
         if self._began < self._begun.gang(job.uid).not_before <= self._now:
             return "its back-off is over"
         if limit and self._began < job.arrival + limit <= self._now:

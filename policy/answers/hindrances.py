@@ -24,8 +24,7 @@ from policy.placement.fit import accepts
 from policy.placement.gang import barred, worker_demand
 from policy.placement.grow import Where, could_be_together
 from policy.placement.room import Room
-from policy.systems.base import Policy, base_of, grows_again
-from policy.systems.dragon import ACTED, ROOM, Dragon
+from policy.systems.base import Policy
 from policy.systems.progress import remaining_seconds
 
 FOR_ROOM = (Reason.NO_ROOM, Reason.RESIZES_LIMITED, Reason.BEHIND)
@@ -86,8 +85,8 @@ def _but(found: Sequence[Hindrance], one: Hindrance) -> tuple[Hindrance, ...]:
 
 def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Hindrance]:
     """Those that there are; room near the end, for in more of it others would start and the job grow after them."""
-    base, gang = base_of(policy), snapshot.gang(job.uid)
-    cooldown = getattr(base, "cooldown", None)
+    base, gang = policy.base, snapshot.gang(job.uid)
+    cooldown = base.cooldown
     rest = gang.scaled_at + cooldown - now if cooldown and gang.scaled_at is not None else 0.0
     if rest > 0:
         yield Hindrance(partial(_rested, job), lambda _: f"its cool-down of {cooldown:g} s, {rest:.0f} s left")
@@ -107,12 +106,12 @@ def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ite
         yield Hindrance(_freed, lambda _: f"room that is being freed for {taker}: nobody grows before it is")
     if snapshot.index.waiting:
         yield Hindrance(_without_queue, lambda rest: _queue_in_words(snapshot, rest(), policy, now))
-    if grows_again(policy) and any(uid != job.uid for uid in snapshot.index.growing):
+    if base.grows and any(uid != job.uid for uid in snapshot.index.growing):
         yield Hindrance(partial(_others_at_most, job), lambda rest: _others_in_words(rest(), policy, now, job))
     yield Hindrance(partial(_more_room, job), lambda _: room_in_words(snapshot, job, policy), own=True)
-    if isinstance(base, Dragon):
+    if base.idle_threshold is not None:
         text = f"the idle time: {base.name} gives away only what has been idle for {base.idle_threshold:g} s"
-        yield Hindrance(partial(_idle, base, now), lambda _: text)
+        yield Hindrance(lambda copy: base.after_idling(copy, now), lambda _: text)
 
 
 # -- lifting them --------------------------------------------------------------------------------
@@ -176,13 +175,6 @@ def _more_room(job: Job, snapshot: Snapshot) -> Snapshot:
     return draft.freeze()
 
 
-def _idle(policy: Dragon, now: float, snapshot: Snapshot) -> Snapshot:
-    """As if nothing had changed for longer than the threshold."""
-    long_ago, room = now - policy.idle_threshold - 1.0, Room.of(snapshot)
-    idle = {ACTED: long_ago, ROOM: {name: (room.free(name), long_ago) for name in room}}
-    return replace(snapshot, memory={**snapshot.memory, **idle})
-
-
 # -- in words ------------------------------------------------------------------------------------
 
 
@@ -206,7 +198,7 @@ def _others_in_words(rest: Snapshot, policy: Policy, now: float, job: Job) -> st
 def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
     """What each node lacks that the job may grow on, and why one with free room is no choice."""
     requests, room = worker_demand(snapshot, job), Room.of(snapshot)
-    where = _where(policy)
+    where = policy.base.grows_on
     asked, hosts = in_words(requests), _may_grow_on(snapshot, job, where)
     if not all(_lacking(snapshot, job, host, requests) for host in hosts):  # it shares out by rules of its own
         return f"room: {policy.name} would give it one more worker if its nodes were larger by that ({asked})"
@@ -248,12 +240,6 @@ def _why_here(snapshot: Snapshot, room: Room, job: Job, where: Where | None, pol
     if where is Where.SERVERS:
         return f"{policy.name} grows a job only on the nodes of its ps"
     return ""
-
-
-def _where(policy: Policy) -> Where | None:
-    base = base_of(policy)
-    found = getattr(base, "scale_out", getattr(base, "scale_up", None))
-    return found if isinstance(found, Where) else None
 
 
 def _hosts(snapshot: Snapshot, job: Job) -> list[Node]:

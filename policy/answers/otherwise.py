@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from policy.cluster.actions import Action, Admit, Decision, Migrate, Reject, Remember, Resize
 from policy.cluster.model import Slot
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Keeps, Parts, Policy, grows_again
+from policy.systems.base import Parts, Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Beside:
+class Beside(Policy):
     """A policy that decides as ``policy`` does and asks ``other`` about the same states; it remembers for itself.
 
     asked: decisions so far; counts: actions by who would take them (``recorded``, ``other``), then by verb.
@@ -58,7 +58,7 @@ class Beside:
     @property
     def grows(self) -> bool:
         """Whether the deciding policy gives workers again that did not come."""
-        return grows_again(self.policy)
+        return self.policy.base.grows
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """The deciding policy's decision."""
@@ -73,13 +73,18 @@ class Beside:
             self.differences.append(Difference(now, mine, its))
         return decision
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the deciding policy keeps anything on the jobs' objects."""
+        return self.policy.keeps
+
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """What the deciding policy keeps on the jobs' objects."""
-        return self.policy.parts(memory) if isinstance(self.policy, Keeps) else {}
+        return self.policy.parts(memory)
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
         """What it reads there."""
-        return self.policy.recalled(snapshot, parts) if isinstance(self.policy, Keeps) else {}
+        return self.policy.recalled(snapshot, parts)
 
     def taken(self) -> list[Difference]:
         """The differences since the last call."""

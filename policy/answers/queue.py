@@ -10,7 +10,7 @@ from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
-from policy.systems.queue import Weighs, in_order, line_up, weigher
+from policy.systems.queue import equivalence_classes, in_order
 
 # what bars a job until others have done something, after which it goes first
 PASSING: Final = (Reason.BACKING_OFF, Reason.RELEASING, Reason.ROOM_HELD, Reason.ROOM_OF_OTHERS)
@@ -28,26 +28,27 @@ class Place:
 
 def places(snapshot: Snapshot, policy: Policy, now: float) -> tuple[Place, ...]:
     """The waiting jobs in order; without weights, the one that came first is first."""
-    system = weigher(policy)
-    if system is None:
+    system = policy.base
+    weight = system.weights(snapshot)
+    if weight is None:
         order = in_order(snapshot.waiting(), lambda _: 0.0, lambda _: False)
         return tuple(Place(at, job, None, starving=False) for at, job in enumerate(order, start=1))
-    weight, starving = system.weights(snapshot), _starving(snapshot, system, now)
+    starving = _starving(snapshot, system, now)
     order = in_order(snapshot.waiting(), weight, starving)
     return tuple(Place(at, job, system.published(weight(job)), starving(job)) for at, job in enumerate(order, start=1))
 
 
-def _starving(snapshot: Snapshot, system: Weighs, now: float) -> Callable[[Job], bool]:
+def _starving(snapshot: Snapshot, system: Policy, now: float) -> Callable[[Job], bool]:
     """Who has waited for too long, and goes first for it; never a job that no turn would help."""
-    _, barred = line_up(snapshot, now)
+    _, barred = equivalence_classes(snapshot, now)
     helpless = {uid for uid, verdict in barred.items() if verdict.reason not in PASSING}
     return lambda job: job.uid not in helpless and system.starving(job, now)
 
 
 def weights(snapshot: Snapshot, policy: Policy) -> Callable[[Job], float | None]:
     """The published weight of any job that can be weighed. The nodes are looked at once, so ask once and weigh many."""
-    system = weigher(policy)
-    if system is None:
-        return lambda _: None
+    system = policy.base
     weight, published = system.weights(snapshot), system.published
+    if weight is None:
+        return lambda _: None
     return lambda job: None if job.invalid else published(weight(job))

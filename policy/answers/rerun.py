@@ -28,7 +28,7 @@ from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.systems import POD_BY_POD
-from policy.systems.base import Policy, base_of
+from policy.systems.base import Policy
 
 AT_WORK = (State.RUNNING, State.MIGRATING, State.REPAIRING)
 
@@ -74,7 +74,7 @@ class Rerun:
     """
 
     def __init__(self, begun: Snapshot, policy: Policy, work: Mapping[str, float], at: float, *, same: bool) -> None:
-        rules = replace(begun.rules, stores=False, gangs=base_of(policy).name not in POD_BY_POD)
+        rules = replace(begun.rules, stores=False, gangs=policy.base.name not in POD_BY_POD)
         memory = begun.memory if same else {}
         self._snapshot = replace(begun, rules=rules, leading=True, memory=memory)
         self._policy, self._work, self._at = policy, work, at

@@ -16,7 +16,7 @@ from policy.cluster.model import PS, WORKER, Job
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import ask_of, cross_node_pairs, place
 from policy.placement.room import Room
-from policy.systems.base import Policy, grows_again
+from policy.systems.base import Policy
 
 ALL_GROWTH = "nothing: it has as many workers as it may have"
 MALFORMED = "its malformed field: it keeps what it runs, and gets nothing until that is corrected"
@@ -109,7 +109,7 @@ def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
         return "nothing: it grows with the next decision"
     if now < gang.not_before:
         return f"its last growth: those workers did not come; it is tried again in {gang.not_before - now:.0f} s"
-    if grows_again(policy) and gang.state in ADMITTED and not is_filed(snapshot.index.growing, job.uid):
+    if policy.base.grows and gang.state in ADMITTED and not is_filed(snapshot.index.growing, job.uid):
         return ENDS
     return _unsettled(gang) or held_by(snapshot, job, policy, now) or _rule(gang, policy)
 
@@ -124,7 +124,7 @@ def _unsettled(gang: Gang) -> str:
 
 def _rule(gang: Gang, policy: Policy) -> str:
     """What is left where no copy has it grow: how the policy names numbers of workers."""
-    if grows_again(policy):
+    if policy.base.grows:
         return f"the policy {policy.name} gives it no more workers now"
     workers = "the worker" if gang.workers == 1 else f"the {gang.workers} workers"
     return f"the policy {policy.name}: it keeps to {workers} that it has decided on, and gives no more for free room"

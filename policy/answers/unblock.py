@@ -23,7 +23,7 @@ from policy.cluster.gang import ADMITTED, State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, queued, reason_of
-from policy.systems.base import Based, JudgesOnce, Policy, next_moment
+from policy.systems.base import Policy
 
 FOR_ROOM = frozenset(
     {
@@ -70,19 +70,12 @@ def admits(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change:
 
 def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
     """For each kind its changes, smallest first."""
-    reason, once = reason_of(snapshot, job).reason, _judging_once(policy)
-    if once is not None and reason in FOR_ROOM | DECIDED:
+    reason, once = reason_of(snapshot, job).reason, policy.base.judges_once
+    if once and reason in FOR_ROOM | DECIDED:
         yield _its_slot(snapshot, job, policy, now)
-        yield from _anew(snapshot, job, policy, once, now)
+        yield from _anew(snapshot, job, policy, now)
     elif reason in FOR_ROOM:
         yield from candidates(snapshot, job, policy, now)
-
-
-def _judging_once(policy: Policy) -> JudgesOnce | None:
-    """The system that decides about each job once, itself or the one beneath."""
-    if isinstance(policy, Based):
-        return _judging_once(policy.base)
-    return policy if isinstance(policy, JudgesOnce) else None
 
 
 # -- what was decided once for all -----------------------------------------------------------------
@@ -108,16 +101,16 @@ def _then(then: Snapshot, _: Snapshot) -> Snapshot:
     return then
 
 
-def _anew(snapshot: Snapshot, job: Job, policy: Policy, once: JudgesOnce, now: float) -> Iterator[Iterable[Change]]:
+def _anew(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
     """The job submitted again, as it is or with a change; it could start with the next slot."""
-    at = next_moment(policy, now)
+    at = policy.next_moment(now)
     if math.isinf(at):
         return
     wait = at - now
 
     def again(before: Snapshot) -> Snapshot:
         fresh = replace(before.jobs[job.uid], arrival=at)
-        return with_job(fresh)(replace(before, memory=once.forget(before.memory, job.uid)))
+        return with_job(fresh)(replace(before, memory=policy.base.forget(before.memory, job.uid)))
 
     def below(finer: Finer, at: int) -> Change:
         return over(finer.at(at))

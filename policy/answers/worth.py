@@ -16,7 +16,6 @@ from policy.answers.queue import places
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
-from policy.systems.queue import weigher
 
 FIGURES = 4
 A_STEP_MORE = 1.5
@@ -26,10 +25,9 @@ MOST_SLOTS = 100
 
 def higher_utilities(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
     """Just above each job that comes before it, or level with it: those that wait, and those that could be shrunk."""
-    system = weigher(policy)
-    if system is None or job.utility <= 0:
+    weight = policy.base.weights(snapshot)
+    if weight is None or job.utility <= 0:
         return
-    weight = system.weights(snapshot)
     own = weight(job)
     others = [place.job for place in places(snapshot, policy, now)] + list(snapshot.running())
     level = sorted({weight(other) / own for other in others if own > 0 and weight(other) >= own and other is not job})

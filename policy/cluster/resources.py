@@ -14,6 +14,11 @@ GPU_SUFFIX = "/gpu"  # of an extended resource: nvidia.com/gpu, amd.com/gpu
 BANDWIDTH = "kohort.dev/network-bandwidth"  # Mbit/s of a node's network card, and of what a member reserves of it
 
 
+def largest_share(part: Mapping[str, int], whole: Mapping[str, int]) -> float:
+    """Return the largest of the shares that ``part`` is of ``whole``, over the resources of which ``whole`` has any."""
+    return max((amount / whole[name] for name, amount in part.items() if whole.get(name)), default=0.0)
+
+
 class _Hashed:
     """Room for the hash, which is asked for far more often than a vector is made."""
 

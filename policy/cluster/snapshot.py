@@ -14,6 +14,7 @@ from typing import Any
 from policy.cluster.frozen import quick
 from policy.cluster.gang import Gang, State, no_gang
 from policy.cluster.index import Facts, Index
+from policy.cluster.kept import until_job_changes
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.model import queued as queued  # noqa: PLC0414 - several modules look for it here
 from policy.cluster.preemption import Preemptions
@@ -235,11 +236,13 @@ TROUBLED = (Reason.BACKING_OFF, Reason.NODE_NOT_OFFERED)
 
 def _with_trouble(snapshot: Snapshot, job: Job, verdict: Verdict) -> Verdict:
     """With what kube-scheduler says against a member, which is why a plan has failed."""
-    memo = snapshot.index.memo.job(job.uid)
-    if trouble_of not in memo:
-        memo[trouble_of] = trouble_of(snapshot, job.uid)
-    parts = (part for part in (verdict.detail, memo[trouble_of]) if part)
+    parts = (part for part in (verdict.detail, _trouble_of(snapshot, job.uid)) if part)
     return Verdict(verdict.reason, "; ".join(parts), verdict.behind)
+
+
+@until_job_changes
+def _trouble_of(snapshot: Snapshot, job_uid: str) -> str:
+    return trouble_of(snapshot, job_uid)
 
 
 def _undecided(snapshot: Snapshot, job: Job) -> Verdict:

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from policy.cluster.model import PS
 from policy.cluster.resources import HOST_PORT, Resources
 
 BYTES = ("memory", "ephemeral-storage", "hugepages-")
 SIZES = {"EiB": 2**60, "PiB": 2**50, "TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun in the right form: ``1 worker``, ``3,000 workers``, ``2 ps``."""
+    return f"{number:,} {noun}" if number == 1 or noun == PS else f"{number:,} {noun}s"
+
+
+def and_more(number: int) -> str:
+    """Return ``and 3 more``: the end of every list that is cut short."""
+    return f"and {number:,} more"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return at most ``most`` of the names: ``a, b and 3 more``."""
+    shown = ", ".join(names[:most])
+    return f"{shown} {and_more(len(names) - most)}" if len(names) > most else shown
 
 
 def cpu_first(name: str) -> tuple[int, str]:
@@ -31,6 +50,8 @@ def said(name: str, amount: int) -> str:
         return f"{amount / 1000:.4g} cpu"
     if name.startswith(BYTES):
         return f"{_bytes(amount)} {name}"
+    if name == "pods":
+        return counted(amount, "pod")
     return f"{amount} {name}"
 
 

@@ -9,7 +9,7 @@ from policy.cluster.frozen import replace
 from policy.cluster.model import Constraints, Node, Toleration
 from policy.cluster.resources import HOST_PORT, Resources
 from policy.cluster.snapshot import Snapshot
-from policy.cluster.words import said
+from policy.cluster.words import counted, listed, said
 from policy.placement.fit import accepts, untolerated
 from policy.placement.gang import Ask, fits
 from policy.placement.room import Room
@@ -40,9 +40,7 @@ def binding(room: Room, ask: Ask, what: str = "") -> tuple[str, ...]:
 def closed_nodes(snapshot: Snapshot) -> str:
     """The nodes that are cordoned or not ready, in words; of many the first ones."""
     closed = [node for _, node in sorted(snapshot.nodes.items()) if node.closed]
-    told = [f"{node.name} is {node.closed}" for node in closed[:MOST_NODES_NAMED]]
-    more = len(closed) - len(told)
-    return ", ".join(told) + (f", and {more} more nodes" if more else "")
+    return listed([f"{node.name} is {node.closed}" for node in closed], MOST_NODES_NAMED)
 
 
 def _without(ask: Ask, name: str) -> Ask:
@@ -73,7 +71,7 @@ def _only(requests: Resources, name: str) -> Resources:
 def _in_words(room: Room, ask: Ask, name: str, what: str) -> str:
     if name.startswith(HOST_PORT):
         members = sum(1 for _, amount in _asked(ask, name) if amount)
-        return f"{said(name, 1)} asked for by {members} members, and a node has it once"
+        return f"{said(name, 1)} asked for by {counted(members, 'member')}, and a node has it once"
     role, largest = max(_asked(ask, name), key=lambda one: one[1])
     open_to_it = [node for node in room if not _refusal(room.nodes[node], ask)] or list(room)
     such = "" if len(open_to_it) == len(room.nodes) else " open to it"
@@ -94,9 +92,7 @@ def _rules_in_words(room: Room, ask: Ask) -> str:
     """The nodes that refuse the gang although a member would have room there."""
     roomy = (node for name, node in sorted(room.nodes.items()) if ask.least.fits(room.free(name)))
     refusing = [why for node in roomy if (why := _refusal(node, ask))]
-    more = len(refusing) - MOST_NODES_NAMED
-    told = ", ".join(refusing[:MOST_NODES_NAMED]) or "no node that takes it has the room"
-    return told + (f", and {more} more nodes refuse it" if more > 0 else "")
+    return listed(refusing, MOST_NODES_NAMED) or "no node that takes it has the room"
 
 
 def _refusal(node: Node, ask: Ask) -> str:

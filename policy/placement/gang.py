@@ -16,6 +16,7 @@ from itertools import islice
 from operator import itemgetter
 
 from policy.cluster.frozen import replace
+from policy.cluster.kept import shared, until_job_changes
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Role, Slot, worker_slots
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import NOTHING, Resources, total
@@ -84,24 +85,15 @@ class Ask:
         return (*self.rigid, *((slot, self.worker, self.worker_constraints) for slot in workers))
 
 
+@until_job_changes
 def ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
-    """The demand of a job at ``workers`` workers: real pods where they exist, else the template."""
-    if snapshot.jobs.get(job.uid) is not job:  # one that somebody has made up
-        return _ask_of(snapshot, job, workers)
-    known = snapshot.index.memo.job(job.uid)
-    found: Ask | None = known.get(workers)
-    if found is None:
-        found = known[workers] = snapshot.index.memo.one(_ask_of(snapshot, job, workers))
-    return found
-
-
-def _ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
-    """Nobody asks for those that are done. Where some workers are, the others have their indices, as rigid members."""
+    """Return the demand of a job at ``workers`` workers: real pods' where they exist, else the template's."""
+    # Nobody asks for members that are done. Where some workers are, the others keep their indices, as rigid members.
     done = done_slots(snapshot, job)
     slots, equal = job.slots(0), workers
     if not done.isdisjoint(worker_slots(workers)):
         slots, equal = job.slots(workers), 0
-    return ask_for(snapshot, job, [slot for slot in slots if slot not in done], equal, workers)
+    return shared(snapshot, ask_for(snapshot, job, [slot for slot in slots if slot not in done], equal, workers))
 
 
 def ask_for(snapshot: Snapshot, job: Job, rigid: Iterable[Slot], equal: int, workers: int) -> Ask:
@@ -120,20 +112,11 @@ def done_slots(snapshot: Snapshot, job: Job) -> frozenset[Slot]:
     return frozenset((*over, *(slot for slot, uid in members.items() if pods[uid].phase is Phase.SUCCEEDED)))
 
 
+@until_job_changes
 def worker_demand(snapshot: Snapshot, job: Job) -> Resources:
-    """One worker's request: the largest among the real pods and the template, resource by resource."""
-    if snapshot.jobs.get(job.uid) is not job:  # one that somebody has made up
-        return _worker_demand(snapshot, job)
-    known = snapshot.index.memo.job(job.uid)
-    found: Resources | None = known.get(WORKER)
-    if found is None:
-        found = known[WORKER] = snapshot.index.memo.one(_worker_demand(snapshot, job))
-    return found
-
-
-def _worker_demand(snapshot: Snapshot, job: Job) -> Resources:
+    """Return one worker's request: the largest among the real pods and the template, resource by resource."""
     role = job.worker
-    return NOTHING if role is None else _role_demand(snapshot, job, role)
+    return NOTHING if role is None else shared(snapshot, _role_demand(snapshot, job, role))
 
 
 def _role_demand(snapshot: Snapshot, job: Job, role: Role) -> Resources:

@@ -7,14 +7,14 @@ from enum import Enum
 from typing import NamedTuple
 
 from policy.cluster.arranged import Place
-from policy.cluster.filing import is_filed
 from policy.cluster.gang import Gang
+from policy.cluster.kept import grouped, until_emptied_room_changes
 from policy.cluster.kinds import leaves
-from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Phase, Slot, worker_slots
+from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node, Phase, Slot, worker_slots
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot, demand, is_over
 from policy.placement.fit import accepts
-from policy.placement.gang import ask_of, barred, takes_all, worker_demand
+from policy.placement.gang import Ask, ask_of, barred, takes_all, worker_demand
 from policy.placement.room import Room, idlest
 
 
@@ -70,12 +70,18 @@ def leaving(snapshot: Snapshot) -> list[Shed]:
 def could_be_together(snapshot: Snapshot, room: Room, job: Job) -> bool:
     """Whether some node, if it were empty, would hold the job at its maximum."""
     ask = ask_of(snapshot, job, job.max_workers)
-    known = snapshot.index.memo.empty if room.nodes is snapshot.index.room.nodes else {}
-    found: bool | None = known.get((could_be_together, ask))
-    if found is None:
-        found = any(ask.whole.fits(node.allocatable) and takes_all(node, ask) for node in room.nodes.values())
-        known[could_be_together, ask] = found
-    return found
+    if room.nodes is snapshot.index.room.nodes:
+        return _some_usable_node_holds(snapshot, ask)
+    return _some_node_holds(room.nodes.values(), ask)
+
+
+@until_emptied_room_changes
+def _some_usable_node_holds(snapshot: Snapshot, ask: Ask) -> bool:
+    return _some_node_holds(snapshot.index.room.nodes.values(), ask)
+
+
+def _some_node_holds(nodes: Iterable[Node], ask: Ask) -> bool:
+    return any(ask.whole.fits(node.allocatable) and takes_all(node, ask) for node in nodes)
 
 
 def could_grow(snapshot: Snapshot, room: Room, job: Job, gang: Gang, where: Where) -> bool:
@@ -94,24 +100,22 @@ LINGERING = None  # has a pod in the place of its next worker
 
 def growers(snapshot: Snapshot, room: Room, where: Where) -> set[str]:
     """Uids of the growing jobs of which ``could_grow`` may be true: all those near a node with room for a worker."""
-    found, memo, growing = set[str](), snapshot.index.memo, snapshot.index.growing
     if room.nodes is not snapshot.index.room.nodes:
-        return set(growing)  # some are closed in this pass: what would be found out now is not to be remembered
+        # Some nodes are closed in this pass: what would be found out now is not to be remembered.
+        return set(snapshot.index.growing)
 
     def by_demand(uid: str) -> tuple[Place, ...]:
-        return ((worker_demand(snapshot, snapshot.jobs[uid]), (uid,)),) if is_filed(growing, uid) else ()
+        return ((worker_demand(snapshot, snapshot.jobs[uid]), (uid,)),)
 
     def by_node(uid: str) -> tuple[Place, ...]:
-        if not is_filed(growing, uid):
-            return ()
         job, gang = snapshot.jobs[uid], snapshot.gang(uid)
         home = gang.nodes.values() if _stays_home(snapshot, room, job, where) else (ROAMING,)
         there = snapshot.member(uid, Slot(WORKER, gang.workers)) is not None
         return tuple((group, (uid,)) for group in dict.fromkeys((*home, LINGERING) if there else home))
 
-    near = memo.arranged(("growing jobs by node", where), by_node, lambda: growing)
-    found.update(near.uids(LINGERING))
-    for requests in memo.arranged("growing jobs by demand", by_demand, lambda: growing).groups:
+    near = grouped(snapshot, "growing", ("by node", where), by_node)
+    found = {*near.uids(LINGERING)}
+    for requests in grouped(snapshot, "growing", "by demand", by_demand).groups:
         for node in _open_among(room, near.groups, requests):  # type: ignore[arg-type]
             found.update(near.uids(node))
     return found

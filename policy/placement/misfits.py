@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from policy.cluster.kept import until_room_changes
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask
 
 
+@until_room_changes
 def misfits(snapshot: Snapshot, placement: Hashable) -> set[Ask]:
-    """Those that this way to place has not placed in the snapshot's free room; to be added to by whoever finds one.
+    """Return the gangs that this way to place has not placed in the snapshot's free room; whoever finds one adds it.
 
-    It begins anew with every change of the room. ``placement``: names the way, with all that it hangs on.
+    The set is a new one after every change of the room. ``placement``: names the way, with all its parameters.
     """
-    known, room = snapshot.index.memo.table(("misfits", placement), most=1), snapshot.index.room
-    if "room" not in known or known["room"] is not room:
-        known["room"], known["asks"] = room, set()
-    found: set[Ask] = known["asks"]
-    return found
+    del snapshot, placement
+    return set()

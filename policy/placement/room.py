@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from policy.cluster.capacity import Capacity
+from policy.cluster.kept import until_nodes_change
 from policy.cluster.model import Constraints, Node
 from policy.cluster.preemption import outranked
 from policy.cluster.resources import NOTHING, Resources
@@ -61,22 +62,12 @@ class Room:
     @classmethod
     def bare(cls, snapshot: Snapshot) -> Room:
         """Room if nobody had any: what the nodes are built with."""
-        return cls._empty(snapshot, "bare nodes", lambda node: node)
+        return cls(_bare_nodes(snapshot))
 
     @classmethod
     def reopened(cls, snapshot: Snapshot) -> Room:
         """Room if nobody had any and every node were ready and uncordoned."""
-        return cls._empty(snapshot, "reopened nodes", lambda node: node.reopened)
-
-    @classmethod
-    def _empty(cls, snapshot: Snapshot, name: str, seen_as: Callable[[Node], Node]) -> Room:
-        """Room of these nodes if nobody had any. Made anew only when a node has changed."""
-        known = snapshot.index.memo.table(name, 1)
-        nodes, capacity = known.get("", (None, None))
-        if nodes is not snapshot.nodes:
-            capacity = Capacity.of({key: seen_as(node) for key, node in snapshot.nodes.items()}, {})
-            known[""] = snapshot.nodes, capacity
-        return cls(capacity)
+        return cls(_reopened_nodes(snapshot))
 
     @classmethod
     def without_running(cls, snapshot: Snapshot) -> Room:
@@ -190,6 +181,16 @@ class Room:
     def idleness(self, node: str, taken: Resources = NOTHING) -> float:
         """Free share of the node, as the mean over its resources: 1 is empty. ``taken``: as if that were gone, too."""
         return Alike(self.free(node), self.nodes[node].allocatable, (node,), 1).idleness(taken)
+
+
+@until_nodes_change
+def _bare_nodes(snapshot: Snapshot) -> Capacity:
+    return Capacity.of(snapshot.nodes, {})
+
+
+@until_nodes_change
+def _reopened_nodes(snapshot: Snapshot) -> Capacity:
+    return Capacity.of({name: node.reopened for name, node in snapshot.nodes.items()}, {})
 
 
 def idlest(room: Room, requests: Resources, constraints: Constraints, refused: frozenset[str]) -> str | None:

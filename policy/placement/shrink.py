@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
 
+from policy.cluster.kept import until_job_changes
 from policy.cluster.model import Job, Slot
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot
@@ -63,13 +64,10 @@ Order = Callable[[Sequence[Offer]], list[int]]  # the removals in turn, each as 
 Counts = dict[int, int]  # index of an offer -> removals
 
 
+@until_job_changes
 def offer_of(snapshot: Snapshot, job: Job) -> Offer:
-    """All that the job can give as it stands; asked again when it, its gang or its pods change."""
-    known = snapshot.index.memo.job(job.uid)
-    found: Offer | None = known.get(offer_of)
-    if found is None:
-        found = known[offer_of] = Offer.of(job.uid, tuple(sheds(snapshot, job, snapshot.gang(job.uid))))
-    return found
+    """Return all that the job can give as it stands."""
+    return Offer.of(job.uid, tuple(sheds(snapshot, job, snapshot.gang(job.uid))))
 
 
 def one_by_one(offers: Sequence[Offer]) -> list[int]:

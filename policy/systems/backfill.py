@@ -22,11 +22,12 @@ from policy.placement.gang import Ask, ask_of, charge
 from policy.placement.misfits import misfits
 from policy.placement.room import Room
 from policy.placement.spread import spread
+from policy.systems.base import Policy
 from policy.systems.queue import asked_workers, queue
 
 
 @dataclass(frozen=True, slots=True)
-class FifoBackfill:
+class FifoBackfill(Policy):
     """``fifo``, whose idle room younger jobs may use as long as nobody delays the oldest."""
 
     @property
@@ -36,10 +37,10 @@ class FifoBackfill:
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Whole jobs at the workers they ask for, in order of arrival, then what may pass the first that waits."""
-        return Pass(snapshot, now).run()
+        return BackfillCycle(snapshot, now).run()
 
 
-class Pass:
+class BackfillCycle:
     """One decision."""
 
     def __init__(self, snapshot: Snapshot, now: float) -> None:

@@ -1,187 +1,45 @@
-"""What a scheduling system is to the rest of Kohort."""
+"""What a scheduling system is to the rest of Kohort: one base class, whose defaults are those of a plain system."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
 
 from policy.cluster.actions import Action, Decision
+from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
+from policy.placement.grow import Where
 
-
-class Policy(Protocol):
-    """A scheduling system.
-
-    1. It is a frozen bag of parameters; what it must remember lives in ``snapshot.memory`` and changes by ``Remember``.
-    2. ``decide`` reads the snapshot and the time it is given, and nothing else.
-    3. The actions are applied in their order and as a whole: an Admit may count on the Resize before it.
-    4. There is a verdict for every waiting job that is not admitted.
-    """
-
-    @property
-    def name(self) -> str:
-        """The name under which the configuration selects it."""
-        ...
-
-    def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """What to do now. ``now``: seconds since the epoch."""
-        ...
-
-
-@runtime_checkable
-class Based(Protocol):
-    """A system that leaves all but its moves to another one beneath it."""
-
-    @property
-    def base(self) -> Policy:
-        """The one beneath."""
-        ...
-
-
-P = TypeVar("P")
-
-
-def base_of(policy: P) -> P | Policy:
-    """The system that decides about room and the queue: the one beneath, or itself."""
-    return policy.base if isinstance(policy, Based) else policy
-
-
-@runtime_checkable
-class Foresees(Protocol):
-    """A system that knows when time alone may change its mind: before that a tick need not ask it."""
-
-    def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """A moment, at or after ``now``, before which ``decide`` would do nothing here if it does nothing now.
-
-        Seconds since the epoch; infinite where only facts can change the decision. An earlier moment costs no more than
-        a decision without actions.
-        """
-        ...
-
-
-@runtime_checkable
-class KeepsTime(Protocol):
-    """A system with moments of its own, the beginnings of its slots: a step is made then, and not at the next tick."""
-
-    def next_moment(self, now: float) -> float:
-        """The first of them after ``now``. Seconds since the epoch; infinite where there is none."""
-        ...
-
-
-@runtime_checkable
-class Draws(Protocol):
-    """A system with a ``seed`` to draw by: whether it draws, as its other parameters are."""
-
-    @property
-    def draws(self) -> bool:
-        """Whether another seed can decide otherwise."""
-        ...
-
-
-def draws(policy: object) -> bool:
-    """Whether another seed of the policy can decide otherwise. Of a rebalanced one the base counts."""
-    deciding = base_of(policy)
-    return isinstance(deciding, Draws) and deciding.draws
-
-
-def next_moment(policy: Policy, now: float) -> float:
-    """When that system wants to be asked next, whatever happens until then; infinite where it does not say."""
-    return policy.next_moment(now) if isinstance(policy, KeepsTime) else math.inf
-
-
-@runtime_checkable
-class PlansAhead(Protocol):
-    """A system under which everybody may pause until a time that it has planned for."""
-
-    @property
-    def ahead_seconds(self) -> float:
-        """How far ahead it plans."""
-        ...
-
-
-def ahead_seconds(policy: object) -> float:
-    """How far ahead that system plans, or the one that decides beneath a rebalancer; 0 where it does not."""
-    deciding = base_of(policy)
-    return deciding.ahead_seconds if isinstance(deciding, PlansAhead) else 0.0
-
-
-@runtime_checkable
-class Prepares(Protocol):
-    """A system with answers that take long the first time: they can be worked out while nothing happens."""
-
-    def prepare(self, snapshot: Snapshot, now: float) -> None:
-        """Have them remembered with the snapshot; no decision is another one for it."""
-        ...
-
-
-def prepare(policy: object, snapshot: Snapshot, now: float) -> None:
-    """Work out beforehand what the next decision may ask; nothing, where the system has nothing to work out."""
-    if isinstance(policy, Prepares):
-        policy.prepare(snapshot, now)
-
-
-def grows_again(policy: object) -> bool:
-    """Whether the system gives running jobs more workers whenever there is room (its class says ``grows``).
-
-    Of a rebalanced one the base counts. Others keep to the numbers they have named: what is taken back stays away.
-    """
-    return bool(getattr(base_of(policy), "grows", False))
-
-
-@runtime_checkable
-class Prices(Protocol):
-    """A system that sells room: what it costs now can be told."""
-
-    def prices(self, snapshot: Snapshot, now: float) -> Mapping[str, float]:
-        """Resource -> price of one unit of it (a millicore, a byte, a piece); empty while nothing has a price."""
-        ...
-
-
-def prices_of(policy: object, snapshot: Snapshot, now: float) -> Mapping[str, float]:
-    """The prices of the policy, or of the one that decides beneath a rebalancer; none where it has no prices."""
-    deciding = base_of(policy)
-    return deciding.prices(snapshot, now) if isinstance(deciding, Prices) else {}
+# What one job's object holds of a policy's memory, by system: JSON's types, to be checked by whoever reads them.
+Parts = Mapping[str, object]
 
 
 class Promised:
-    """What a system has promised of the time to come, to one who moves jobs beneath its decisions: nothing, unless it
-    says otherwise.
+    """What a system has promised of the time to come, to a rebalancer that moves jobs after its decisions.
+
+    This class stands for a system that promises nothing.
     """
 
     def leaves(self, job_uid: str, node: str) -> bool:
-        """Whether it leaves that job the room to sit on that node from now on."""
+        """Tell whether the system leaves the job the room to sit on that node from now on."""
         return True
 
     def moved(self, job_uid: str, node: str) -> None:
-        """The job sits there from now on."""
+        """Note that the job sits on that node from now on."""
 
     def actions(self) -> tuple[Action, ...]:
-        """What it remembers of these moves."""
+        """Return what the system remembers of these moves."""
         return ()
-
-
-@runtime_checkable
-class Promises(Protocol):
-    """A system that promises room before it gives it."""
-
-    def promised(self, snapshot: Snapshot, decided: Decision, now: float) -> Promised:
-        """What stands promised once ``decided`` is carried out."""
-        ...
-
-
-def promised_by(policy: Policy, snapshot: Snapshot, decided: Decision, now: float) -> Promised:
-    """What that system has promised; nothing where it makes no promises."""
-    return policy.promised(snapshot, decided, now) if isinstance(policy, Promises) else Promised()
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
     """How a job stands against its schedule, in worker-slots (a worker that runs for a slot), as of its last report.
 
-    needed: what it still needs by that report; scheduled: what its schedule has for it from then on; whole: all of its
-    work. at: time of the report, seconds since the epoch. follows: what is done about it, in words; empty: nothing.
+    needed: what the job still needs by that report; scheduled: what its schedule has for it from then on; whole: all of
+    its work. at: time of the report, seconds since the epoch. follows: what is done about it, in words; empty: nothing.
     """
 
     needed: float
@@ -192,46 +50,185 @@ class Drift:
 
     @property
     def behind(self) -> float:
-        """By how many worker-slots it is late; below 0 it is early."""
+        """Return by how many worker-slots the job is late; below 0 it is early."""
         return self.needed - self.scheduled
 
 
-@runtime_checkable
-class Schedules(Protocol):
-    """A system that commits itself to a schedule for each job."""
+class Policy(ABC):
+    """A scheduling system.
+
+    1. It is a frozen bag of parameters; what it must remember lives in ``snapshot.memory`` and changes by ``Remember``.
+    2. ``decide`` reads the snapshot and the time it is given, and nothing else.
+    3. The actions are applied in their order and as a whole: an Admit may count on the Resize before it.
+    4. There is a verdict for every waiting job that is not admitted.
+
+    Everything but ``name`` and ``decide`` has a default. Whoever asks about room or the queue asks ``policy.base``:
+    under a rebalancer that is the system beneath it.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name under which the configuration selects the system."""
+
+    @abstractmethod
+    def decide(self, snapshot: Snapshot, now: float) -> Decision:
+        """Return what to do now. ``now``: seconds since the epoch."""
+
+    @property
+    def base(self) -> Policy:
+        """The system that decides about room and the queue: this one, or the one beneath a rebalancer."""
+        return self
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def next_moment(self, now: float) -> float:
+        """Return when the system wants to be asked next, whatever happens until then: the beginning of its next slot.
+
+        Seconds since the epoch, after ``now``; infinite where the system has no such moments.
+        """
+        del now
+        return math.inf
+
+    def next_change(self, snapshot: Snapshot, now: float) -> float | None:
+        """Return a moment, at or after ``now``, before which ``decide`` does nothing here if it does nothing now.
+
+        Seconds since the epoch; infinite where only facts can change the decision. An earlier moment costs no more than
+        a decision without actions. None: the system does not know, and is asked at every tick.
+        """
+        del snapshot, now
+        return None
+
+    @property
+    def ahead_seconds(self) -> float:
+        """How far ahead the system plans: for so long every job may pause under it."""
+        return 0.0
+
+    def prepare(self, snapshot: Snapshot, now: float) -> None:
+        """Work out, while nothing happens, what the next decision may ask, and keep it with the snapshot.
+
+        No decision differs for it.
+        """
+        del snapshot, now
+
+    # -- the queue ---------------------------------------------------------------------------------
+
+    def weights(self, snapshot: Snapshot) -> Callable[[Job], float] | None:
+        """Return the weight by which jobs are compared, as a function; None where the queue is not ordered by weight.
+
+        The nodes are looked at once, so ask once and weigh many jobs.
+        """
+        del snapshot
+        return None
+
+    def published(self, weight: float) -> float:
+        """Return that weight as people are shown it."""
+        return weight
+
+    def starving(self, job: Job, now: float) -> bool:
+        """Tell whether the job goes before every weight."""
+        del job, now
+        return False
+
+    @property
+    def starve_limit(self) -> float:
+        """For how many seconds a job waits before it starves; 0: no job ever starves."""
+        return 0.0
+
+    # -- growth ------------------------------------------------------------------------------------
+
+    @property
+    def grows(self) -> bool:
+        """Whether the system gives running jobs more workers whenever there is room.
+
+        Other systems keep to the numbers that they have named: workers that are taken back stay away.
+        """
+        return False
+
+    @property
+    def grows_on(self) -> Where | None:
+        """Which nodes a running job may grow on; None where the system has no such rule."""
+        return None
+
+    @property
+    def cooldown(self) -> float:
+        """For how many seconds a job that was resized is not grown; 0: it is grown at once."""
+        return 0.0
+
+    @property
+    def idle_threshold(self) -> float | None:
+        """For how many seconds room must have been idle before it is given to running jobs; None: it need not be."""
+        return None
+
+    def after_idling(self, snapshot: Snapshot, now: float) -> Snapshot:
+        """Return the snapshot as if nothing had changed for longer than ``idle_threshold``."""
+        del now
+        return snapshot
+
+    # -- drawing -----------------------------------------------------------------------------------
+
+    @property
+    def draws(self) -> bool:
+        """Whether the system draws by its ``seed``, so that another seed can decide otherwise."""
+        return False
+
+    # -- prices, promises, schedules ---------------------------------------------------------------
+
+    def prices(self, snapshot: Snapshot, now: float) -> Mapping[str, float]:
+        """Return the price of one unit (a millicore, a byte, a piece) by resource; empty while nothing has a price."""
+        del snapshot, now
+        return {}
+
+    def promised(self, snapshot: Snapshot, decided: Decision, now: float) -> Promised:
+        """Return what stands promised once ``decided`` is carried out."""
+        del snapshot, decided, now
+        return Promised()
 
     def against_schedule(self, snapshot: Snapshot, job_uid: str, now: float) -> Drift | None:
-        """How the job stands against it; None where it has none, or has not reported how far it is."""
-        ...
+        """Return how the job stands against its schedule; None where it has none, or has not reported how far it is."""
+        del snapshot, job_uid, now
+        return None
 
+    # -- memory ------------------------------------------------------------------------------------
 
-def drift_of(policy: object, snapshot: Snapshot, job_uid: str, now: float) -> Drift | None:
-    """The drift by the policy, or by the one that decides beneath a rebalancer; None where it has no schedules."""
-    deciding = base_of(policy)
-    return deciding.against_schedule(snapshot, job_uid, now) if isinstance(deciding, Schedules) else None
-
-
-@runtime_checkable
-class JudgesOnce(Protocol):
-    """A system that decides about each job when it comes, and keeps to that."""
+    @property
+    def judges_once(self) -> bool:
+        """Whether the system decides about each job when it comes, and keeps to that."""
+        return False
 
     def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
-        """The memory as if the job had not been decided about: what it would be judged by if it came now."""
-        ...
+        """Return the memory as if the job had not been decided about: what it would be judged by if it came now."""
+        del job_uid
+        return memory
 
-
-# What one job's object holds of a policy's memory, by system: JSON's types, to be checked by whoever reads them.
-Parts = Mapping[str, object]
-
-
-@runtime_checkable
-class Keeps(Protocol):
-    """A system that must not forget: what it remembers of a job stands on the job's object and is read at a restart."""
+    @property
+    def keeps(self) -> bool:
+        """Whether what the system remembers of a job stands on the job's object and is read at a restart."""
+        return False
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """What each job's object should hold (by job uid). It must be all that ``recalled`` needs."""
-        ...
+        """Return what each job's object should hold (by job uid): all that ``recalled`` needs."""
+        del memory
+        return {}
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """The memory that these parts make: changes to ``snapshot.memory``. A part that makes no sense is left out."""
-        ...
+        """Return the changes to ``snapshot.memory`` that these parts make; a part that makes no sense is left out."""
+        del snapshot, parts
+        return {}
+
+
+class Rebalancer(Policy):
+    """A system that can also move running jobs after another one's decisions."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def moves(
+        self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
+    ) -> tuple[Action, ...]:
+        """Return moves, and what the system remembers of them.
+
+        It moves no job that ``decided`` touches, and into no room that ``decided`` gives away or that is ``promised``.
+        """

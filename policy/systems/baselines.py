@@ -22,6 +22,7 @@ from policy.placement.gang import Ask, ask_of, barred, charge, place
 from policy.placement.misfits import misfits
 from policy.placement.room import Room, idlest
 from policy.placement.spread import Order, chance, in_turn, spread
+from policy.systems.base import Policy
 from policy.systems.evenly import admit_evenly
 from policy.systems.queue import asked_workers, next_return, queue
 
@@ -36,7 +37,7 @@ class Retry(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class FifoPod:
+class FifoPod(Policy):
     """Pod by pod, least allocated node first. It binds without a barrier, and nothing is ever released."""
 
     retry: Retry = Retry.FIFO
@@ -95,7 +96,7 @@ def _given(snapshot: Snapshot, uid: str, nodes: dict[Slot, str]) -> Action:
 
 
 @dataclass(frozen=True, slots=True)
-class KubeflowSpread:
+class KubeflowSpread(Policy):
     """Whole jobs in order of arrival, at the number of workers they ask for; no scaling, no care for locality.
 
     ``backfill``: the first job that fits is started, as DRAGON's code does; else nobody passes the oldest one.
@@ -146,7 +147,7 @@ class KubeflowSpread:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalityOnly:
+class LocalityOnly(Policy):
     """DRAGON without scaling (its "locality-aware scheduler"): AFCFS at the workers asked for, on the fewest nodes."""
 
     @property
@@ -164,7 +165,7 @@ class LocalityOnly:
 
 
 @dataclass(frozen=True, slots=True)
-class Fifo:
+class Fifo(Policy):
     """OASiS's rival: whole jobs strictly in order of arrival, at the workers they ask for, spread over the nodes."""
 
     @property
@@ -182,7 +183,7 @@ class Fifo:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRobin:
+class RoundRobin(Policy):
     """SpeCon's baseline "DS": its own initial placement, and nothing is ever moved (section VI-A)."""
 
     @property

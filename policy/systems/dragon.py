@@ -10,19 +10,22 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 from policy.cluster.actions import Decision, Remember
+from policy.cluster.frozen import replace
+from policy.cluster.kept import until_nodes_change
 from policy.cluster.model import Job
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, worker_demand
 from policy.placement.grow import Where
+from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Offer, one_by_one
+from policy.systems.base import Policy
 from policy.systems.bounds import from_0, patience
-from policy.systems.elastic import ElasticPass, next_moment
+from policy.systems.elastic import ElasticCycle, next_moment
 from policy.systems.progress import remaining_seconds
-from policy.systems.queue import Front, Line, asked_workers, line_up
+from policy.systems.queue import EquivalenceClass, WaitingQueue, asked_workers, equivalence_classes
 
 ACTED = "dragon/acted"  # when a job was last started or shrunk for another, or a scale-up was looked at
 ROOM = "dragon/room"  # each node's free room and since when it has been the same
@@ -70,7 +73,7 @@ class Idle(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Dragon:
+class Dragon(Policy):
     """Times in seconds; the paper gives no values, these are the author's code's.
 
     urgent_threshold (tau): who waits longer is urgent. idle_threshold (mu): room idle for longer is used to scale up.
@@ -82,8 +85,6 @@ class Dragon:
     behind_urgent: a scale-up also while an urgent job waits that nobody can help; Figure 5 asks for no more than that
     nothing was started or shrunk.
     """
-
-    grows: ClassVar[bool] = True
 
     urgent_threshold: float = 120.0
     idle_threshold: float = 60.0
@@ -106,13 +107,29 @@ class Dragon:
         """``dragon``."""
         return "dragon"
 
+    @property
+    def grows(self) -> bool:
+        """Whether running jobs are given more workers whenever there is room: they are."""
+        return True
+
+    @property
+    def grows_on(self) -> Where:
+        """Which nodes a running job may grow on."""
+        return self.scale_up
+
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Figure 5: scale-down for urgent jobs, AFCFS, scale-up."""
-        return Pass(self, snapshot, now).run()
+        return DragonCycle(self, snapshot, now).run()
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
         """What a job that must shrink others asks of all that run."""
-        Pass(self, snapshot, now).prepare()
+        DragonCycle(self, snapshot, now).prepare()
+
+    def after_idling(self, snapshot: Snapshot, now: float) -> Snapshot:
+        """Return the snapshot as if nothing had changed for longer than ``idle_threshold``."""
+        long_ago, room = now - self.idle_threshold - 1.0, Room.of(snapshot)
+        idle = {ACTED: long_ago, ROOM: {name: (room.free(name), long_ago) for name in room}}
+        return replace(snapshot, memory={**snapshot.memory, **idle})
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
         """When a job becomes urgent, room has been idle for long enough, a back-off ends, or a turn is forgotten."""
@@ -123,7 +140,13 @@ class Dragon:
         return min(next_moment(snapshot, now, self.urgent_threshold), idle if idle >= now else math.inf)
 
 
-class Pass(ElasticPass):
+@until_nodes_change
+def whole_cluster(snapshot: Snapshot) -> Resources:
+    """Return the sum of all that the nodes have."""
+    return total(node.allocatable for node in snapshot.nodes.values())
+
+
+class DragonCycle(ElasticCycle):
     """One pass of Figure 5."""
 
     def __init__(self, policy: Dragon, snapshot: Snapshot, now: float) -> None:
@@ -133,23 +156,13 @@ class Pass(ElasticPass):
         self.policy = policy
         self._shares: dict[Resources, float] = {}  # by a worker's demand
 
-    @property
-    def _whole(self) -> Resources:
-        """The whole cluster; added up once for all snapshots with these very nodes."""
-        known = self.snapshot.index.memo.table("the whole cluster", most=1)
-        found = known.get("")
-        if found is None or found[0] is not self.snapshot.nodes:
-            found = known[""] = self.snapshot.nodes, total(node.allocatable for node in self.snapshot.nodes.values())
-        whole: Resources = found[1]
-        return whole
-
     def run(self) -> Decision:
         """Boxes 1 to 5. A start only takes room: who could not start before it cannot after it, so one look each."""
-        self.mend(lambda job: self.offers(self._victims(job)))
-        lines, barred = line_up(self.snapshot, self.now, "workers asked for", asked_workers)
+        self.mend(lambda job: self.reclaimable(self._victims(job)))
+        classes, barred = equivalence_classes(self.snapshot, self.now, "workers asked for", asked_workers)
         self.verdicts.update(barred)
-        left = self._start_urgent(lines)
-        acted = self._start_first_come(Front(lines, lambda line, *arrival_and_key: arrival_and_key))
+        left = self._start_urgent(classes)
+        acted = self._start_first_come(WaitingQueue(classes, lambda line, *arrival_and_key: arrival_and_key))
         if acted:
             self._remember(ACTED, self.now)
         elif (self.policy.behind_urgent or not left) and self.mending is None and not self.freeing:
@@ -158,18 +171,18 @@ class Pass(ElasticPass):
 
     # -- (1), (2) ----------------------------------------------------------------------------------
 
-    def _start_urgent(self, lines: Sequence[Line]) -> bool:
+    def _start_urgent(self, classes: Sequence[EquivalenceClass]) -> bool:
         """The smallest first, each in free room or in room that others give back. Whether one is left waiting.
 
         "If we cannot release enough resources for the smallest job, then the larger urgent jobs certainly cannot be
         launched as well."
         """
-        front = Front(lines, self._urgent_in_order)
-        while front:
-            job = self.snapshot.jobs[front.uid]
+        waiting = WaitingQueue(classes, self._urgent_in_order)
+        while waiting:
+            job = self.snapshot.jobs[waiting.first]
             if not (self.start(job, job.min_workers) or self._start_in_place_of(self._victims(job), job)):
                 return True
-            front.leave()
+            waiting.pop()
         return False
 
     def _start_in_place_of(self, victims: Sequence[Job], job: Job) -> bool:
@@ -178,11 +191,13 @@ class Pass(ElasticPass):
             surplus = sum(self.gangs[victim.uid].workers - victim.min_workers for victim in victims)
             if surplus <= job.min_workers:
                 return False
-        return self.start_by_shrinking(job, self.offers(victims))
+        return self.start_by_shrinking(job, self.reclaimable(victims))
 
-    def _urgent_in_order(self, line: Line, arrival: float, key: str) -> tuple[float, int, float, str] | None:
+    def _urgent_in_order(
+        self, alike: EquivalenceClass, arrival: float, key: str
+    ) -> tuple[float, int, float, str] | None:
         urgent = self.now - arrival > self.policy.urgent_threshold
-        return (*self._size(line.ask), arrival, key) if urgent else None
+        return (*self._size(alike.ask), arrival, key) if urgent else None
 
     def _size(self, least: Ask) -> tuple[float, int]:
         """The least resource requirement: the dominant share of ps and minimum of workers; then fewer workers."""
@@ -190,7 +205,7 @@ class Pass(ElasticPass):
             return 0.0, 0
         if self.policy.smallest is Urgent.WORKERS:
             return float(least.workers), 0
-        return least.whole.dominant_share(self._whole), least.workers
+        return least.whole.dominant_share(whole_cluster(self.snapshot)), least.workers
 
     def _victims(self, job: Job) -> list[Job]:
         """Running jobs that have workers to give, in the order of their starts."""
@@ -217,19 +232,19 @@ class Pass(ElasticPass):
     def _share(self, demand: Resources) -> float:
         found = self._shares.get(demand)
         if found is None:
-            found = self._shares[demand] = demand.dominant_share(self._whole)
+            found = self._shares[demand] = demand.dominant_share(whole_cluster(self.snapshot))
         return found
 
     # -- (3) ---------------------------------------------------------------------------------------
 
-    def _start_first_come(self, front: Front) -> bool:
+    def _start_first_come(self, waiting: WaitingQueue) -> bool:
         """AFCFS: the first that fits, then the next. Whether anything was started in this pass, urgent jobs too."""
-        while front:
-            job = self.snapshot.jobs[front.uid]
+        while waiting:
+            job = self.snapshot.jobs[waiting.first]
             if job.uid in self.gangs or self._start(job):
-                front.leave()
+                waiting.pop()
             else:
-                self.close_line(front, self.no_room(job))
+                self.leave_class_waiting(waiting, self.no_room(job))
         return bool(self.actions)
 
     def _start(self, job: Job) -> bool:

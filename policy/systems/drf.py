@@ -8,12 +8,13 @@ from heapq import heapify, heappop, heappush
 from policy.cluster.actions import Decision
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot, queued
+from policy.systems.base import Policy
 from policy.systems.queue import queue
 from policy.systems.shares import Orders, Pools
 
 
 @dataclass(frozen=True, slots=True)
-class Drf:
+class Drf(Policy):
     """The job with the least dominant share gets the next worker, with the ps that it needs, until nothing fits.
 
     Numbers depend only on which jobs there are, so they change when a job comes or ends, as OASiS's paper has it. One

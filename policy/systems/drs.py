@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 from policy.cluster.actions import Decision
 from policy.cluster.model import Job
@@ -21,8 +20,9 @@ from policy.cluster.training import Training
 from policy.placement.gang import ask_of
 from policy.placement.grow import Where
 from policy.placement.shrink import Offer
+from policy.systems.base import Policy
 from policy.systems.bounds import above_0, from_0
-from policy.systems.elastic import ElasticPass
+from policy.systems.elastic import ElasticCycle
 from policy.systems.queue import asked_workers, queue
 
 LARGEST_EXPONENT = 700.0
@@ -54,7 +54,7 @@ class Requirement(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Drs:
+class Drs(Policy):
     """The article gives no value for any of these; seconds where it is a time.
 
     cooldown: a job that was resized is not scaled up for so long. by_node: workers are taken where the gang then is on
@@ -63,8 +63,6 @@ class Drs:
     listing, line 26). slot_seconds: the slot in which OASiS's curve counts a delay. restart_seconds: what a change of
     its workers costs a job; one that reports that it ends too soon to gain so much is not grown; 0: as the article.
     """
-
-    grows: ClassVar[bool] = True
 
     worth: Worth = Worth.STATED
     requirement: Requirement = Requirement.MINIMUM
@@ -86,26 +84,27 @@ class Drs:
         """``drs``."""
         return "drs"
 
+    @property
+    def grows(self) -> bool:
+        """Whether running jobs are given more workers whenever there is room: they are."""
+        return True
+
+    @property
+    def grows_on(self) -> Where:
+        """Which nodes a running job may grow on."""
+        return self.scale_up
+
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """The main listing: the most useful job first, by scale-down if need be; then whoever fits; else scale-up."""
-        return Pass(self, snapshot, now).run()
+        return DrsCycle(self, snapshot, now).run()
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
         """What a job that must shrink others asks of all that run."""
-        Pass(self, snapshot, now).prepare()
+        DrsCycle(self, snapshot, now).prepare()
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
         """For people: the utility as of the job's arrival; the requirement between equals is not shown."""
         return lambda job: self.utility(snapshot, job, job.arrival)
-
-    def published(self, weight: float) -> float:
-        """As it is."""
-        return weight
-
-    def starving(self, job: Job, now: float) -> bool:
-        """Nobody is: the article knows no starvation."""
-        del job, now
-        return False
 
     def utility(self, snapshot: Snapshot, job: Job, since: float) -> float:
         """U. ``since``: when the job starts or has started."""
@@ -123,7 +122,7 @@ def shortest_seconds(job: Job, training: Training) -> float:
     return training.worker_seconds / max(1, job.max_workers)
 
 
-class Pass(ElasticPass):
+class DrsCycle(ElasticCycle):
     """One pass of the main listing."""
 
     def __init__(self, policy: Drs, snapshot: Snapshot, now: float) -> None:
@@ -198,7 +197,9 @@ class Pass(ElasticPass):
         utility, lower = self._utility(job), self.policy.victims is Victims.LOWER
         willing = (victim for victim in self.yielding() if self.may_shrink(victim, job))
         victims = [v for v in willing if not (lower and self._utility(v) >= utility)]
-        return self.offers(sorted(victims, key=lambda v: (self._utility(v), self._requirement(v), -self._started(v))))
+        return self.reclaimable(
+            sorted(victims, key=lambda v: (self._utility(v), self._requirement(v), -self._started(v)))
+        )
 
     def _started(self, job: Job) -> float:
         return self.gangs[job.uid].admitted_at or self.now

@@ -16,6 +16,7 @@ from policy.cluster.damping import MINUTE, resizes_left
 from policy.cluster.filing import is_filed
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
+from policy.cluster.kept import grouped, shared
 from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusedwrite import SET_REPLICAS
@@ -26,8 +27,8 @@ from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Offer, Order, Shrink, offer_of, one_by_one, plan_shrink
 from policy.systems.progress import remaining_seconds
-from policy.systems.queue import Front
-from policy.systems.standing import Standing
+from policy.systems.queue import WaitingQueue
+from policy.systems.runninggangs import RunningGangs
 
 # A job whose plans keep failing may not have others shrunk and grown for ever: two turns in ten minutes at most (L3).
 TURNS = 2
@@ -41,7 +42,7 @@ def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float
     seconds since a job was shrunk.
     """
 
-    def places(uid: str) -> tuple[Place, ...]:
+    def place_moments(uid: str) -> tuple[Place, ...]:
         gang, job = snapshot.gang(uid), snapshot.jobs.get(uid)
         moments = [at + TURN_SECONDS for at in (*gang.turns, *([] if gang.kept_at is None else [gang.kept_at]))]
         if job is not None and is_filed(snapshot.index.waiting, uid):
@@ -52,16 +53,14 @@ def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float
             moments.append(gang.scaled_at + cooldown)
         return tuple(("moments", (at, uid)) for at in moments)
 
-    def everybody() -> set[str]:
-        return {*snapshot.gangs, *snapshot.index.waiting}
-
-    filed = snapshot.index.memo.arranged(("moments", patience, cooldown), places, everybody).groups.get("moments", ())
+    moments = grouped(snapshot, "", ("moments", patience, cooldown), place_moments)
+    in_order = moments.groups.get("moments", ())
     forgotten = (at + MINUTE for at in snapshot.resizes)
-    coming = (at for at, _ in islice(filed, bisect_left(filed, (now,)), None))
+    coming = (at for at, _ in islice(in_order, bisect_left(in_order, (now,)), None))
     return min(next(coming, math.inf), *(at for at in forgotten if at >= now), math.inf)
 
 
-class ElasticPass:
+class ElasticCycle:
     """``gangs``: what runs, as this pass leaves it. ``scaled``: who was shrunk in it. ``snapshot`` is not changed.
 
     ``order``, ``by_node``: how removals are chosen among the offers (``plan_shrink``).
@@ -72,7 +71,7 @@ class ElasticPass:
         self.now = now
         self.actions: list[Action] = []
         self.verdicts: dict[str, Verdict] = {}
-        self.gangs = Standing(snapshot)
+        self.gangs = RunningGangs(snapshot)
         self.scaled: set[str] = set()
         self.mending: Job | None = None
         self._order, self._by_node = order, by_node
@@ -105,7 +104,7 @@ class ElasticPass:
 
         It lasts until the gang's repair deadline; then it is released and queues again. No limit on resizes holds it.
         """
-        for uid in self.gangs.among(self.snapshot.index.repairing):
+        for uid in self.gangs.listed(self.snapshot.index.repairing):
             job, gang = self.snapshot.jobs[uid], self.gangs[uid]
             if gang.state is not State.REPAIRING or not gang.whole:
                 continue
@@ -178,12 +177,15 @@ class ElasticPass:
 
     def verdict(self, reason: Reason, detail: str, behind: str = "") -> Verdict:
         """The same object as in the last step, so that a thousand of them are compared at once."""
-        return self.snapshot.index.memo.one(Verdict(reason, detail, behind))
+        return shared(self.snapshot, Verdict(reason, detail, behind))
 
-    def close_line(self, front: Front, first: Verdict) -> None:
-        """Its first job found no room: neither do those behind it, and they did not have others asked to shrink."""
-        uid, ask = front.uid, front.ask
-        self.leave_waiting(front.close(), self.no_room_for(ask))
+    def leave_class_waiting(self, waiting: WaitingQueue, first: Verdict) -> None:
+        """Remove the first job, which found no room and waits by that verdict, and those behind it that are alike.
+
+        They find no room either, and nobody was asked to shrink for them.
+        """
+        uid, ask = waiting.first, waiting.ask
+        self.leave_waiting(waiting.pop_class(), self.no_room_for(ask))
         self.verdicts[uid] = first
 
     def leave_waiting(self, uids: Iterable[str], verdict: Verdict) -> None:
@@ -196,7 +198,7 @@ class ElasticPass:
         """Room that is given back anyway, and that nobody waits for yet."""
         if not self.snapshot.index.leaving:
             return []
-        freeing = self.gangs.among(self.snapshot.index.freeing)
+        freeing = self.gangs.listed(self.snapshot.index.freeing)
         claimed = {pod for uid in freeing for pod in self.gangs[uid].waits_for}
         stays = self._refused_pods()
         sheds = (shed for shed in leaving(self.snapshot) if shed.pod_uid not in claimed | stays)
@@ -210,7 +212,7 @@ class ElasticPass:
         )  # fmt: skip
         return {pod.uid for uid in jobs for pod in self.snapshot.every_pod_of(uid)}
 
-    def offers(self, victims: Iterable[Job]) -> list[Offer]:
+    def reclaimable(self, victims: Iterable[Job]) -> list[Offer]:
         """What is leaving, then the workers that these jobs, untouched by this pass, have beyond their minimum."""
         return [*self.leaving(), *(offer_of(self.snapshot, victim) for victim in victims)]
 
@@ -249,12 +251,12 @@ class ElasticPass:
     @property
     def freeing(self) -> bool:
         """Whether room is being freed for somebody: then nobody grows."""
-        return any(self.gangs[uid].waits_for for uid in self.gangs.among(self.snapshot.index.freeing))
+        return any(self.gangs[uid].waits_for for uid in self.gangs.listed(self.snapshot.index.freeing))
 
     def could_grow(self, where: Where) -> list[Job]:
         """The jobs that may find room for a worker, by uid: the others need not be asked whether they want one."""
         room, jobs = self.room, self.snapshot.jobs
-        found = self.gangs.among(growers(self.snapshot, room, where))
+        found = self.gangs.listed(growers(self.snapshot, room, where))
         return [job for uid in found if could_grow(self.snapshot, room, job := jobs[uid], self.gangs[uid], where)]
 
     def yielding(self) -> Iterator[Job]:

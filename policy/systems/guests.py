@@ -15,7 +15,7 @@ from policy.cluster.actions import Action, Admit, Decision, Remember
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Parts, Promised
+from policy.systems.base import Parts, Promised, Rebalancer
 from policy.systems.bounds import from_0
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
@@ -25,7 +25,7 @@ CLOCK = "guests/clock"  # when somebody was invited last
 
 
 @dataclass(frozen=True, slots=True)
-class Guests:
+class Guests(Rebalancer):
     """interval: the least time between two rounds of invitations, seconds; guests give way at once."""
 
     interval: float = 30.0
@@ -42,6 +42,11 @@ class Guests:
         """Gangs first come, first served, evenly placed, as SpeCon does; then the moves."""
         admitted = admit_evenly(snapshot, now)
         return replace(admitted, actions=(*admitted.actions, *self.moves(snapshot, admitted, now)))
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what is remembered of a job stands on its object: it does."""
+        return True
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """Where each guest belongs."""

@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
-from policy.cluster.actions import Action, Decision
+from policy.cluster.actions import Decision
 from policy.cluster.frozen import replace
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Keeps, Parts, Policy, Promised, next_moment, prepare, promised_by
-
-
-class Rebalancer(Protocol):
-    """A system that can move running jobs beneath another's decisions."""
-
-    @property
-    def name(self) -> str:
-        """The name under which the configuration selects it."""
-        ...
-
-    def moves(
-        self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
-    ) -> tuple[Action, ...]:
-        """Moves, and what it remembers. It touches no job of ``decided``, and no room that ``decided`` gives away or
-        that is ``promised``.
-        """
-        ...
+from policy.systems.base import Parts, Policy, Rebalancer
 
 
 @dataclass(frozen=True, slots=True)
-class Rebalanced:
-    """``base`` decides who runs where and how large; its verdicts stand. ``rebalancer`` comes after it."""
+class Rebalanced(Policy):
+    """``base`` decides who runs where and how large, and its verdicts stand; ``rebalancer`` then moves jobs."""
 
-    base: Policy
-    rebalancer: Rebalancer
+    base: Policy = field()
+    rebalancer: Rebalancer = field()
 
     @property
     def name(self) -> str:
@@ -42,29 +24,33 @@ class Rebalanced:
         return f"{self.base.name}+{self.rebalancer.name}"
 
     def next_moment(self, now: float) -> float:
-        """The base's."""
-        return next_moment(self.base, now)
+        """Return the base's."""
+        return self.base.next_moment(now)
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
-        """The base's."""
-        prepare(self.base, snapshot, now)
+        """Do what the base does."""
+        self.base.prepare(snapshot, now)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether either of them does."""
+        return self.base.keeps or self.rebalancer.keeps
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """What either of them keeps of a job."""
+        """Return what either of them keeps of a job."""
         merged: dict[str, Parts] = {}
         for system in (self.base, self.rebalancer):
-            for uid, part in (system.parts(memory) if isinstance(system, Keeps) else {}).items():
+            for uid, part in system.parts(memory).items():
                 merged[uid] = {**merged.get(uid, {}), **part}
         return merged
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """What either of them makes of its own parts."""
-        keeping = (system for system in (self.base, self.rebalancer) if isinstance(system, Keeps))
-        return {key: value for system in keeping for key, value in system.recalled(snapshot, parts).items()}
+        """Return what both of them make of their own parts."""
+        return {**self.base.recalled(snapshot, parts), **self.rebalancer.recalled(snapshot, parts)}
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """What the base decides, then the moves, and what the base makes of them."""
+        """Return what the base decides, then the moves, and what the base remembers of them."""
         decided = self.base.decide(snapshot, now)
-        promised = promised_by(self.base, snapshot, decided, now)
+        promised = self.base.promised(snapshot, decided, now)
         moves = self.rebalancer.moves(snapshot, decided, now, promised)
         return replace(decided, actions=(*decided.actions, *moves, *promised.actions()))

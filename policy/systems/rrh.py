@@ -16,8 +16,9 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS, Utility, timed
 from policy.placement.gang import ask_of
+from policy.systems.base import Policy
 from policy.systems.bounds import above_0, from_0
-from policy.systems.queue import Feasible, asked_workers, queue
+from policy.systems.queue import asked_workers, never_fits, queue
 from policy.systems.shares import Orders, Pools, stands
 
 MEMORY = "rrh"
@@ -38,7 +39,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Rrh:
+class Rrh(Policy):
     """slot_seconds: of the utility curves. threshold: share of theta1 that a job's net utility must exceed."""
 
     slot_seconds: float = SLOT_SECONDS
@@ -140,10 +141,10 @@ class Rrh:
 
 
 def _barred(snapshot: Snapshot, now: float) -> dict[str, Verdict]:
-    """Who cannot start, and why: a job with all that it asks for, or it waits for ever."""
-    line, could = queue(snapshot, now), Feasible(snapshot)
-    found = ((job.uid, could.of(ask_of(snapshot, job, asked_workers(job)))) for job in line.ready)
-    return {**line.barred, **{uid: never for uid, never in found if never is not None}}
+    """Return who cannot start, and why: a job that could never have all that it asks for would wait for ever."""
+    waiting = queue(snapshot, now)
+    found = ((job.uid, never_fits(snapshot, ask_of(snapshot, job, asked_workers(job)))) for job in waiting.ready)
+    return {**waiting.barred, **{uid: never for uid, never in found if never is not None}}
 
 
 @dataclass(frozen=True, slots=True)

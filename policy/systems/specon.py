@@ -17,7 +17,7 @@ from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import REPORTS_KEPT, Goal
-from policy.systems.base import Parts, Promised
+from policy.systems.base import Parts, Promised, Rebalancer
 from policy.systems.bounds import above_0, from_0
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
@@ -63,7 +63,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class SpeCon:
+class SpeCon(Rebalancer):
     """SpeCon's parameters, with the paper's defaults (section VI-A).
 
     alpha: categorisation threshold, a share of the reduction so far per 30 s, of jobs that state none of their own.
@@ -116,7 +116,7 @@ class SpeCon:
     def _scores(self, snapshot: Snapshot, now: float) -> dict[str, float]:
         """S of each node, by the categories of the last round."""
         fleet = Fleet(snapshot, Decision(), Round(self, snapshot, Decision(), now, None).categories(), None)
-        return {name: fleet.score(name, self.weights) for name in fleet.room}
+        return {name: fleet.score(name, self.category_weights) for name in fleet.room}
 
     def moves(
         self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
@@ -129,6 +129,11 @@ class SpeCon:
         if isinstance(last, float) and last <= now and now // self.interval <= last // self.interval:
             return ()
         return tuple(Round(self, snapshot, decided, now, promised).run())
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what is remembered of a job stands on its object: it does."""
+        return True
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """What each job's growth is, and whether it has been moved."""
@@ -150,7 +155,7 @@ class SpeCon:
         return Monitor(alpha, self.interval, self.growth, self.ladder, self.hysteresis, self.smoothing)
 
     @property
-    def weights(self) -> Mapping[Category, float]:
+    def category_weights(self) -> Mapping[Category, float]:
         """The weight of one job of each category."""
         return {Category.PROGRESSING: self.w_pc, Category.WATCHING: self.w_wc, Category.CONVERGED: self.w_cc}
 
@@ -211,7 +216,7 @@ class Round:
 
     def _reallocate(self, fleet: Fleet) -> Iterator[Migrate]:
         """Requests one at a time, by worker and job; each sees what the one before has changed."""
-        manager = Reallocation(self.policy.weights, self.policy.guard)
+        manager = Reallocation(self.policy.category_weights, self.policy.guard)
         asking = [one for one in self._movable() if self._asks(one.job.uid)]
         for one in sorted(asking, key=lambda one: (one.node, one.job.uid)):
             if self._gate(fleet, one):

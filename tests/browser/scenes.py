@@ -14,8 +14,8 @@ from typing import TypeVar
 from fastapi import FastAPI
 
 from extender.clock import Clock
+from extender.comparison.comparisons import Comparisons
 from extender.config.settings import Settings
-from extender.hindsight.asking import Hindsight
 from extender.http.server import Endpoint, serve
 from extender.observe.health import Check, Heartbeat, Readiness
 from extender.page.history import History, Pricer, Sample
@@ -150,9 +150,9 @@ class Scene:
         self.settings = Settings.model_validate({"journal": {"folder": str(journal or "")}})
         self.vitals = Vitals(self.clock)
         self.history = History(self.ledger, pricer)
-        hindsight = Hindsight(self.ledger, lambda: self.settings)
-        self.rest = rest.Rest(self.ledger, lambda: self.settings, self.vitals, hindsight)
-        self.page = Page(self.ledger, self.vitals, self.history, hindsight)
+        comparisons = Comparisons(self.ledger, lambda: self.settings)
+        self.rest = rest.Rest(self.ledger, lambda: self.settings, self.vitals, comparisons)
+        self.page = Page(self.ledger, self.vitals, self.history, comparisons)
         self.url = ""
         self._loop: asyncio.AbstractEventLoop | None = None
 

@@ -67,7 +67,7 @@ def test_an_empty_cluster_says_so(look: Look) -> None:
     with scene.served() as url:
         scene.do(Synced())
         viewer = until_live(look().open(url))
-        assert viewer.page.get_by_text("Nobody waits.").is_visible()
+        assert viewer.page.get_by_text("No job waits.").is_visible()
         assert viewer.page.get_by_text("No node is known.").is_visible()
         assert viewer.complaints == []
         viewer.shot("empty")
@@ -79,7 +79,7 @@ def test_the_page_of_a_job_that_has_ended_says_what_is_no_more(look: Look) -> No
         over = replace(small_job("over", scene), finished=True)
         scene.do(NodeSeen(builders.node("n1")), JobSeen(over), Synced())
         viewer = until_live(look().open(f"{url}jobs/team/over"))
-        for said in ("Nothing any more.", "It has its room, or does not look for any."):
+        for said in ("It needs nothing any more.", "The job has its resources, or asks for none."):
             assert viewer.page.get_by_text(said).is_visible(), said
         assert viewer.complaints == []
         viewer.shot("ended")

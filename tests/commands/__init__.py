@@ -1,1 +1,1 @@
-"""What `make test` and `make full` run, what they remember between runs, and how a test run is spread and retried."""
+"""The steps of `make test` and `make full`, what they remember between runs, and how tests are spread and retried."""

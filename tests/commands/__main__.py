@@ -6,9 +6,10 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.commands.fullstate import STATE, FullState
-from tests.commands.places import FULL, tree_key
+from tests.commands.places import FULL, RUNS, tree_key
 from tests.commands.readiness import NotReadyError, check_space, only_run
 from tests.commands.retries import retries_since
 from tests.commands.runs import Run, busy_loops, note, noted, table
@@ -16,16 +17,16 @@ from tests.commands.steps import run, steps_of
 
 
 def main() -> int:
-    """Run one command; return the exit code of the first step that failed, 2 where the run could not begin."""
+    """Run one command; return the exit code of the first failed step, or 2 if the run could not begin."""
     given, pytest_arguments = _parser().parse_known_args()
     if given.command == "runs":
-        print(table(noted()))
+        print(table(noted(given.log)))
         return 0
     try:
-        check_space()  # first: the lock is a file, too
+        check_space()  # before the lock, which is a file too
         with only_run(f"make {given.command}"):
             for _ in range(given.times):
-                if code := _logged(given.command, given.busy, pytest_arguments):
+                if code := _logged(given.command, given.busy, given.log, pytest_arguments):
                     return code
     except NotReadyError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -41,16 +42,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("command", choices=("test", "full", "runs"))
     parser.add_argument("--times", type=int, default=1, help="run it so many times in a row, until one fails")
     parser.add_argument("--busy", type=int, default=0, help="keep so many busy loops beside it")
+    parser.add_argument(
+        "--log", type=Path, default=RUNS, help="file that each whole run is added to, and that `runs` prints"
+    )
     return parser
 
 
-def _logged(command: str, busy: int, pytest_arguments: Sequence[str]) -> int:
-    """Run the steps once and log the run."""
+def _logged(command: str, busy: int, log: Path, pytest_arguments: Sequence[str]) -> int:
+    """Run the steps once, add the run to the log, and return the exit code."""
     tree, began = tree_key(), time.time()
     with busy_loops(busy):
         code = _steps(command, tree, pytest_arguments)
-    if not pytest_arguments:  # a part of the tests says nothing about the whole
-        note(Run(command, tree, began, time.time() - began, busy, code, retries_since(began)))
+    if not pytest_arguments:  # a run of selected tests says nothing about the whole
+        note(Run(command, tree, began, time.time() - began, busy, code, retries_since(began)), log)
     return code
 
 
@@ -67,7 +71,7 @@ def _steps(command: str, tree: str, pytest_arguments: Sequence[str]) -> int:
         if state is not None and step.name != "tests":
             state.finish(step.name)
     if state is not None:
-        state.delete()  # all is green: the next run is a new one
+        state.delete()  # all steps passed, so the next run starts from the beginning
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What a stopped `make full` has already done, so that the next one goes on from there."""
+"""The progress of an interrupted `make full`, from which the next run continues."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-# The environment variable with the folder, for the tests themselves. Not KOHORT_…: the services that the tests start
-# read such a name as a setting of theirs, and refuse to start on one that they do not know.
+# The environment variable that gives the tests this folder. Its name must not begin with KOHORT_: the services that the
+# tests start would read it as a setting, and refuse to start with an unknown one.
 STATE: Final = "FULL_RUN_STATE"
 
 
 @dataclass(frozen=True, slots=True)
 class FullState:
-    """A folder named after what is checked out, with a list of the steps and a list of the tests that have passed."""
+    """A folder named after the checked-out state, with lists of the steps and of the tests that have passed."""
 
     folder: Path
 
     @classmethod
     def opened(cls, root: Path, key: str) -> FullState:
-        """Return the state for what is checked out; that of any other commit or change is deleted."""
+        """Return the state of what is checked out, and delete that of other commits or changes."""
         for other in root.glob("*"):
             if other.name != key:
                 shutil.rmtree(other)
@@ -30,7 +30,7 @@ class FullState:
         return state
 
     def begin(self) -> None:
-        """Fix which tests this run leaves out: every process of the run must leave out the same."""
+        """Fix the tests that this run leaves out, so that every process of the run leaves out the same."""
         passed = self.folder / "passed.txt"
         (self.folder / "leave-out.txt").write_text(passed.read_text() if passed.exists() else "")
 
@@ -39,7 +39,7 @@ class FullState:
         return frozenset((self.folder / "leave-out.txt").read_text().splitlines())
 
     def passed(self, test: str) -> None:
-        """Remember a test that has passed."""
+        """Record a test that has passed."""
         self._add("passed.txt", test)
 
     def done(self) -> frozenset[str]:
@@ -48,11 +48,11 @@ class FullState:
         return frozenset(file.read_text().splitlines()) if file.exists() else frozenset()
 
     def finish(self, step: str) -> None:
-        """Remember a step that has ended well."""
+        """Record a step that has passed."""
         self._add("steps.txt", step)
 
     def delete(self) -> None:
-        """Forget everything."""
+        """Delete all records."""
         shutil.rmtree(self.folder)
 
     def _add(self, name: str, line: str) -> None:

@@ -1,4 +1,4 @@
-"""Where the commands keep what they remember: the folder .gate of the checkout, which git ignores."""
+"""Where the commands keep their records: the folder .gate of the checkout, which git ignores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def head() -> str:
 
 
 def tree_key() -> str:
-    """Return a short name of exactly what is checked out: the commit, and a hash of what differs from it."""
+    """Return a short name of what is checked out: the commit, and a hash of the uncommitted changes."""
     changed = _git("diff", "HEAD", "--binary")
     for name in sorted(_git("ls-files", "--others", "--exclude-standard").splitlines()):
         changed += f"{name}\0{hashlib.sha256((CHECKOUT / name).read_bytes()).hexdigest()}\0"

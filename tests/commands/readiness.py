@@ -1,4 +1,4 @@
-"""What must hold before a run begins: nobody else tests this checkout, and the disks have room."""
+"""The conditions for a run to begin: no other run in this checkout, and enough disk space."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CHECKOUT_MEGABYTES: Final = 500  # caches of ruff, mypy and Python
 
 
 class NotReadyError(RuntimeError):
-    """A run cannot begin; the text says why and what to do."""
+    """A run cannot begin; the message says why and what to do."""
 
 
 @contextmanager
 def only_run(command: str, lock: Path = LOCK) -> Iterator[None]:
-    """Hold the checkout for one run. Raises NotReadyError where another process holds it.
+    """Lock the checkout for one run. Raises NotReadyError if another process has the lock.
 
-    The kernel gives the lock up when its holder dies, so a run that was killed leaves nothing to clean up.
+    The kernel releases the lock when its holder dies, so a killed run leaves nothing to clean up.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a+") as handle:
@@ -45,7 +45,10 @@ def only_run(command: str, lock: Path = LOCK) -> Iterator[None]:
 
 
 def check_space(free_megabytes: dict[Path, int] | None = None) -> None:
-    """Raise NotReadyError where a disk lacks room. free_megabytes: what each folder has; None: look."""
+    """Raise NotReadyError if a disk lacks space.
+
+    ``free_megabytes`` gives the free space by folder; None: it is measured.
+    """
     needs = {Path(tempfile.gettempdir()): TEMPORARY_MEGABYTES, CHECKOUT: CHECKOUT_MEGABYTES}
     for folder, least in needs.items():
         free = shutil.disk_usage(folder).free // 2**20 if free_megabytes is None else free_megabytes[folder]

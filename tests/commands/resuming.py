@@ -1,4 +1,4 @@
-"""A plugin of pytest for `make full`: tests that passed before the run was stopped are left out."""
+"""A pytest plugin for `make full` that leaves out tests which passed before the run was interrupted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.commands.fullstate import FullState
 
 
 class Resuming:
-    """Leaves out what has passed and remembers what passes. ``controls``: in the process that hands the tests out."""
+    """Leaves out passed tests and records new ones; ``controls``: this process assigns tests to the others."""
 
     def __init__(self, state: FullState, controls: bool) -> None:
         self._state = state

@@ -1,6 +1,6 @@
-"""Tests of the real control plane and of the browser are tried once more where they fail; every retry is told.
+"""Tests of the real control plane and of the browser are retried once on failure, and every retry is reported.
 
-Nothing else is ever tried again: a unit, a property or a seed that fails does so for a reason in this tree.
+No other test is retried: a unit, a property or a seed that fails has a reason in this tree.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TRIED_AGAIN: Final = ("tests/browser/", "tests/e2e/")
 
 
 class Retries:
-    """A plugin of pytest that marks the tests, prints each retry at the end, and adds it to a file."""
+    """A pytest plugin that marks these tests, prints each retry at the end of the run, and adds it to a file."""
 
     def __init__(self, file: Path = RETRIES) -> None:
         self._file = file
@@ -30,7 +30,8 @@ class Retries:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         retried = [(report.nodeid, why(report)) for report in terminalreporter.getreports("rerun")]
-        counts = not hasattr(terminalreporter.config, "workerinput")  # each process has a summary of its own tests too
+        # each process also has a summary of its own tests, which must not count
+        counts = not hasattr(terminalreporter.config, "workerinput")
         if not retried or not counts:
             return
         terminalreporter.section(f"{len(retried)} tried again, with the first failure of each", sep="-")
@@ -42,13 +43,13 @@ class Retries:
 
 
 def why(report: pytest.TestReport) -> str:
-    """Return the message of a failure in one line."""
+    """Return the message of a failure as one line."""
     crash = getattr(report.longrepr, "reprcrash", None)
     text = crash.message if crash is not None else report.longreprtext
     return " ".join(text.split())[:300]
 
 
 def retries_since(when: float, file: Path = RETRIES) -> int:
-    """Return how many retries the file has since a time, in seconds since the epoch."""
+    """Return how many retries the file has since that time, in seconds since the epoch."""
     lines = file.read_text().splitlines() if file.exists() else []
     return sum(json.loads(line)["at"] >= when for line in lines)

@@ -1,4 +1,4 @@
-"""The log of runs: which commit, when, how long, beside how many busy loops, how it ended, how many retries."""
+"""The log of runs: commit, time, duration, number of busy loops, result, number of retries."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.commands.places import RUNS
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run. began: in seconds since the epoch; tree: the commit, with a hash where something differs from it."""
+    """One run; ``began`` is in seconds since the epoch, ``tree`` is the commit with a hash of uncommitted changes."""
 
     command: str
     tree: str
@@ -29,26 +27,26 @@ class Run:
 
     @property
     def row(self) -> str:
-        """A row of a Markdown table."""
+        """Return the row of a Markdown table."""
         when = datetime.fromtimestamp(self.began, UTC).strftime("%Y-%m-%d %H:%M")
         ended = "green" if self.code == 0 else f"red ({self.code})"
         return f"| {when} | {self.tree} | {self.busy} | {self.seconds / 60:.1f} | {ended} | {self.retries} |"
 
 
-def note(run: Run, file: Path = RUNS) -> None:
+def note(run: Run, file: Path) -> None:
     """Add a run to the log."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as log:
         log.write(json.dumps(asdict(run)) + "\n")
 
 
-def noted(file: Path = RUNS) -> list[Run]:
+def noted(file: Path) -> list[Run]:
     """Return the runs of the log, oldest first."""
     return [Run(**json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def table(runs: list[Run]) -> str:
-    """Return the runs as a Markdown table, and what they come to."""
+    """Return the runs as a Markdown table, with a summary."""
     lines = ["| began (UTC) | tree | busy loops | minutes | ended | retries |", "| --- | --- | --- | --- | --- | --- |"]
     lines += [run.row for run in runs]
     for busy in sorted({run.busy for run in runs}):
@@ -61,7 +59,7 @@ def table(runs: list[Run]) -> str:
 
 @contextmanager
 def busy_loops(count: int) -> Iterator[None]:
-    """Keep so many processes computing for as long as the block runs; they end with this process, too."""
+    """Keep so many processes computing while the context lasts; they also end with this process."""
     watch = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
     loops = [subprocess.Popen([sys.executable, "-c", watch]) for _ in range(count)]
     try:

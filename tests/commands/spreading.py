@@ -1,7 +1,7 @@
-"""Which process of a test run takes which tests.
+"""Assign tests to the processes of a run.
 
-Tests of the real control plane and of the browser wait more than they compute, so several processes have one such file
-each at the same time. Two processes compute: they take the other tests and nothing that waits.
+Tests of the real control plane and of the browser wait more than they compute, so several processes run one such file
+each at the same time. Two processes run the other tests, and none of those that wait.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 WAITING: Final = ("tests/browser/", "tests/e2e/", "tests/fuzz/")
-SINGLY: Final = ("tests/simulation/",)  # each test is long and shares nothing with the others of its file
+SINGLY: Final = ("tests/simulation/",)  # each test is long, and shares nothing with the others of its file
 COMPUTING_PROCESSES: Final = 2
 
 
@@ -22,17 +22,17 @@ def waits(group: str) -> bool:
 
 
 class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
-    """Gives each process whole files, so that fixtures of a module are made once."""
+    """Assigns whole files, so that a module's fixtures are made once."""
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
         super().__init__(config, log)
-        config.option.loadscopereorder = False  # by the number of its tests: it says little of how long a file takes
+        config.option.loadscopereorder = False  # the order by number of tests says little about how long a file takes
 
     def _split_scope(self, nodeid: str) -> str:
         return nodeid if nodeid.startswith(SINGLY) else nodeid.partition("::")[0]
 
     def _reschedule(self, node: Any) -> None:
-        """Give a process that runs out of tests another group, or end it where none is left for it."""
+        """Give a process that runs out of tests another group, or end it if there is none for it."""
         if node.shutting_down:
             return
         if self._next_for(node) is None:
@@ -49,7 +49,7 @@ class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no typ
         super()._assign_work_unit(node)
 
     def _next_for(self, node: Any) -> str | None:
-        """Return the group that the process should take next: one that waits, where it is there for those."""
+        """Return the next group for the process; a process for waiting tests prefers those."""
         if self.numnodes <= COMPUTING_PROCESSES:
             return next(iter(self.workqueue), None)
         computes = int(node.gateway.id.removeprefix("gw")) % self.numnodes >= self.numnodes - COMPUTING_PROCESSES
@@ -58,5 +58,5 @@ class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no typ
 
 
 def longest_first(items: list[pytest.Item]) -> None:
-    """Put the seeds before the other computing tests, so that no process is left with a long test at the end."""
+    """Put the seeds before the other computing tests, so that no process ends with a long test."""
     items.sort(key=lambda item: not item.nodeid.startswith(SINGLY))

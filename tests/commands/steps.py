@@ -12,7 +12,7 @@ from typing import Final
 
 from tests.commands.places import CHECKOUT
 
-PROCESSES: Final = 6  # four for tests that wait, two for tests that compute: tests/commands/spreading.py
+PROCESSES: Final = 6  # four for tests that wait, two for tests that compute (tests/commands/spreading.py)
 EVERYTHING: Final = "not soak and not skew"
 
 
@@ -37,7 +37,7 @@ def steps_of(command: str, pytest_arguments: Sequence[str] = ()) -> tuple[Step, 
 
 
 def run(step: Step, environment: Mapping[str, str]) -> int:
-    """Run a step and return its exit code; its name is printed before, and its time after it unless it is the last.
+    """Run a step and return its exit code; print its name before, and its duration after, unless it is the last.
 
     The tests come last, so that pytest's closing line ends the whole run.
     """

@@ -1,4 +1,4 @@
-"""A thin admin client of the API server: what the kit needs without starting kubectl, and handy in tests."""
+"""A small admin client of the API server, so that the kit and tests need not start kubectl."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tests.controlplane.errors import ControlPlaneError
 
 
 class Api:
-    """JSON in, JSON out, with admin rights."""
+    """Sends and returns JSON, with admin rights."""
 
     def __init__(self, url: str, tls: ssl.SSLContext) -> None:
-        # trust_env off: a proxy of the user's must not stand between us and loopback.
+        # trust_env is off, because a user's proxy must not be used for loopback.
         self._client = httpx.Client(base_url=url, verify=tls, timeout=60, trust_env=False)
 
     def get(self, path: str, **query: str) -> dict[str, Any]:
-        """Return the object or list at ``path``; raises ControlPlaneError with the server's words otherwise."""
+        """Return the object or list at ``path``. Raises ControlPlaneError with the server's message."""
         return self._answer(self._client.get(path, params=query))
 
     def create(self, path: str, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Create an object in the collection at ``path``; an object that exists is left as it is."""
+        """Create an object in the collection at ``path``; an existing object is left unchanged."""
         response = self._client.post(path, json=manifest)
         if response.status_code == httpx.codes.CONFLICT:
             return manifest
@@ -38,14 +38,13 @@ class Api:
         return self._answer(self._client.delete(path))
 
     def ok(self, path: str) -> bool:
-        """Tell whether a GET of ``path`` gives 200; a server that is not there yet is a no."""
+        """Tell whether a GET of ``path`` returns 200; False if the server does not answer."""
         try:
             return self._client.get(path).status_code == httpx.codes.OK
         except httpx.TransportError:
             return False
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
     @staticmethod

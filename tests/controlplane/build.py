@@ -1,4 +1,4 @@
-"""Builds what is missing from the cache and says where every binary is."""
+"""Build the binaries that the cache lacks, and return their paths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOB_KINDS = ("tfjobs", "pytorchjobs", "mpijobs")
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """Where the built binaries are, and the custom resource definitions of the training operator."""
+    """The paths of the built binaries, and the custom resource definitions of the training operator."""
 
     paths: dict[str, Path]
     job_definitions: Path
@@ -36,9 +36,9 @@ class Binaries:
 
 
 def build(recipes: Sequence[Recipe] = RECIPES) -> Binaries:
-    """Build what the cache lacks, with progress on standard output, and return where everything is.
+    """Build what the cache lacks, with progress on standard output, and return the paths.
 
-    Raises ControlPlaneError with the compiler's last words when a build fails.
+    Raises ControlPlaneError with the compiler's last lines if a build fails.
     """
     paths = {recipe.binary: _cached(recipe) for recipe in recipes}
     definitions = _cached_definitions()
@@ -59,7 +59,7 @@ def _cached_definitions() -> Path:
 
 
 def _build_missing(recipes: Sequence[Recipe], definitions: Path) -> None:
-    """Build under the lock; what another run finished while we waited for it is not built again."""
+    """Build under the lock, without binaries that another run finished meanwhile."""
     missing = [recipe for recipe in recipes if not is_program(_cached(recipe))]
     for damaged in [path for path in map(_cached, missing) if path.exists()]:
         print(f"{damaged} is not whole: it is built anew", flush=True)
@@ -79,7 +79,7 @@ def _build_one(go: Path, recipe: Recipe, title: str) -> None:
     started = time.monotonic()
     print(f"{title}: building", flush=True)
     command: list[str | Path] = ["nice", go, "build", "-v", "-trimpath", "-buildvcs=false"]
-    # -v names each package as it is compiled: the only progress that the Go command gives.
+    # -v names each package as it is compiled, which is the only progress that the Go command shows.
     command += ["-tags", recipe.tags] if recipe.tags else []
     command += ["-ldflags", f"-s -w {recipe.ldflags}".strip(), "-o", partial, recipe.package]
     process = subprocess.Popen(
@@ -93,13 +93,13 @@ def _build_one(go: Path, recipe: Recipe, title: str) -> None:
     output = _follow(process.stderr, title)
     if process.wait():
         raise ControlPlaneError(f"{title}: build failed\n" + "\n".join([*output[-30:], *_if_full(go, output)]))
-    # Renamed only when whole, so that a build cut short is never taken for a binary.
+    # The file is renamed only when complete, so that an interrupted build is never taken for a binary.
     partial.rename(target)
     print(f"{title}: done in {time.monotonic() - started:.0f} s", flush=True)
 
 
 def _if_full(go: Path, output: Sequence[str]) -> Iterator[str]:
-    """Where to make room, if the disk was full."""
+    """Yield advice on where to make room, if the disk was full."""
     if any("no space left on device" in line or "file too large" in line for line in output):
         asked = ("GOCACHE", "GOMODCACHE", "GOTMPDIR")
         said = subprocess.run([go, "env", *asked], env=_go_environment(go), capture_output=True, text=True, check=False)
@@ -108,7 +108,7 @@ def _if_full(go: Path, output: Sequence[str]) -> Iterator[str]:
 
 
 def _follow(stream: IO[str], title: str) -> list[str]:
-    """Read the compiler's output to its end, printing every now and then how far it is."""
+    """Read the compiler's output to its end, and print the progress now and then."""
     lines: list[str] = []
     started = time.monotonic()
     finished = threading.Event()
@@ -120,14 +120,14 @@ def _follow(stream: IO[str], title: str) -> list[str]:
     reporter = threading.Thread(target=report, daemon=True)
     reporter.start()
     for line in stream:
-        lines.append(line.rstrip())  # one at a time: the reporter counts them as they come
+        lines.append(line.rstrip())  # one line at a time, because the reporter counts them as they come
     finished.set()
     reporter.join()
     return lines
 
 
 def _go_environment(go: Path) -> dict[str, str]:
-    """Return the environment of a build: no C compiler, no other toolchain, no surprise from the user's settings."""
+    """Return the environment of a build: no C compiler, no other toolchain, none of the user's Go settings."""
     return os.environ | {
         "CGO_ENABLED": "0",
         "GOFLAGS": "-mod=readonly",
@@ -138,7 +138,10 @@ def _go_environment(go: Path) -> dict[str, str]:
 
 
 def _write_definitions(go: Path, target: Path) -> None:
-    """Copy the operator's resource definitions out of its module, as JSON: parsing their YAML takes seconds a start."""
+    """Copy the operator's resource definitions out of its module as JSON.
+
+    Parsing their YAML would take seconds at every start.
+    """
     folder = _module_folder(go) / "manifests" / "base" / "crds"
     definitions = [
         yaml.load((folder / f"kubeflow.org_{kind}.yaml").read_text(), Loader=_yaml_loader()) for kind in JOB_KINDS

@@ -1,4 +1,4 @@
-"""Where built binaries are kept between runs, whether they are whole, and the lock that keeps two builds apart."""
+"""The cache of built binaries, checks that they are complete, and the lock against simultaneous builds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cache_directory() -> Path:
 
 
 def is_program(path: Path) -> bool:
-    """Tell whether the file holds all that its ELF header promises: a full disk or a crash may have cut it."""
+    """Tell whether the file is as long as its ELF header says; a full disk or a crash may have cut it."""
     try:
         with path.open("rb") as file:
             head = file.read(64)
@@ -41,7 +41,7 @@ def is_program(path: Path) -> bool:
 
 
 def is_json(path: Path) -> bool:
-    """Tell whether the file is there and can be read as JSON."""
+    """Tell whether the file exists and is valid JSON."""
     try:
         json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -51,9 +51,9 @@ def is_json(path: Path) -> bool:
 
 @contextmanager
 def locked(path: Path, waiting: str) -> Iterator[None]:
-    """Hold an exclusive lock on ``path``, printing ``waiting`` first when somebody else holds it.
+    """Hold an exclusive lock on ``path``; print ``waiting`` first if another process holds it.
 
-    The kernel gives the lock up when its holder dies, so a killed build leaves nothing to clean.
+    The kernel releases the lock when its holder dies, so a killed build leaves nothing to clean up.
     """
     with path.open("w") as handle:
         try:

@@ -16,10 +16,10 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.state import Running, StateFile, end
 
 DIRECTORY = CHECKOUT / ".cluster"
-USUAL_PORTS = (8900, 8901, 8902)  # of the extender, its probes and the controller's
+USUAL_PORTS = (8900, 8901, 8902)  # of the extender, its probes and the controller's probes
 COMMANDS = "bin"
 MARKER = "a-kohort-cluster-lives-here"
-# The cluster's own kohort asks this cluster's service, whatever else listens on the usual port of this machine.
+# This kohort command asks this cluster's service, even if another process has the usual port on this machine.
 OUR_KOHORT = """\
 #!/bin/sh
 export KOHORT_CLI_SERVER="${{KOHORT_CLI_SERVER:-{url}}}"
@@ -29,19 +29,19 @@ exec {kohort} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What `up` has started. url: where Kohort answers; empty where it was left out."""
+    """What `up` has started; ``url`` is where Kohort answers, or empty without Kohort."""
 
     kubeconfig: Path
     url: str
 
     @property
     def commands(self) -> Path:
-        """The folder with kubectl and kohort, for whoever has neither on the PATH."""
+        """Return the folder with kubectl and kohort, for users who have neither on the PATH."""
         return self.kubeconfig.parent / COMMANDS
 
     @property
     def taken(self) -> bool:
-        """Tell whether another process has the port that Kohort usually has."""
+        """Tell whether another process has Kohort's usual port."""
         return bool(self.url) and not self.url.endswith(f":{USUAL_PORTS[0]}")
 
 
@@ -55,13 +55,13 @@ def up(
 ) -> Cluster:
     """Start a control plane with Kohort that outlives this process.
 
-    ``hours`` other than 0 ends it by itself after that time. Raises ControlPlaneError when one is up already, or when
-    ``directory`` holds something else.
+    With ``hours`` other than 0 it ends by itself after that time. Raises ControlPlaneError if a cluster is up already,
+    or if ``directory`` holds anything else.
     """
     state = StateFile(directory / "state.json")
     if alive := [process.name for process in state.read() if process.alive]:
         raise ControlPlaneError(f"a cluster is up already ({', '.join(alive)}): end it with make cluster-down")
-    down(directory=directory)  # what a crash of the machine left
+    down(directory=directory)  # remove what a crash of the machine left
     if directory.exists():
         raise ControlPlaneError(f"{directory} holds something else than a cluster")
     directory.mkdir(parents=True)
@@ -77,25 +77,25 @@ def up(
         )
         return _furnish(plane, kohort, hours)
     except BaseException:
-        # The logs stay, the error names them.
+        # Keep the logs, because the error names them.
         end(reversed(state.read()))
         state.path.unlink(missing_ok=True)
         raise
 
 
 def down(*, directory: Path = DIRECTORY) -> list[str]:
-    """End what ``up`` started, remove its files, and return the names of what was still running."""
-    # Not ourselves: after --hours the last of the recorded processes is the one that does this.
+    """End what ``up`` started, remove its files, and return the names of the processes that were still running."""
+    # Not this process: after --hours it is itself the last of the recorded processes.
     recorded = [process for process in StateFile(directory / "state.json").read() if process.pid != os.getpid()]
     alive = [process.name for process in recorded if process.alive]
     end(reversed(recorded))
-    if (directory / MARKER).exists():  # never remove a folder that is not ours
+    if (directory / MARKER).exists():  # never remove a folder that `up` has not made
         shutil.rmtree(directory, ignore_errors=True)
     return alive
 
 
 def _furnish(plane: ControlPlane, kohort: bool, hours: float) -> Cluster:
-    """Start what is beside the control plane and leave the kubeconfig where the user is told of it."""
+    """Start the scheduler and Kohort, and put the kubeconfig where the user is told to find it."""
     plane.start_scheduler()
     url = start_kohort(plane, ports=USUAL_PORTS).url if kohort else ""
     if hours:

@@ -1,4 +1,4 @@
-"""How each program of the control plane is called: command lines, ports and files, nothing that runs."""
+"""The command lines, ports and files of each program of the control plane; nothing here runs them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from tests.controlplane.ports import LOOPBACK, free_ports
 HERE = Path(__file__).parent
 KWOK_CONFIG = HERE / "kwok" / "config.yaml"
 SERVICE_ACCOUNT_ISSUER = "https://kubernetes.default.svc"
-# ServiceAccount would refuse every pod until a controller manager has made its namespace's default account, and
-# TaintNodesByCondition taints new nodes until its node lifecycle controller clears them: both are in nobody's way here.
+# ServiceAccount would refuse every pod until a controller manager has created its namespace's default account, and
+# TaintNodesByCondition taints new nodes until its node lifecycle controller removes the taints; no such controller
+# runs.
 DISABLED_ADMISSION = "ServiceAccount,TaintNodesByCondition"
 OPERATOR_SCHEMES = ("tfjob", "pytorchjob", "mpijob")
 
@@ -39,9 +40,10 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where one control plane keeps what it needs.
+    """The files, ports and keys of one control plane.
 
-    features: gates of the API server and the schedulers. runtime: API versions to switch on (--runtime-config).
+    ``features`` are gates of the API server and the schedulers, ``runtime`` the API versions to serve
+    (--runtime-config).
     """
 
     workdir: Path
@@ -58,7 +60,7 @@ class Layout:
 
     @property
     def logs(self) -> Path:
-        """Return the folder of the logs, one file a process."""
+        """Return the folder of the logs, one file per process."""
         return self.workdir / "logs"
 
     @property
@@ -67,7 +69,7 @@ class Layout:
         return self.workdir / "etcd"
 
     def etcd(self) -> Sequence[str]:
-        """Return etcd's command; without fsync, for its data is thrown away."""
+        """Return etcd's command; it runs without fsync, because its data is temporary."""
         client = f"http://{LOOPBACK}:{self.ports.etcd}"
         peer = f"http://{LOOPBACK}:{self.ports.etcd_peer}"
         return (
@@ -84,18 +86,18 @@ class Layout:
         )
 
     def apiserver(self) -> Sequence[str]:
-        """Return the API server's command: RBAC on, tokens signed by a key of our own."""
+        """Return the API server's command, with RBAC and tokens signed by the kit's own key."""
         return (
             str(self.binaries["kube-apiserver"]),
             f"--etcd-servers=http://{LOOPBACK}:{self.ports.etcd}",
             f"--bind-address={LOOPBACK}",
             f"--secure-port={self.ports.apiserver}",
-            # Nobody reaches it through the kubernetes Service, whose endpoints may not be loopback addresses anyway.
+            # No client uses the kubernetes Service, whose endpoints may not be loopback addresses anyway.
             "--endpoint-reconciler-type=none",
             f"--tls-cert-file={self.pki.server_certificate}",
             f"--tls-private-key-file={self.pki.server_key}",
             f"--client-ca-file={self.pki.ca_file}",
-            # Without these every component's own server complains for ever that it cannot know a front proxy.
+            # Without these, every component's own server keeps logging that it does not know a front proxy.
             f"--requestheader-client-ca-file={self.pki.ca_file}",
             "--requestheader-allowed-names=front-proxy-client",
             "--requestheader-username-headers=X-Remote-User",
@@ -113,7 +115,7 @@ class Layout:
         )
 
     def kwok(self, kubeconfig: Path) -> Sequence[str]:
-        """Return KWOK's command; its stages are our own file."""
+        """Return KWOK's command, with the kit's own stages."""
         return (
             str(self.binaries["kwok"]),
             f"--kubeconfig={kubeconfig}",
@@ -131,7 +133,7 @@ class Layout:
             "--metrics-bind-address=0",
             f"--health-probe-bind-address={LOOPBACK}:{self.ports.operator_probe}",
             f"--webhook-server-port={self.ports.operator_webhook}",
-            # A file that is not there means the template built in, whatever the machine has in the default place.
+            # If this file does not exist, the built-in template is used, whatever the machine has in the default place.
             f"--pytorch-init-container-template-file={self.workdir / 'no-template'}",
         )
 
@@ -161,7 +163,7 @@ class Layout:
         return f"--feature-gates={self.features}"
 
     def _serving(self, port: int, kubeconfig: Path) -> Sequence[str]:
-        """Return the flags of a component's own HTTPS server; its metrics are for anybody on this machine."""
+        """Return the flags of a component's own HTTPS server; any local process may read its metrics."""
         return (
             f"--bind-address={LOOPBACK}",
             f"--secure-port={port}",

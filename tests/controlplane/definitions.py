@@ -1,4 +1,4 @@
-"""Resource definitions of kinds whose controllers no test runs: of jobs out of their Go modules, of groups our own."""
+"""Resource definitions of kinds whose controllers no test runs: jobs' from their Go modules, groups' our own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.controlplane.toolchain import find_go
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A file of a Go module. checksum: the module's, as go.sum writes it."""
+    """A file of a Go module; ``checksum`` is the module's, as in go.sum."""
 
     module: str
     version: str
@@ -27,7 +27,7 @@ class Definition:
 
     @property
     def cached(self) -> Path:
-        """Where it is kept, as JSON: parsing the YAML takes seconds."""
+        """Return where it is kept as JSON; parsing the YAML would take seconds."""
         return cache_directory() / f"{Path(self.file).stem}-{self.version}.json"
 
 
@@ -49,7 +49,7 @@ VOLCANO = "scheduling.volcano.sh/v1beta1"
 
 
 def definition(one: Definition) -> dict[str, Any]:
-    """The object to create. Raises ControlPlaneError where its module cannot be had, or is another than it was."""
+    """Return the object to create. Raises ControlPlaneError if its module cannot be fetched or has changed."""
     if not is_json(one.cached):
         with locked(
             cache_directory() / "definitions.lock", "waiting for another run that fetches resource definitions"
@@ -61,7 +61,10 @@ def definition(one: Definition) -> dict[str, Any]:
 
 
 def group_definition(api: str) -> dict[str, Any]:
-    """PodGroups of that API, as small as can be, since their own definition is not at hand: it takes whatever spec."""
+    """Return a minimal definition of that API's PodGroups, which accepts any spec.
+
+    The original definitions are not available here.
+    """
     group, _, version = api.partition("/")
     spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": spec}}}

@@ -1,7 +1,7 @@
-"""The one exception of the kit."""
+"""The exception of the kit."""
 
 from __future__ import annotations
 
 
 class ControlPlaneError(RuntimeError):
-    """The control plane could not be built, started or reached; the text says what to look at."""
+    """The control plane could not be built, started or reached; the message says what to check."""

@@ -1,13 +1,13 @@
-"""A proxy before kube-apiserver that does to requests, answers and watches what networks and busy servers do.
+"""A proxy before kube-apiserver that injects the faults of networks and busy servers into requests and watches.
 
-It ends TLS with the kit's own certificate and opens a new one upstream; credentials pass in the requests' headers, so
-its clients have to use tokens. Which request meets a fault is drawn by seed, each fault on its own.
+It terminates TLS with the kit's own certificate and opens a new connection upstream. Credentials pass in the requests'
+headers, so its clients have to use tokens. The seed determines which requests get a fault, for each fault separately.
 
     with FaultProxy(plane.url, plane.layout.pki, seed=1) as proxy:
         proxy.inject(Fault("drop-after", 0.1, verbs={"create"}, resources={"pods/binding"}))
         ...                      # clients ask at proxy.url
         proxy.heal()
-        print(proxy.injected)    # how often each fault was met
+        print(proxy.injected)    # how often each fault was injected
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from tests.controlplane.pki import Pki
 from tests.controlplane.ports import LOOPBACK
 
 Kind = Literal[
-    "delay",  # the request waits
-    "drop-before",  # the connection ends, the server never sees the request
-    "drop-after",  # the server carries it out, the answer is lost
+    "delay",  # the request is delayed
+    "drop-before",  # the connection ends before the server sees the request
+    "drop-after",  # the server carries the request out, and the answer is lost
     "too-many-requests",  # 429, with Retry-After
     "conflict",  # 409
     "error",  # 500
     "unavailable",  # 503
-    "gone",  # 410: as a status, or of a watch that runs, as an event
-    "truncated",  # half of the answer's body, then the end
+    "gone",  # 410, as a status, or as an event of a running watch
+    "truncated",  # half of the answer's body arrives, then the connection ends
     "cut",  # a watch ends in the middle of a line
     "stall",  # a watch goes silent, and stays open until `heal`
 ]
@@ -50,11 +50,11 @@ READ_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Meets ``share`` of the requests of these verbs and resources (none named: all).
+    """A fault of a ``share`` of the requests with these verbs and resources (all if none is named).
 
-    ``verbs`` are Kubernetes' own; a subresource is part of the resource's name, as in RBAC: ``pods/binding``. Of a
-    watch, cut, gone and stall meet each piece that the server sends, with the same share. ``seconds``: of a delay, and
-    of Retry-After.
+    ``verbs`` are Kubernetes' own; a subresource is part of the resource's name, as in RBAC: ``pods/binding``. For a
+    watch, cut, gone and stall apply to each piece that the server sends, with the same share. ``seconds`` is the delay,
+    or the value of Retry-After.
     """
 
     kind: Kind
@@ -64,7 +64,7 @@ class Fault:
     seconds: float = 1.0
 
     def concerns(self, asked: Asked) -> bool:
-        """Tell whether it may meet this request."""
+        """Tell whether the fault may apply to this request."""
         return (
             (not self.verbs or asked.verb in self.verbs)
             and (not self.resources or asked.resource in self.resources)
@@ -74,14 +74,14 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request is about, in Kubernetes' words."""
+    """Verb and resource of a request, as in Kubernetes' RBAC."""
 
     verb: str
     resource: str
 
 
 def asked_by(method: str, target: str) -> Asked:
-    """Read a request's first line; what is no resource has its path as resource's name."""
+    """Parse a request's first line; for a path without a resource, the path is the resource's name."""
     url = urlsplit(target)
     parts = url.path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else []
@@ -97,7 +97,7 @@ def asked_by(method: str, target: str) -> Asked:
 
 
 class _EndedError(Exception):
-    """This connection is over, by a fault or because somebody left."""
+    """This connection is over, because of a fault or because a side has closed it."""
 
 
 class FaultProxy:
@@ -134,11 +134,11 @@ class FaultProxy:
         self._loop.close()
 
     def inject(self, *faults: Fault) -> None:
-        """From now on these, and no others."""
+        """Inject these faults from now on, and no others."""
         self._loop.call_soon_threadsafe(self._set, faults)
 
     def heal(self) -> None:
-        """From now on none; watches that stalled go on."""
+        """Inject no faults from now on; stalled watches continue."""
         self.inject()
 
     # -- in the thread ---------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class FaultProxy:
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        await asyncio.sleep(0)  # aborted transports close in the next round
+        await asyncio.sleep(0)  # aborted transports are closed in the loop's next iteration
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -184,7 +184,7 @@ class FaultProxy:
             self._connections.discard(task)
 
     async def _exchange(self, ours: _Side, theirs: _Side) -> None:
-        """One request and its answer."""
+        """Relay one request and its answer."""
         request = await ours.read()
         if not isinstance(request, h11.Request):
             raise _EndedError
@@ -211,7 +211,7 @@ class FaultProxy:
         theirs.next_cycle()
 
     def _draw(self, asked: Asked, *, whole: bool) -> Fault | None:
-        """The first fault that meets the request, or (not ``whole``) a piece of a watch."""
+        """Return the first fault that applies to the request (``whole``) or to a piece of a watch, or None."""
         for fault in self._faults:
             if (fault.kind in ON_WATCHES) == whole or not fault.concerns(asked):
                 continue
@@ -221,7 +221,7 @@ class FaultProxy:
         return None
 
     async def _before(self, fault: Fault, ours: _Side) -> None:
-        """What needs no server."""
+        """Apply a fault that needs no server."""
         if fault.kind == "delay":
             await asyncio.sleep(fault.seconds)
         elif fault.kind == "drop-before":
@@ -233,7 +233,7 @@ class FaultProxy:
             raise _EndedError
 
     async def _after(self, fault: Fault, answer: h11.Response, ours: _Side, theirs: _Side) -> None:
-        """The server has answered; little or nothing of it arrives."""
+        """Apply a fault after the server has answered: part of the answer arrives, or nothing."""
         body = await theirs.body()
         if fault.kind == "truncated":
             headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body) + 1))]
@@ -257,7 +257,7 @@ class FaultProxy:
 
 
 class _Side:
-    """One connection, to the client or to the server, with its state of HTTP."""
+    """One connection, to the client or to the server, with its HTTP state."""
 
     def __init__(self, state: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._state = state
@@ -265,7 +265,7 @@ class _Side:
         self._writer = writer
 
     async def read(self) -> Any:
-        """The next event; 100-continue is answered here."""
+        """Return the next event; 100-continue is answered here."""
         while True:
             event = self._state.next_event()
             if event is h11.NEED_DATA:
@@ -276,7 +276,7 @@ class _Side:
                 return event
 
     async def body(self) -> bytes:
-        """All that is left of the message."""
+        """Return the rest of the message."""
         parts = []
         while isinstance(part := await self.read(), h11.Data):
             parts.append(bytes(part.data))
@@ -289,20 +289,20 @@ class _Side:
         await self._writer.drain()
 
     async def answer(self, status: int, body: bytes, headers: list[tuple[str, str]]) -> None:
-        """A whole answer of our own."""
+        """Send a whole answer of the proxy's own."""
         told = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Connection", "close")]
         await self.send(
             h11.Response(status_code=status, headers=told + headers), h11.Data(data=body), h11.EndOfMessage()
         )
 
     def next_cycle(self) -> None:
-        """Keep the connection for the next request; _EndedError where the other side does not."""
+        """Keep the connection for the next request. Raises _EndedError if the other side does not."""
         if self._state.our_state is not h11.DONE or self._state.their_state is not h11.DONE:
             raise _EndedError
         self._state.start_next_cycle()
 
     async def end(self) -> None:
-        """Send what is written and close, without a word where the fault wants none."""
+        """Send what is written, and close the connection."""
         self._writer.close()
         with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
             await asyncio.wait_for(self._writer.wait_closed(), 1)
@@ -310,16 +310,16 @@ class _Side:
 
 
 async def _unless_gone(work: Coroutine[Any, Any, Any], client: _Side) -> Any:
-    """The result, or _EndedError as soon as the client closes: a watch may be silent for minutes.
+    """Return the result of ``work``, or raise _EndedError when the client closes, as a watch may be silent long.
 
-    Only during a watch: a client that sends its next request before the answer's end would be taken for one that left.
+    Use it during a watch only: a client that sends its next request before the answer's end would count as closed.
     """
     task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(client.reader.read(1))
     try:
         done, _ = await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for each in (task, leaving):
-            each.cancel()  # nothing, where it is done
+            each.cancel()  # has no effect on a finished task
         await asyncio.gather(task, leaving, return_exceptions=True)
     if task in done:
         return task.result()

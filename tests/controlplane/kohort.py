@@ -1,6 +1,6 @@
-"""Kohort beside a control plane, as its manifests say: the rights of its ServiceAccounts, its settings, its scheduler.
+"""Run Kohort beside a control plane as its manifests say: ServiceAccounts' rights, settings, scheduler.
 
-The three parts run as three processes, each with the ServiceAccount of its part and nothing more.
+The three parts run as three processes, each with the rights of its own ServiceAccount.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ BASE = CHECKOUT / "manifests" / "base"
 NAMESPACE = "kohort-system"
 NOT_APPLIED = ("deployment.yaml", "pod-disruption-budget.yaml", "network-policy.yaml", "kustomization.yaml")
 HOSTNAME = "kohort-0"
-READY_LIMIT = 180.0  # seconds, on a machine that others keep busy; how soon is judged by test_rebuild_live
+READY_LIMIT = 180.0  # seconds, on a busy machine; test_rebuild_live checks how fast it is
 
 Json = dict[str, Any]
 
 
 def manifests() -> list[Json]:
-    """Everything in manifests/base that is not about pods of ours, the namespace and the accounts first."""
+    """Return all of manifests/base except what is about Kohort's own pods; the namespace and the accounts first."""
     order = ("namespace.yaml", "service-accounts.yaml")
     files = sorted((f for f in BASE.glob("*.yaml") if f.name not in NOT_APPLIED), key=lambda f: f.name not in order)
     files.sort(key=lambda f: order.index(f.name) if f.name in order else len(order))
@@ -40,20 +40,23 @@ def manifests() -> list[Json]:
 
 
 def served(plane: ControlPlane, documents: Sequence[Json]) -> list[Json]:
-    """Those that the API server knows: MutatingAdmissionPolicy came with 1.36, and nothing hangs on it."""
+    """Return the documents whose kind the API server serves.
+
+    MutatingAdmissionPolicy came with Kubernetes 1.36, and nothing depends on it.
+    """
     known = {found["kind"] for found in plane.api.get("/apis/admissionregistration.k8s.io/v1")["resources"]}
     return [one for one in documents if one["kind"] in known or "MutatingAdmissionPolicy" not in one["kind"]]
 
 
 def shipped(name: str, key: str) -> Json:
-    """The document that a shipped ConfigMap holds under ``key``."""
+    """Return the document that a shipped ConfigMap has under ``key``."""
     found = next(d for d in manifests() if d["kind"] == "ConfigMap" and d["metadata"]["name"] == name)
     document: Json = yaml.safe_load(found["data"][key])
     return document
 
 
 def merged(base: Json, changes: Mapping[str, Any]) -> Json:
-    """``base`` with ``changes`` laid over it, mapping by mapping."""
+    """Return ``base`` with ``changes`` merged into it, mapping by mapping."""
     result = copy.deepcopy(base)
     for key, value in changes.items():
         below = result.get(key)
@@ -63,7 +66,7 @@ def merged(base: Json, changes: Mapping[str, Any]) -> Json:
 
 @dataclass(slots=True)
 class Kohort:
-    """The running parts. ``url``: REST and verbs; ``health``: the extender's probes and metrics."""
+    """The running parts; ``url`` serves REST and verbs, ``health`` the extender's probes and metrics."""
 
     plane: ControlPlane
     scheduler: Process
@@ -74,17 +77,17 @@ class Kohort:
     controller_health: str
 
     def get(self, path: str, **query: str) -> Any:
-        """Ask the extender's REST."""
+        """Return the answer of the extender's REST at that path."""
         answer = httpx.get(f"{self.url}{path}", params=query, timeout=60, trust_env=False)
         answer.raise_for_status()
         return answer.json()
 
     def wait_ready(self, limit: float = READY_LIMIT) -> None:
-        """Wait until the extender's /readyz says yes."""
+        """Wait until the extender's /readyz succeeds."""
         self.extender.wait_until(lambda: _ok(f"{self.health}/readyz"), "ready", limit)
 
     def stop(self) -> None:
-        """End the three parts."""
+        """Stop the three parts."""
         for process in (self.controller, self.scheduler, self.extender):
             process.stop()
 
@@ -100,11 +103,12 @@ def start_kohort(
 ) -> Kohort:
     """Apply the manifests, start scheduler, extender and controller, and wait until the extender is ready.
 
-    ``settings`` and ``scheduler`` are laid over what the manifests ship. httpTimeout and back-offs of the scheduler
-    follow the settings. ``ports``: of the verbs, of the extender's probes and of the controller's; others are taken for
-    those that are not free. ``hostname``: of its pod, which begins its identity in the Lease. ``api_url``: where
-    extender and controller find the API server, a proxy of it for example.
-    Raises ControlPlaneError when a part does not come up.
+    ``settings`` and ``scheduler`` are merged into the shipped ones; the scheduler's httpTimeout and back-offs follow
+    the settings. ``ports`` are those of the verbs, of the extender's probes and of the controller's probes; a port that
+    is taken is replaced by a free one. ``hostname`` is that of the pod, with which its identity in the Lease begins.
+    ``api_url`` is where extender and controller find the API server, for example a proxy.
+
+    Raises ControlPlaneError if a part does not start.
     """
     plane.apply(*served(plane, manifests()))
     _await_rights(plane)
@@ -129,7 +133,7 @@ def start_kohort(
     try:
         kohort.wait_ready()
     except ControlPlaneError:
-        kohort.stop()  # a test that is tried once more starts processes of the same names
+        kohort.stop()  # a retried test starts processes with the same names
         raise
     return kohort
 
@@ -176,7 +180,7 @@ def _start(plane: ControlPlane, name: str, command: str, config: Path, kubeconfi
 
 
 def _await_rights(plane: ControlPlane) -> None:
-    """RBAC is read through caches: wait until the rights are seen, or the parts start with a few refusals."""
+    """Wait until the API server's RBAC caches show the rights, or the parts would start with refusals."""
     question = ("auth", "can-i", "create", "pods", "--subresource=binding", "-A")
     account = f"--as=system:serviceaccount:{NAMESPACE}:kohort-extender"
     deadline = time.monotonic() + READY_LIMIT

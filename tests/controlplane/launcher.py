@@ -1,8 +1,8 @@
-"""Becomes another program, after what has to be arranged in the new process itself.
+"""Execute another program, after preparations that the new process has to make itself.
 
-Run as a script with ``python -I -S launcher.py PARENT HOSTNAME PROGRAM ARGUMENTS...``, because code between fork and
-exec of a threaded Python process (preexec_fn) may lock up. PARENT is the process whose death ends the program,
-0 for none; HOSTNAME is a host name of the program's own, ``-`` for the machine's.
+It runs as a script, ``python -I -S launcher.py PARENT HOSTNAME PROGRAM ARGUMENTS...``, because code between fork and
+exec of a threaded Python process (preexec_fn) may deadlock. PARENT is the process whose death ends the program (0:
+none); HOSTNAME is a host name for the program alone (``-``: the machine's).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLONE_NEWUSER = 0x10000000
 
 
 def main() -> None:
-    """Arrange and exec; exit with a line on standard error when that cannot be done."""
+    """Prepare and exec; exit with a line on standard error if that fails."""
     parent, hostname, *program = sys.argv[1:]
     libc = ctypes.CDLL(None, use_errno=True)
     if hostname != "-":
@@ -30,16 +30,16 @@ def main() -> None:
 
 
 def take_hostname(libc: ctypes.CDLL, hostname: str) -> None:
-    """Give this process a host name of its own: kube-scheduler's identity in its Lease is hostname_uuid."""
+    """Give this process its own host name, because kube-scheduler's identity in its Lease is hostname_uuid."""
     if libc.unshare(CLONE_NEWUTS) and libc.unshare(CLONE_NEWUSER | CLONE_NEWUTS):
         sys.exit(f"launcher: no host name of its own for this process: {os.strerror(ctypes.get_errno())}")
     socket.sethostname(hostname)
 
 
 def die_with(libc: ctypes.CDLL, parent: int) -> None:
-    """Have the kernel kill this process when ``parent`` dies, however that happens."""
+    """Let the kernel kill this process when ``parent`` dies for any reason."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before we asked
+    if os.getppid() != parent:  # the parent died before prctl
         sys.exit("launcher: the parent is gone")
 
 

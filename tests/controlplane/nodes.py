@@ -1,4 +1,4 @@
-"""Fake nodes: bare Node objects that KWOK keeps ready."""
+"""Fake nodes: Node objects that KWOK keeps ready."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ PODS_PER_NODE = 110
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """``count`` equal nodes, and what each has to give; a gpu of 0 leaves the resource out."""
+    """``count`` equal nodes with their capacity; a gpu of 0 leaves the resource out."""
 
     count: int = 3
     cpu: str = "10"
     memory: str = "32Gi"
     gpu: int = 1
-    storage: str = "100Gi"  # ephemeral; an MPIJob's launcher asks for 5 GiB
+    storage: str = "100Gi"  # ephemeral storage; an MPIJob's launcher asks for 5 GiB
     pods: int = PODS_PER_NODE
     labels: Mapping[str, str] = field(default_factory=dict)
 

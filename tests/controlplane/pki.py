@@ -15,7 +15,7 @@ SERVER_NAMES = ("127.0.0.1", "localhost", "kubernetes.default.svc")
 
 @dataclass(frozen=True, slots=True)
 class Pki:
-    """A CA and what it signed, in one folder: ca.crt, server.crt and .key, service-account.key."""
+    """A CA and the keys and certificates it signed, in one folder: ca.crt, server.crt and .key, service-account.key."""
 
     directory: Path
     authority: trustme.CA
@@ -55,7 +55,7 @@ class Pki:
         return self.directory / "service-account.key"
 
     def user_kubeconfig(self, url: str, user: str, group: str | None = None) -> Path:
-        """Write a kubeconfig whose client certificate says ``user`` in ``group``, and return its path."""
+        """Write a kubeconfig with a client certificate for ``user`` in ``group``, and return its path."""
         leaf = self._client_certificate(user, group)
         return self.write_kubeconfig(
             url,
@@ -67,7 +67,7 @@ class Pki:
         )
 
     def write_kubeconfig(self, url: str, user: str, credentials: dict[str, str]) -> Path:
-        """Write a kubeconfig for ``user`` with the given credentials, readable by its owner only."""
+        """Write a kubeconfig for ``user`` with these credentials, readable by its owner only."""
         cluster = {"server": url, "certificate-authority-data": _encoded(self.ca_file.read_bytes())}
         config = {
             "apiVersion": "v1",
@@ -79,17 +79,17 @@ class Pki:
         }
         path = self.directory / f"{user.replace(':', '-')}.kubeconfig"
         path.touch(mode=0o600)
-        path.write_text(json.dumps(config, indent=1))  # JSON is YAML
+        path.write_text(json.dumps(config, indent=1))  # JSON is valid YAML
         return path
 
     def client_context(self, user: str, group: str) -> ssl.SSLContext:
-        """Return a TLS context that trusts our CA and presents itself as ``user`` in ``group``."""
+        """Return a TLS context that trusts this CA and authenticates as ``user`` in ``group``."""
         context = ssl.create_default_context(cafile=str(self.ca_file))
         self._client_certificate(user, group).configure_cert(context)
         return context
 
     def _client_certificate(self, user: str, group: str | None) -> trustme.LeafCert:
-        # A host name it does not need: without any, trustme writes an empty list of names and Go refuses that.
+        # Without a host name, trustme writes an empty list of names, which Go refuses.
         return self.authority.issue_cert("client.invalid", common_name=user, organization_name=group)
 
 

@@ -1,4 +1,4 @@
-"""The control plane as one object: start, use, stop."""
+"""A control plane as one object that can be started, used and stopped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ADMIN = ("kit:admin", "system:masters")
 
 @dataclass(slots=True)
 class ControlPlane:
-    """A running control plane; make one with ``ControlPlane.start``. Leaving its context stops it."""
+    """A running control plane, made by ``ControlPlane.start``; leaving its context stops it."""
 
     layout: Layout
     admin_kubeconfig: Path
@@ -59,13 +59,14 @@ class ControlPlane:
         features: str = "",
         runtime: str = "",
     ) -> ControlPlane:
-        """Start etcd, the API server, KWOK with ``nodes``, and what else is asked for; return when all are ready.
+        """Start etcd, the API server, KWOK with ``nodes``, and the optional parts; return when all are ready.
 
-        Builds the binaries first if the cache lacks them. ``workdir`` (else a folder that goes away at the end) takes
-        data and logs. ``detached`` processes outlive this one. ``on_start`` is told of each process as it starts.
-        ``version``: of the API server and the schedulers; ``features``: their gates, as ``--feature-gates`` takes them;
-        ``runtime``: API versions to switch on, as ``--runtime-config`` takes them.
-        Raises ControlPlaneError when something does not come up, with the end of its log.
+        Binaries that the cache lacks are built first. ``workdir`` (default: a temporary folder) takes data and logs.
+        ``detached`` processes outlive this one. ``on_start`` is called with each process when it starts. ``version`` is
+        that of the API server and the schedulers, ``features`` their gates as ``--feature-gates`` takes them, and
+        ``runtime`` the API versions to serve as ``--runtime-config`` takes them.
+
+        Raises ControlPlaneError with the end of a log if a part does not start.
         """
         binaries = build(recipes_of(version))
         for attempt in range(1, START_TRIES + 1):
@@ -94,7 +95,7 @@ class ControlPlane:
         pki = Pki.create(directory / "pki")
         layout = Layout(directory, binaries, pki, Ports.choose(), *switches)
         layout.logs.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(layout.etcd_data, ignore_errors=True)  # left by a run that was killed
+        shutil.rmtree(layout.etcd_data, ignore_errors=True)  # left by a killed run
         return cls(
             layout=layout,
             admin_kubeconfig=pki.user_kubeconfig(layout.url, *ADMIN),
@@ -104,7 +105,7 @@ class ControlPlane:
             _temporary=workdir is None,
         )
 
-    # -- what tests read ---------------------------------------------------------------------------------------------
+    # -- what tests read ------------------------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
@@ -118,15 +119,15 @@ class ControlPlane:
 
     @property
     def logs(self) -> Path:
-        """Return the folder of the logs, one file a process."""
+        """Return the folder of the logs, one file per process."""
         return self.layout.logs
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """Return a TLS context of the admin, for other clients."""
+        """Return a TLS context with admin rights for other clients."""
         return self.layout.pki.client_context(*ADMIN)
 
-    # -- what tests do -----------------------------------------------------------------------------------------------
+    # -- what tests do --------------------------------------------------------------------------------------------
 
     def add_nodes(self, shape: NodeShape, prefix: str = "node", *, limit: float = START_LIMIT) -> list[str]:
         """Create fake nodes named ``prefix``-N, wait until KWOK has made them ready, and return their names."""
@@ -138,7 +139,7 @@ class ControlPlane:
         return names
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Run kubectl as admin and return what it prints; raises ControlPlaneError with its words when it fails."""
+        """Run kubectl as admin and return its output. Raises ControlPlaneError with kubectl's message."""
         command = [
             str(self.layout.binaries["kubectl"]),
             f"--kubeconfig={self.admin_kubeconfig}",
@@ -151,14 +152,14 @@ class ControlPlane:
         return done.stdout
 
     def apply(self, *manifests: str | Path | dict[str, Any]) -> str:
-        """Apply manifests server-side, as admin: YAML texts, files or objects; return kubectl's lines."""
+        """Apply YAML texts, files or objects server-side as admin; return kubectl's output."""
         documents = "\n---\n".join(_as_yaml(manifest) for manifest in manifests)
         return self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=documents)
 
     def service_account_kubeconfig(self, namespace: str, name: str, seconds: int = 86_400, url: str = "") -> Path:
-        """Write a kubeconfig with a token of a ServiceAccount that exists: what a pod with it may do, and no more.
+        """Write a kubeconfig with a token, and so the rights, of that ServiceAccount.
 
-        ``url``: of a proxy before the API server.
+        ``url`` is that of a proxy before the API server.
         """
         request = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -178,11 +179,11 @@ class ControlPlane:
         *,
         limit: float = START_LIMIT,
     ) -> Process:
-        """Start a kube-scheduler with a KubeSchedulerConfiguration (none: the stock one) and wait until it is live.
+        """Start a kube-scheduler with a configuration (default: the stock one) and wait until live.
 
-        Its rights are ``kubeconfig``'s, else those of user system:kube-scheduler, whose RBAC role lets it lead by a
-        Lease named kube-scheduler only. ``hostname`` gives the process a host name of its own, which begins its
-        identity in the Lease. Raises ControlPlaneError when it does not come up.
+        Its rights are those of ``kubeconfig``, or else of the user system:kube-scheduler, whose RBAC role allows only a
+        Lease named kube-scheduler. ``hostname`` gives the process a host name of its own, with which its identity in
+        the Lease begins. Raises ControlPlaneError if it does not start.
         """
         rights = kubeconfig or self._user_kubeconfig("system:kube-scheduler")
         config = self._scheduler_config(config_path, name, rights)
@@ -204,9 +205,9 @@ class ControlPlane:
         environment: dict[str, str] | None = None,
         hostname: str = "-",
     ) -> Process:
-        """Start any program beside the control plane; it is stopped with it and logs into ``logs``/``name``.log.
+        """Start a program beside the control plane, which stops with it and logs to ``logs``/NAME.log.
 
-        The first word of the command is a path. Raises ControlPlaneError when ``name`` runs already.
+        The first word of the command is a path. Raises ControlPlaneError if a process with that name is running.
         """
         if name in self.processes and self.processes[name].alive:
             raise ControlPlaneError(f"a process named {name} runs already")
@@ -224,7 +225,7 @@ class ControlPlane:
         return process
 
     def stop(self) -> None:
-        """End every process that was started, newest first, and remove the data; logs stay in a given workdir."""
+        """End all processes, newest first, and remove the data; logs stay if ``workdir`` was given."""
         self._end_processes()
         self.api.close()
         shutil.rmtree(self.workdir if self._temporary else self.layout.etcd_data, ignore_errors=True)
@@ -237,11 +238,11 @@ class ControlPlane:
     ) -> None:
         self.stop()
 
-    # -- how it comes up ---------------------------------------------------------------------------------------------
+    # -- starting -------------------------------------------------------------------------------------------------
 
     def _bring_up(self, nodes: NodeShape | None, operator: bool, controller_manager: bool) -> None:
         self.start_process("etcd", *self.layout.etcd())
-        # At once: the API server waits for etcd by itself.
+        # Started at once, because the API server waits for etcd by itself.
         apiserver = self.start_process("kube-apiserver", *self.layout.apiserver(), url=self.url)
         apiserver.wait_until(lambda: self.api.ok("/readyz"), "it was ready", START_LIMIT)
         if controller_manager:
@@ -276,14 +277,14 @@ class ControlPlane:
         process.wait_until(lambda: _serves(f"{process.url}/readyz"), "it was ready", START_LIMIT)
 
     def _admin_kubeconfig_of(self, user: str) -> Path:
-        """Return a kubeconfig with all rights: for the scenery, whose rights are not under test."""
+        """Return a kubeconfig with all rights, for components whose rights are not under test."""
         return self.layout.pki.user_kubeconfig(self.url, f"kit:{user}", "system:masters")
 
     def _user_kubeconfig(self, user: str) -> Path:
         return self.layout.pki.user_kubeconfig(self.url, user)
 
     def _scheduler_config(self, given: Path | None, name: str, kubeconfig: Path) -> Path:
-        """Write the configuration with its kubeconfig filled in: with --config the flag of that name is ignored."""
+        """Write the configuration with its kubeconfig: with --config, the flag is ignored."""
         config: dict[str, Any] = yaml.safe_load(given.read_text() if given else STOCK_SCHEDULER)
         config.setdefault("apiVersion", "kubescheduler.config.k8s.io/v1")
         config.setdefault("kind", "KubeSchedulerConfiguration")
@@ -296,7 +297,7 @@ class ControlPlane:
         return {node["metadata"]["name"] for node in self.api.get("/api/v1/nodes")["items"] if _is_ready(node)}
 
     def _end_processes(self) -> None:
-        """Ask all to end, the newest first, then wait for each: together they take as long as the slowest."""
+        """Ask all processes to end, newest first, then wait for each, so that they end in parallel."""
         running = [process for process in reversed(self.processes.values()) if process.alive]
         for process in running:
             process.ask_to_stop()

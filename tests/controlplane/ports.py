@@ -1,7 +1,7 @@
-"""Ports on loopback that no other process of this machine that asks here is given.
+"""Hand out loopback ports so that no two test processes on this machine get the same.
 
-A process takes a whole block of ports and draws from it. The kernel keeps blocks apart by the names of sockets (Linux's
-abstract ones): they are known where ports are, in the network namespace, and end with the process, however it ends.
+A process reserves a whole block of ports and draws from it. Reservations are Linux's abstract socket names: like ports
+they belong to the network namespace, and they end with the process, however it ends.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from itertools import islice
 from tests.controlplane.errors import ControlPlaneError
 
 LOOPBACK = "127.0.0.1"
-# Below the kernel's range for outgoing connections: one of those cannot take the port before our server binds it.
+# Below the kernel's range for outgoing connections, which could otherwise take a port before the server binds it.
 RANGE = range(20_000, 32_000)
 BLOCK = 100
 
-_held: list[socket.socket] = []  # a name is ours for as long as its socket is open
+_held: list[socket.socket] = []  # a name stays reserved while its socket is open
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports on which nobody listens and that nobody else is given while this process lives.
+    """Return ports on which nobody listens and that no other process gets while this one lives.
 
-    Raises ControlPlaneError when there are too few.
+    Raises ControlPlaneError if there are too few.
     """
     found = list(islice(_ports, count))
     if len(found) < count:
@@ -36,7 +36,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def preferred_ports(wanted: Sequence[int]) -> list[int]:
-    """Return these ports; in the place of each that is taken, any free one."""
+    """Return these ports, with a free one in place of each that is taken."""
     return [port if _hold(f"port-{port}") and _is_free(port) else free_ports(1)[0] for port in wanted]
 
 
@@ -52,7 +52,7 @@ _ports = _draw()
 
 
 def _hold(name: str) -> bool:
-    """Take the name for this process; false where another has it, or this one had it before."""
+    """Reserve the name for this process; return False if it is reserved already, by this or another process."""
     claim = socket.socket(socket.AF_UNIX)
     try:
         claim.bind(f"\0kohort-tests-{name}")
@@ -65,7 +65,7 @@ def _hold(name: str) -> bool:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # As servers do: a port whose old connections are still being closed is free to listen on.
+        # As servers do, so that a port whose old connections are closing counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))

@@ -16,8 +16,8 @@ from tests.controlplane.errors import ControlPlaneError
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 TAIL_LINES = 25
-# The kernel's "kill me when my parent dies" means the parent *thread*: all children are born in this one, which lives
-# as long as the interpreter, so that a test may start a process from a thread that ends.
+# The kernel's "kill me when my parent dies" refers to the parent thread. All children are started in this thread, which
+# lives as long as the interpreter, so that a test may start a process from a thread that ends.
 _NURSERY = ThreadPoolExecutor(max_workers=1, thread_name_prefix="controlplane-nursery")
 
 
@@ -25,8 +25,8 @@ _NURSERY = ThreadPoolExecutor(max_workers=1, thread_name_prefix="controlplane-nu
 class Process:
     """A program that can be started, signalled and stopped; its output goes to ``log``.
 
-    ``url`` is where it serves, if it does. It has a session of its own: Ctrl-C on the terminal reaches only Python,
-    which then stops the programs in order.
+    ``url`` is where it serves, if it does. It has its own session: Ctrl-C on the terminal reaches only Python, which
+    then stops the programs in order.
     """
 
     name: str
@@ -56,24 +56,24 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Return the process id; it is the same for the launcher and the program that it becomes."""
+        """Return the process id, which is the same for the launcher and the program."""
         return self._started.pid
 
     @property
     def alive(self) -> bool:
-        """Tell whether the program runs (a paused one does)."""
+        """Tell whether the program is running; a paused one counts."""
         return self._popen is not None and self._popen.poll() is None
 
     def kill(self, sig: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal, to this very process: it was not waited for, so its id cannot be another's yet."""
+        """Send a signal to this process; as it was not waited for, its id cannot belong to another one yet."""
         self._started.send_signal(sig)
 
     def pause(self) -> None:
-        """Stop the program in its tracks (SIGSTOP), as a hung machine would."""
+        """Suspend the program with SIGSTOP, like a machine that hangs."""
         self.kill(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused program run on."""
+        """Let a paused program continue."""
         self.kill(signal.SIGCONT)
 
     def stop(self, grace: float = 5.0) -> None:
@@ -88,19 +88,19 @@ class Process:
             self._started.wait()
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM and return at once."""
+        """Send SIGTERM and return immediately."""
         if self.alive:
             self.kill(signal.SIGTERM)
-            self.resume()  # a paused process does not see SIGTERM
+            self.resume()  # a paused process does not handle SIGTERM
 
     def crash(self) -> None:
-        """End the program at once (SIGKILL) and wait until it is gone."""
+        """Kill the program with SIGKILL and wait until it is gone."""
         if self.alive:
             self.kill()
             self._started.wait()
 
     def restart(self) -> None:
-        """End the program and start it anew with the same arguments and log."""
+        """Stop the program and start it again with the same arguments and log."""
         self.stop()
         self.start()
 
@@ -112,7 +112,7 @@ class Process:
     def wait_until(self, ready: Callable[[], bool], what: str, limit: float) -> None:
         """Wait for ``ready()``.
 
-        Raises ControlPlaneError, with the end of the log and its path, when the program ends or the time is up first.
+        Raises ControlPlaneError with the path and the end of the log if the program ends or the time is up first.
         """
         deadline = time.monotonic() + limit
         while not ready():

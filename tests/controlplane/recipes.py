@@ -1,6 +1,6 @@
-"""What the control plane is made of: one recipe a binary, each built from a pinned go.mod of this folder.
+"""The binaries of the control plane, each with a recipe and built from a pinned go.mod in this folder.
 
-Raising a version means: change the go.mod (``go get MODULE@VERSION && go mod tidy``), then the version here.
+To raise a version, change the go.mod (``go get MODULE@VERSION && go mod tidy``), then the version here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Recipe:
 
     @property
     def fingerprint(self) -> str:
-        """Return a short hash of all that the binary is made from: with the version, its name in the cache."""
+        """Return a short hash of the binary's inputs, which is part of its name in the cache."""
         digest = hashlib.sha256()
         for name in ("go.mod", "go.sum"):
             digest.update((self.directory / name).read_bytes())
@@ -41,14 +41,14 @@ class Recipe:
 
 
 def _kubernetes_ldflags(version: str) -> str:
-    """Return the flags that make a Kubernetes binary report its version; unset, it would say v0.0.0-master."""
+    """Return the flags with which a Kubernetes binary reports its version instead of v0.0.0-master."""
     major, minor, _ = version.removeprefix("v").split(".")
     values = {
         "gitVersion": version,
         "gitMajor": major,
         "gitMinor": minor,
         "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",  # constant: the same sources give the same binary
+        "buildDate": "1970-01-01T00:00:00Z",  # constant, so that the same sources give the same binary
     }
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     return " ".join(f"-X {package}.{key}={value}" for package in packages for key, value in values.items())
@@ -58,7 +58,7 @@ def _kubernetes(binary: str, version: str = KUBERNETES_VERSION, module: str = "k
     return Recipe(binary, module, f"k8s.io/kubernetes/cmd/{binary}", version, _kubernetes_ldflags(version))
 
 
-# In the order in which they are built. etcd is the release that Kubernetes itself is pinned to, hence its module.
+# In build order. etcd has the release to which Kubernetes itself is pinned, and therefore its module.
 RECIPES = (
     Recipe("etcd", "kubernetes", "go.etcd.io/etcd/server/v3", "v3.7.0"),
     _kubernetes("kube-apiserver"),
@@ -74,7 +74,7 @@ OLDER_VERSIONS = ("v1.36.3", "v1.35.4", "v1.34.4")
 
 
 def recipes_of(version: str) -> tuple[Recipe, ...]:
-    """Return the recipes with API server and scheduler of that version; everything else stays as it is."""
+    """Return the recipes with API server and scheduler of that version; the others are unchanged."""
     if version == KUBERNETES_VERSION:
         return RECIPES
     module = f"kubernetes-{version.removeprefix('v').rpartition('.')[0]}"
@@ -83,11 +83,14 @@ def recipes_of(version: str) -> tuple[Recipe, ...]:
 
 
 def _prometheus(binary: str) -> Recipe:
-    """A part of Prometheus 3.15, whose module is numbered 0.315; service discovery in clouds would double the build."""
+    """Return the recipe of a part of Prometheus 3.15, whose module has the version 0.315.
+
+    Service discovery in clouds is left out, because it would double the build.
+    """
     package = f"github.com/prometheus/prometheus/cmd/{binary}"
     version = "-X github.com/prometheus/common/version.Version=3.15.0"
     return Recipe(binary, "prometheus", package, "v0.315.0", version, "remove_all_sd")
 
 
-# Not of the control plane: what watches over Kohort in a test.
+# Not part of the control plane: it monitors Kohort in a test.
 MONITORING = (_prometheus("prometheus"), _prometheus("promtool"))

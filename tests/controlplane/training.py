@@ -1,4 +1,4 @@
-"""What the Kubeflow training operator 1.8.1 wants to find before it starts."""
+"""The objects and files that the Kubeflow training operator 1.8.1 needs before it starts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.controlplane.pki import Pki
 NAMESPACE = "kubeflow"
 WEBHOOK_SECRET = "training-operator-webhook-cert"
 WEBHOOK_CONFIGURATION = "validator.training-operator.kubeflow.org"
-# Compiled into the operator. It serves nobody here (no webhook is registered), so the certificate may be anyone's and
-# several control planes on one machine may share it; the operator does not start its controllers before it is there.
+# This path is compiled into the operator. No webhook is registered, so any certificate will do and several control
+# planes on one machine may share it; without it the operator does not start its controllers.
 CERTIFICATE_FOLDER = Path("/tmp/k8s-webhook-server/serving-certs")
 ENVIRONMENT = {"TMPDIR": "/tmp", "MY_POD_NAMESPACE": NAMESPACE}
 DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -53,9 +53,9 @@ def _named(version: str, kind: str, name: str) -> dict[str, Any]:
 
 
 def _place_certificate(pki: Pki) -> None:
-    """Put a key pair in place once; renewed under another control plane's operator, it would not match for a moment.
+    """Put a key pair in place once; replacing it under another control plane's operator could break that.
 
-    The lock is in that folder, too: it is one for all checkouts and caches of this machine.
+    The lock is in the same folder, so it is shared by all checkouts and caches of this machine.
     """
     certificate, key = CERTIFICATE_FOLDER / "tls.crt", CERTIFICATE_FOLDER / "tls.key"
     if _is_pair(certificate, key):
@@ -76,6 +76,6 @@ def _place_certificate(pki: Pki) -> None:
 def _is_pair(certificate: Path, key: Path) -> bool:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
-    except OSError:  # not there, or (ssl.SSLError) not a pair
+    except OSError:  # a file is missing, or (ssl.SSLError) they are no pair
         return False
     return True

@@ -12,7 +12,7 @@ import yaml
 from prometheus_client.core import Metric
 
 from extender.config.settings import Settings
-from extender.control import vocabulary
+from extender.control import eventreasons
 from extender.kube import jobkinds
 from extender.kube.jobkinds import KINDS
 from extender.kube.training import FIELDS
@@ -80,7 +80,7 @@ kohort.dev/training: |
   utility: {value: 50, steepness: 0.5, target: 6}
   goal: max
 ```"""
-EVENTS: Final = {word.reason: f"{word.meaning} ({word.type})" for word in vocabulary.WORDS}
+EVENTS: Final = {word.reason: f"{word.meaning} ({word.type})" for word in eventreasons.WORDS}
 ABOUT_EVENTS: Final = (
     "On the job object (`kubectl describe`), by the controller, best effort; at most nine an hour of a job that waits "
     "(a controller that starts again repeats none of `Queued` and `Starving`, and counts the others anew). Not on its "
@@ -188,7 +188,7 @@ def rooms() -> str:
 def kinds() -> str:
     rows = []
     for kind in KINDS.values():
-        elastic = bool(kind.counts or kind.roles)
+        elastic = kind.resizes
         rigid = ", ".join(key for key, role in kind.roles.items() if key != kind.worker)
         bounds = f"`spec.{kind.bounds_at}`" if kind.bounds_at else "annotations"
         fixed = [f"`spec.{name}: {value}`" for name, (value, _) in kind.fixed.items()]

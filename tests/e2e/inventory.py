@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from extender.control.story import CONTROLLER
-from extender.control.vocabulary import OF_WAITING
+from extender.control.eventreasons import OF_WAITING
+from extender.control.jobevents import CONTROLLER
 from tests.controlplane import ControlPlane
 from tests.e2e.waiting import at_rest
 

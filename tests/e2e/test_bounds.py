@@ -92,7 +92,7 @@ def test_what_a_person_sets_on_a_running_job_is_respected_or_set_back_and_told(
         until(lambda: has(kohort, observer, job, 4), "at its new maximum")
 
         edit_replicas(plane, job, 5)
-        set_back = "somebody has changed workers from 4 to 5: set back: growth is the policy's to give"
+        set_back = "somebody has changed workers from 4 to 5: set back, since only the policy adds workers"
         until(lambda: set_back in told(plane, job), "an Event")
         until(lambda: has(kohort, observer, job, 4), "set back")
         assert observer.deleted("train", "ps") == 0

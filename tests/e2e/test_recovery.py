@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.config.sections import Barrier
+from extender.config.sections import BarrierSettings
 from extender.kube.jobkinds import RELEASED
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort
@@ -35,7 +35,7 @@ from tests.e2e.waiting import at_rest, never, until
 
 Json = dict[str, Any]
 pytestmark = pytest.mark.full
-REPAIR = Barrier().repair_seconds  # as shipped
+REPAIR = BarrierSettings().repair_seconds  # as shipped
 SLACK = 5.0  # a crash is followed by a start
 
 

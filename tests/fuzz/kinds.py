@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from extender.kube.api import NODES, PODS, Resource
-from extender.kube.groups import GROUPS, GroupKind
 from extender.kube.jobkinds import (
     DEPLOYMENT,
     INDEX_LABEL,
@@ -24,6 +23,7 @@ from extender.kube.jobkinds import (
     TFJOB,
     JobKind,
 )
+from extender.kube.podgroupkinds import GROUPS, GroupKind
 from tests.fuzz.service import BORN, member, node, stranger, template, tfjob
 
 Json = dict[str, Any]

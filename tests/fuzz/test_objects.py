@@ -13,8 +13,8 @@ import httpx
 import msgspec
 import pytest
 
-from extender.kube.groups import GROUP, GROUPS
 from extender.kube.jobkinds import KINDS, LONE_POD
+from extender.kube.podgroupkinds import GROUP, GROUPS
 from policy.cluster.invariants import misfiled, violations
 from policy.cluster.snapshot import Snapshot
 from tests.fuzz.kinds import OF_KIND, WILD, group_key

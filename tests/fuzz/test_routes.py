@@ -15,7 +15,7 @@ import pytest
 from starlette.routing import Route
 
 from extender.access.reviews import POD_UID
-from extender.config.sections import Progress as ProgressSettings
+from extender.config.sections import ProgressSettings
 from extender.http.limits import Limits
 from extender.http.server import Endpoint, serve
 from extender.kube.api import Done, Outcome

@@ -1,1 +1,1 @@
-"""Whether the tests notice small changes to the code that a mutation tool makes."""
+"""Measure whether the tests notice small changes to the code, made by a mutation tool."""

@@ -1,4 +1,4 @@
-"""``python -m tests.mutation``: small changes of policy/, extender/ and lab/, and whether the tests catch them."""
+"""``python -m tests.mutation``: make small changes to policy/, extender/ and lab/, and see whether tests fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.mutation.tree import Tree, head
 
 
 def drawn(tree: Path, seed: int) -> Iterator[Change]:
-    """Change after change: a file is drawn by its lines, then an operator of those that apply, then a place."""
+    """Yield random changes: a file weighted by its lines, then an operator that applies to it, then a place."""
     chance = random.Random(seed)
     files = sorted(str(path.relative_to(tree)) for part in CODE for path in (tree / part).rglob("*.py"))
     lines = [(tree / file).read_text().count("\n") for file in files]
@@ -34,7 +34,7 @@ def drawn(tree: Path, seed: int) -> Iterator[Change]:
 
 
 def judged(tree: Tree, executed: Executed, change: Change) -> tuple[str, str, int]:
-    """By whom the change is caught, by which test, and how many tests execute it."""
+    """Return which command catches the change, the test that fails, and how many tests execute the changed line."""
     tests = executed.tests(change)
     if not tests:
         return NOT_EXECUTED, "", 0
@@ -44,7 +44,7 @@ def judged(tree: Tree, executed: Executed, change: Change) -> tuple[str, str, in
             found = tree.play(left)
         if not found:
             break
-        # What fails on the unchanged code as well says nothing.
+        # A test that fails on the unchanged code too says nothing.
         again = found if found in left else min(left, key=lambda name: left[name]["seconds"])
         if not tree.play({again: left[again]}):
             by_gate = not left[found]["full"] if found in left else any(not told["full"] for told in left.values())
@@ -54,13 +54,13 @@ def judged(tree: Tree, executed: Executed, change: Change) -> tuple[str, str, in
 
 
 def main() -> int:
-    """Play the changes, those that the state file has excepted; say what came of all."""
+    """Try the changes that are not in the state file yet, and print the results."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("--seed", type=int, required=True, help="what is drawn at random follows from it")
     parser.add_argument("--changes", type=int, default=60, help="so many that a test executes (default: 60)")
     parser.add_argument("--state", type=Path, required=True, help="file of what is done; a stopped run goes on from it")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the tests in progress are ended, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that running tests are ended too
     commit = head()
     folder = (args.state.parent / f"mutation-{commit[:12]}").resolve()
     tree = Tree(folder)

@@ -1,4 +1,4 @@
-"""Small changes of a file, made by mutmut's operators, and which of them can have no effect."""
+"""Small changes of a file by mutmut's operators, without those that cannot have an effect."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvide
 from mutmut.mutation.mutators import mutation_operators
 
 LOG_LEVELS: Final = {"debug", "info", "warning", "error", "exception"}
-UNNOTICED: Final = {"slots", "maxsize", "strict"}  # of these arguments no caller of correct code can notice anything
+UNNOTICED: Final = {"slots", "maxsize", "strict"}  # arguments whose change a caller of correct code cannot notice
 TAKE_THEM: Final = {"dataclass", "lru_cache", "zip"}
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One small change. line: the first that differs; statement: the first of the statement that it is in."""
+    """One small change; ``line`` is the first that differs, ``statement`` the first line of its statement."""
 
     file: str
     line: int
     statement: int
-    at_import: bool  # it is in no function, so it runs when the module is imported
+    at_import: bool  # it is outside of functions, so it runs when the module is imported
     operator: str
     source: str  # of the changed file
     diff: str
@@ -46,7 +46,7 @@ class Changes:
         self._by_operator = self._found()
 
     def draw(self, chance: random.Random) -> Change | None:
-        """Return one, or None where it can have no effect: first an operator is drawn, then one of its changes."""
+        """Return a random change (first the operator, then the change), or None if it cannot have an effect."""
         if not self._by_operator:
             return None
         operator = chance.choice(sorted(self._by_operator))
@@ -76,7 +76,7 @@ class Changes:
         return {name: changes for name, changes in found.items() if changes}
 
     def _above(self, node: cst.CSTNode) -> list[cst.CSTNode]:
-        """The node, and all that it is in, the innermost first."""
+        """Return the node and all nodes around it, innermost first."""
         above = [node]
         while not isinstance(above[-1], cst.Module):
             above.append(self._parents[above[-1]])
@@ -88,22 +88,22 @@ class Changes:
 
 
 def first_difference(before: str, after: str) -> int:
-    """The first line of the one that is not the same in the other."""
+    """Return the number of the first line that differs."""
     pairs = zip_longest(before.splitlines(), after.splitlines())
     return next(number for number, (old, new) in enumerate(pairs, 1) if old != new)
 
 
 def difference(before: str, after: str) -> str:
-    """The lines that differ, as a diff without context."""
+    """Return the lines that differ, as a diff without context."""
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
     return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
 
 
 def meaning(source: str) -> str:
-    """The syntax tree without what cannot make a test fail that tests behaviour.
+    """Return the syntax tree without the parts that no test of behaviour can depend on.
 
-    Left out are docstrings, annotations, the arguments of log calls, the type that cast() is given, what TypeVar() is
-    given, the arguments in UNNOTICED, and the words of a text with a space in it, which is for people.
+    Left out are docstrings, annotations, the arguments of log calls, the type in cast(), the arguments of TypeVar(),
+    the arguments in UNNOTICED, and the content of a text with a space, which is for people.
     """
     return ast.dump(_Meaning().visit(ast.parse(source)))
 

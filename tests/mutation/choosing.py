@@ -1,6 +1,6 @@
-"""A pytest plugin: it runs the tests that a file names, the gate's before the others, and the quickest first.
+"""A pytest plugin that runs the tests that a file names: those of `make test` first, and the fastest first.
 
-The names come from the file given in MUTATION_FOLDER, and which test failed is written there.
+The names come from a file in the folder MUTATION_FOLDER, and the failed test is written there.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from tests.mutation.recording import FOLDER
 
 CHOSEN: Final = "chosen.json"
 FAILED: Final = "failed.json"
-TIMES: Final = 3  # so many times as long as on the unchanged code may a test take,
-SECONDS: Final = 10  # and so many seconds longer
+TIMES: Final = 3  # a test may take this many times as long as on the unchanged code,
+SECONDS: Final = 10  # and this many seconds more
 
 
 def most_seconds(seconds: float) -> float:
-    """How long a test may take."""
+    """Return how many seconds a test may take."""
     return TIMES * seconds + SECONDS
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose, sort, and bound the tests."""
+    """Select, sort, and limit the tests."""
     if not Path(policy.__file__ or "").is_relative_to(config.rootpath):
         raise pytest.UsageError(f"the tests would run {policy.__file__}, and not the changed code in {config.rootpath}")
     chosen = json.loads((Path(os.environ[FOLDER]) / CHOSEN).read_text())
@@ -40,6 +40,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Write down which test has failed."""
+    """Record the failed test."""
     if report.failed:
         (Path(os.environ[FOLDER]) / FAILED).write_text(json.dumps(report.nodeid))

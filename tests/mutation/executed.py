@@ -1,4 +1,4 @@
-"""Which tests run a line, by what tests/mutation/recording.py has written down."""
+"""Tell which tests execute a line, from the records of tests/mutation/recording.py."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from coverage import CoverageData
 from tests.mutation.changes import Change
 from tests.mutation.recording import CODE, LINES, TESTS
 
-AT_IMPORT: Final = ""  # the context of what no test has run itself
+AT_IMPORT: Final = ""  # the context of lines that ran at import and not in a test
 
 
 class Executed:
-    """The tests that ran each line of a tree. Tests that failed on the unchanged code are left out."""
+    """The tests that executed each line of a tree, without those that failed on the unchanged code."""
 
     def __init__(self, folder: Path, tree: Path) -> None:
         self._tree = tree
@@ -29,16 +29,16 @@ class Executed:
 
     @property
     def failed(self) -> list[str]:
-        """The tests that failed on the unchanged code."""
+        """Return the tests that failed on the unchanged code."""
         return [name for name, told in self._tests.items() if not told["passed"]]
 
     @property
     def count(self) -> int:
-        """How many tests there are."""
+        """Return the number of tests."""
         return len(self._tests)
 
     def tests(self, change: Change) -> dict[str, dict[str, float]]:
-        """What is known of each test that runs the changed line, by its name."""
+        """Return the record of each test that executes the changed line, by its name."""
         lines = self._lines(change.file)
         found = lines.get(change.line) or lines.get(change.statement) or set()
         if change.at_import and found:
@@ -54,7 +54,7 @@ class Executed:
 
 
 def importers(tree: Path) -> dict[str, set[str]]:
-    """By file, the files of the code that import it themselves."""
+    """Return, for each file, the files that import it directly."""
     found = defaultdict[str, set[str]](set)
     for part in CODE:
         for path in (tree / part).rglob("*.py"):

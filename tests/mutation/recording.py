@@ -1,6 +1,6 @@
-"""A pytest plugin: it writes down which lines each test runs, its duration, and whether it is one of `make full`.
+"""A pytest plugin that records which lines each test executes, its duration, and whether `make full` alone runs it.
 
-A stopped run goes on with the test files that it has not finished.
+An interrupted run continues with the test files that it has not finished.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 import coverage
 import pytest
 
-FOLDER: Final = "MUTATION_FOLDER"  # the variable that names the folder of these files
+FOLDER: Final = "MUTATION_FOLDER"  # the environment variable that names the folder of these files
 LINES: Final = "lines.sqlite"
 TESTS: Final = "tests.json"
 SO_FAR: Final = "tests-so-far.json"
@@ -23,7 +23,7 @@ CODE: Final = ("policy", "extender", "lab")
 
 
 class Recorder:
-    """Coverage gets the test's name as its context; what runs while modules are imported has no name."""
+    """Records coverage with the test's name as context; lines that run at import have no name."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -67,5 +67,5 @@ class Recorder:
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Begin before the first conftest.py imports the code."""
+    """Start before the first conftest.py imports the code."""
     early_config.pluginmanager.register(Recorder(Path(os.environ[FOLDER])))

@@ -1,4 +1,4 @@
-"""What came of each change, and the tables of it."""
+"""The results of the changes, and tables of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ FULL: Final = "full only"
 SURVIVED: Final = "nobody"
 NOT_EXECUTED: Final = "nobody: not executed"
 LABORATORY: Final = ("lab/",)
-BAR: Final = 0.8  # the gate's share of what the units of `make full` catch
+BAR: Final = 0.8  # required share of `make test` in what all units of `make full` catch
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one change. caught: by whom; test: by which, or how else; tests: so many run the line."""
+    """The result of one change: ``caught`` by which command, ``test`` by which test, ``tests`` that execute the
+    line.
+    """
 
     head: str
     seed: int
@@ -31,25 +33,25 @@ class Result:
 
     @property
     def said(self) -> str:
-        """In a line."""
+        """Return the result as one line."""
         by = f"{self.caught}, {self.test}" if self.test else self.caught
         return f"{self.file}:{self.line} {self.operator}, run by {self.tests} tests: caught by {by}"
 
 
 def share(results: Sequence[Result]) -> tuple[int, int]:
-    """How many changes the gate has caught, and how many all units."""
+    """Return how many changes `make test` has caught, and how many all units."""
     gate = sum(one.caught == GATE for one in results)
     return gate, gate + sum(one.caught == FULL for one in results)
 
 
 def reached(results: Sequence[Result]) -> bool:
-    """Whether the gate catches enough of them."""
+    """Tell whether `make test` catches enough of them."""
     gate, full = share(results)
     return gate >= BAR * full
 
 
 def tables(results: Sequence[Result]) -> str:
-    """All of them, the sums, and the changes that nobody has caught, in Markdown."""
+    """Return all results, the sums, and the changes that no test has caught, in Markdown."""
     rows = [f"| {one.file}:{one.line} | {one.operator} | {one.caught} | {_code(one.test)} |" for one in results]
     left = [one for one in results if one.caught in (SURVIVED, NOT_EXECUTED)]
     return "\n".join(

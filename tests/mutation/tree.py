@@ -1,4 +1,4 @@
-"""A private copy of the last commit, in which one file can be changed and the tests run the changed code."""
+"""A private copy of the last commit, in which one file is changed and the tests run on the changed code."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from tests.mutation.changes import Change
 
 ROOT: Final = Path(__file__).parents[2]
 UNITS: Final = ("tests/unit", "tests/property", "tests/papers", "tests/fuzz", "tests/simulation")
-# Of tests/simulation, those that play seeds: no units.
+# The files of tests/simulation that run seeds, which are no units.
 SIMULATED: Final = ("test_seeds.py", "test_mutants.py", "test_scenarios.py", "test_digests.py")
 MARKED: Final = "not soak and not skew"
-START: Final = 120  # seconds in which pytest collects the tests, also beside a load
+START: Final = 120  # seconds in which pytest collects the tests, also on a busy machine
 IMPORT_FAILS: Final = "the import of a test fails"
 TOO_LONG: Final = "the tests take too long"
 
 
 def head() -> str:
-    """The last commit of this checkout."""
+    """Return the last commit of this checkout."""
     return subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
 
 
 class Tree:
-    """The copy, in a folder that also takes what its tests write down."""
+    """The copy, in a folder that also holds the tests' records."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / "tree"
 
     def copy(self) -> None:
-        """Put every file of the last commit there as it is, also where a run that was killed has left a changed one."""
+        """Write every file of the last commit, so that a change left by a killed run is undone."""
         self.path.mkdir(parents=True, exist_ok=True)
         archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
         subprocess.run(["tar", "-x", "-C", self.path], input=archive, check=True)
 
     def record(self, log: Path) -> None:
-        """Run the units once on the unchanged code, and write down which lines each runs."""
+        """Run the units once on the unchanged code, and record which lines each executes."""
         ignored = [f"--ignore=tests/simulation/{file}" for file in SIMULATED]
         code = self._pytest(["-v", "-m", MARKED, "-p", recording.__name__, *UNITS, *ignored], log, {}, None)
         if not (self.folder / recording.TESTS).exists():
@@ -56,7 +56,7 @@ class Tree:
 
     @contextmanager
     def changed(self, change: Change) -> Iterator[None]:
-        """The file is changed for a while."""
+        """Change the file for as long as the context lasts."""
         file = self.path / change.file
         before, then = file.read_bytes(), file.stat()
         file.write_text(change.source)
@@ -64,10 +64,10 @@ class Tree:
             yield
         finally:
             file.write_bytes(before)
-            os.utime(file, ns=(then.st_atime_ns, then.st_mtime_ns))  # so that its bytecode counts again
+            os.utime(file, ns=(then.st_atime_ns, then.st_mtime_ns))  # so that its bytecode is valid again
 
     def play(self, tests: Mapping[str, Mapping[str, float]]) -> str:
-        """Run these tests until one fails. Return its name, what else went wrong, or nothing."""
+        """Run these tests until one fails; return its name, another kind of failure, or "" if all pass."""
         (self.folder / choosing.CHOSEN).write_text(json.dumps(tests))
         failed = self.folder / choosing.FAILED
         failed.unlink(missing_ok=True)
@@ -75,7 +75,7 @@ class Tree:
         options = ["-x", "-q", "-m", "", "-p", choosing.__name__, *files]
         most = START + sum(choosing.most_seconds(told["seconds"]) for told in tests.values())
         try:
-            # Bytecode of a changed file would be taken for that of its next change of the same second and size.
+            # Bytecode of a changed file would be used for its next change within the same second and of the same size.
             code = self._pytest(options, self.folder / "last.log", {"PYTHONDONTWRITEBYTECODE": "1"}, most)
         except subprocess.TimeoutExpired:
             return TOO_LONG
@@ -86,8 +86,8 @@ class Tree:
         return IMPORT_FAILS if code else ""
 
     def _pytest(self, options: list[str], log: Path, environment: dict[str, str], most: float | None) -> int:
-        """Run it and return its exit code; whatever ends the wait also ends the tests' own processes."""
-        # PYTHONPATH goes before the place where the package is installed from, also in the tests' own processes.
+        """Run pytest and return its exit code; if the wait is interrupted, kill the tests' own processes too."""
+        # PYTHONPATH comes before the installed package, also in the tests' own processes.
         told = {"PYTHONPATH": str(self.path), recording.FOLDER: str(self.folder)}
         command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *options]
         with log.open("w") as out:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -61,10 +61,10 @@ LONGEST_PARTIAL = RULES.window_seconds + RULES.repair_seconds + RULES.plan_secon
 
 
 @dataclass
-class Restless:
+class Restless(Policy):
     """A system, and on request one of the running gangs is moved to nodes where it has no member."""
 
-    base: Policy
+    base: Policy = field()
     name: str = "restless"
     wish: int | None = None
 
@@ -88,7 +88,7 @@ class Restless:
 
 
 @dataclass
-class Pausing:
+class Pausing(Policy):
     """That one, but these jobs get no room: what they have is taken from them, and it may not touch them."""
 
     inner: Restless

@@ -1,6 +1,6 @@
-"""``python -m tests.simulation --seeds N --first-seed K``: a line per seed, then what they came to.
+"""``python -m tests.simulation --seeds N --first-seed K``: run seeds, print a line for each, and a summary.
 
-With ``--keep NAME`` the one seed that fails is written down as a scenario that stays (tests/simulation/kept.py).
+With ``--keep NAME``, the one seed that fails is written to a scenario file that stays (tests/simulation/kept.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.simulation.scenario import POLICIES
 
 
 def main() -> int:
-    """Run the seeds that the command line asks for; 1 where one of them fails."""
+    """Run the seeds that the command line asks for; return 1 if one of them fails."""
     parser = argparse.ArgumentParser(allow_abbrev=False, prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="how many seeds")
     parser.add_argument("--first-seed", type=int, default=1, help="the first of them")

@@ -1,7 +1,7 @@
-"""Pods that no job of ours owns: lone ones, and groups that a PodGroup holds together.
+"""Pods without a job of ours: single pods, and groups that a PodGroup holds together.
 
-Their user is here: creates them, ends them when they have trained, deletes what cannot go on, and makes some of them
-anew under the same names. So is the controller that some groups have, which creates the pods anew that fail or go.
+This module plays their user, who creates them, ends them when they have trained, deletes those that cannot go on, and
+recreates some under the same names. It also plays the controller of some groups, which recreates pods that fail or go.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from extender.kube.api import Ref
-from extender.kube.groups import COSCHEDULING
 from extender.kube.jobkinds import PLAN
 from extender.kube.jobs import identity
+from extender.kube.podgroupkinds import COSCHEDULING
 from lab.embedded.rules import RefusedError
 from lab.sim.objects import PodObject, Refusal
 from lab.sim.pods.world import World
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
 NAMESPACE: Final = "bare"
-MOST: Final = 4  # of them at a time
+MOST: Final = 4  # at a time
 ((GROUP_LABEL,),) = [[path[-1]] for path in COSCHEDULING.named_at]
 
 
 @dataclass(slots=True)
 class Bare:
-    """Pods that belong together. ``least``: members without which none is bound, 0 for a lone pod.
+    """Pods that belong together; ``least`` is the number of members needed to bind any, 0 for a single pod.
 
-    owned: a controller creates those anew that fail or go.
+    If ``owned``, a controller recreates those that fail or go.
     """
 
     name: str
@@ -50,45 +50,46 @@ class Bare:
     owned: bool
     whole_since: float | None = None
     partial_since: float | None = None
-    begun: frozenset[str] = frozenset()  # uids, once all that it needs have asked to be bound, or others have bound one
+    # UIDs, once all needed pods have asked to be bound, or another scheduler has bound one
+    begun: frozenset[str] = frozenset()
 
     @property
     def ref(self) -> Ref:
-        """Its PodGroup."""
+        """Return the reference of its PodGroup."""
         return Ref(COSCHEDULING.resource, NAMESPACE, self.name)
 
 
 class BarePods:
-    """All that there are."""
+    """All such pods of one run."""
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._world = sim.world
         self._there: list[Bare] = []
-        self._named: dict[str, str] = {}  # uid of every pod -> its group
+        self._named: dict[str, str] = {}  # UID of every pod -> its group
         self._made = 0
-        self.bound_until: dict[str, float] = {}  # uid -> when the API last told of a pod that has a node
+        self.bound_until: dict[str, float] = {}  # UID -> when the API last showed a pod with a node
 
     # -- what their user does ----------------------------------------------------------------------
 
     def create_lone(self, fault: Strike) -> str:
-        """A pod that is a gang of one."""
+        """Create a pod that is a gang of one."""
         return self._create(fault, 1, 0)
 
     def create_group(self, fault: Strike) -> str:
-        """A PodGroup and its pods; in some there are more of them than it needs."""
+        """Create a PodGroup and its pods, sometimes more pods than its minimum."""
         least = fault.draw("least", lambda chance: chance.randint(2, 4))
         return self._create(fault, fault.draw("pods", lambda chance: least + chance.choice((0, 0, 1))), least)
 
     def end(self, fault: Strike) -> str:
-        """Delete one, whatever it does."""
+        """Delete one, in any state."""
         bare = self._pick(fault)
         if bare is not None:
             self._delete(bare)
         return bare.name if bare is not None else ""
 
     def make_anew(self, fault: Strike) -> str:
-        """The same names again, at once; pods that still terminate keep theirs."""
+        """Recreate the same names at once; pods that still terminate keep theirs."""
         bare = self._pick(fault)
         if bare is None:
             return ""
@@ -114,7 +115,7 @@ class BarePods:
         return f"{name} of {count}, at least {least}"
 
     def _make(self, fault: Strike, bare: Bare) -> None:
-        """The group first or last, as it comes."""
+        """Create the pods, and the PodGroup before or after them."""
         spec = {"metadata": {"name": bare.name}, "spec": {"minMember": bare.least}}
         late = fault.draw("group last", lambda chance: chance.random() < 0.3)
         if bare.least and not late:
@@ -124,7 +125,7 @@ class BarePods:
             self._sim.cluster.server.create(COSCHEDULING.resource, NAMESPACE, spec)
 
     def _make_pods(self, bare: Bare) -> None:
-        """Those of its names that are free."""
+        """Create the pods whose names are free."""
         labels, controller = {GROUP_LABEL: bare.name} if bare.least else {}, bare.name if bare.owned else ""
         for name in bare.pods:
             pod = PodObject("", NAMESPACE, name, bare.asks, labels=labels, controller=controller)
@@ -140,17 +141,17 @@ class BarePods:
                 self._write(lambda world, pod=pod: world.delete_pod(pod.namespace, pod.name))  # type: ignore[misc]
 
     def _write(self, write: Callable[[World], Refusal | None]) -> None:
-        with contextlib.suppress(RefusedError):  # its name may still be taken
+        with contextlib.suppress(RefusedError):  # the name may still be taken
             self._sim.cluster.bridge.do(write)
 
     def _pods(self, bare: Bare) -> list[PodObject]:
         found = (self._world.store.pod_named(NAMESPACE, name) for name in bare.pods)
         return [pod for pod in found if pod is not None]
 
-    # -- as time goes --------------------------------------------------------------------------------
+    # -- as time passes ------------------------------------------------------------------------------
 
     def look(self, *, calm: bool) -> None:
-        """Those that have trained succeed; in the calm also those go that can come to nothing any more."""
+        """Let trained pods succeed; in the calm, also delete those that can never run."""
         for bare in list(self._there):
             pods = [pod for pod in self._pods(bare) if pod.deleted is None]
             working = [pod for pod in pods if pod.phase is Phase.RUNNING]
@@ -167,11 +168,11 @@ class BarePods:
                 self._replace(bare)
 
     def _lacks_pods(self, bare: Bare, pods: list[PodObject]) -> bool:
-        """Whether it lacks some for good."""
+        """Tell whether some of its pods are missing for good."""
         return not bare.owned and len(pods) < len(bare.pods)
 
     def _replace(self, bare: Bare) -> None:
-        """Its controller: a failed pod goes, and one that is gone comes anew, until the training is over."""
+        """Play the controller: delete failed pods and recreate missing ones, until the training is over."""
         pods = self._pods(bare)
         if bare.begun.isdisjoint(pod.uid for pod in pods):
             bare.begun = frozenset()
@@ -183,7 +184,7 @@ class BarePods:
         self._make_pods(bare)
 
     def _end(self, pod: PodObject) -> None:
-        """What runs succeeds; what has not begun is not needed any more."""
+        """Let a running pod succeed; delete one that has not started, because it is not needed any more."""
         if pod.phase is not Phase.RUNNING:
             self._write(lambda world: world.delete_pod(pod.namespace, pod.name))
             return
@@ -194,12 +195,12 @@ class BarePods:
         self._sim.cluster.bridge.do(write)
 
     def _has_trained(self, bare: Bare) -> bool:
-        """Its pods stay until somebody deletes them."""
+        """Tell whether all its pods have succeeded; they stay until they are deleted."""
         pods = self._pods(bare)
         return len(pods) >= max(1, bare.least) and all(pod.phase is Phase.SUCCEEDED for pod in pods)
 
     def _refused(self, bare: Bare) -> bool:
-        """Whether one of them failed for good, or the policy has refused it."""
+        """Tell whether one of its pods failed for good, or the policy has rejected it."""
         if not bare.owned and any(pod.phase is Phase.FAILED for pod in self._pods(bare)):
             return True
         extender = self._sim.extender
@@ -208,14 +209,14 @@ class BarePods:
         return any(verdict is not None and verdict.reason is Reason.REJECTED for verdict in found)
 
     def _jobs(self, bare: Bare) -> Iterator[str]:
-        """What the ledger may know them as: their group's gang, or gangs of one."""
+        """Yield the UIDs under which the ledger may know it: the group's gang, or gangs of one."""
         group = self._sim.cluster.server.store.get(bare.ref.resource, NAMESPACE, bare.name) if bare.least else None
         if group is not None:
             yield identity(NAMESPACE, group["metadata"]["uid"])
         yield from (identity(NAMESPACE, pod.uid) for pod in self._pods(bare))
 
     def waiting(self) -> list[str]:
-        """Those that are there and have not come to their end, with where their pods are."""
+        """Return those that have not ended, with the nodes of their pods."""
         return [
             f"{bare.name}: " + ", ".join(f"{pod.name}@{pod.node or '-'} {pod.phase.value}" for pod in self._pods(bare))
             for bare in self._there
@@ -225,7 +226,7 @@ class BarePods:
     # -- for the witness -----------------------------------------------------------------------------
 
     def _check_partial(self, bare: Bare, pods: list[PodObject]) -> None:
-        """S1, in the calm: no group whose pods come anew holds room for long without being whole."""
+        """Check S1 in the calm: no group with a controller holds room for long without being whole."""
         witness, now, nodes = self._sim.witness, loop_time(), self._world.store.nodes
         holding = sum(1 for pod in pods if pod.holds_room and pod.node in nodes)
         partial = 0 < holding < bare.least and not any(pod.phase is Phase.SUCCEEDED for pod in pods)
@@ -238,12 +239,12 @@ class BarePods:
             witness.violated("S1", f"group {bare.name} is partly bound for {PARTIAL_CALM:g} s: {held}")
 
     def whole_since(self, pod: PodObject) -> float | None:
-        """Since when the pod's group runs as a whole."""
+        """Return since when the pod's group has been running whole, or None."""
         name = pod.labels.get(GROUP_LABEL)
         return next((bare.whole_since for bare in self._there if bare.name == name), None)
 
     def too_few(self, pod: PodObject, asked: set[str]) -> str:
-        """Why the first of a group must not be sent to its node; empty where it may. ``asked``: they ask for it."""
+        """Return why the group's first pod must not be bound, or ""; ``asked`` are the pods with a bind call."""
         name = pod.labels.get(GROUP_LABEL)
         bare = next((bare for bare in self._there if bare.name == name), None)
         if bare is None:
@@ -258,12 +259,12 @@ class BarePods:
         return "" if bare.begun else f"only {ready} of {name} ask to be bound"
 
     def _known_as_bound(self) -> set[str]:
-        """Pods that are bound as far as our parts may know, which may not have seen that they are gone."""
+        """Return the pods that our processes may take for bound, even if they are gone."""
         now = loop_time()
         return {uid for uid, until in self.bound_until.items() if now - until <= STALE}
 
     def groups(self) -> set[str]:
-        """The gangs that are groups with pods, as the ledger knows them."""
+        """Return the gangs that are groups with pods, by their UID in the ledger."""
         named = {pod.labels.get(GROUP_LABEL) for pod in self._world.store.pods.values()}
         return {
             identity(NAMESPACE, item["metadata"]["uid"])

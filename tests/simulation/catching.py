@@ -1,6 +1,7 @@
-"""``python -m tests.simulation.catching``: how many seeds each seeded defect takes (docs/reliability/defects.md).
+"""``python -m tests.simulation.catching``: count the seeds that each seeded defect takes to be caught.
 
-With ``--gate``: which of them are caught by what `make test` plays, the kept scenarios and its seeds.
+The results are in docs/reliability/defects.md. With ``--gate``, tell which defects the kept scenarios and the seeds of
+`make test` catch.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from tests.simulation.kept import names, read
 from tests.simulation.many import GATE_SEEDS, run_seeds
 from tests.simulation.mutants import MUTANTS
 
-MOST_SEEDS: Final = 500  # within which a seeded defect must be caught
-LEAST_IN_GATE: Final = 40  # defects that must be caught by what `make test` plays
+MOST_SEEDS: Final = 500  # within which each seeded defect must be caught
+LEAST_IN_GATE: Final = 40  # defects that `make test` must catch
 LONGEST_TEXT: Final = 110
 
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """What came of a defect. seeds: up to the first that failed, 0 where none of them did; by: what was violated."""
+    """The outcome for one defect: the number of seeds up to the first failure (0: none), and what was violated."""
 
     mutant: str
     seeds: int
@@ -33,14 +34,14 @@ class Caught:
 
     @property
     def row(self) -> str:
-        """A row of the table; the name of what was violated, and the rest of it in short."""
+        """Return a row of the table, with the violated rule and the beginning of its text."""
         told = self.by if len(self.by) <= LONGEST_TEXT else f"{self.by[:LONGEST_TEXT].rsplit(' ', 1)[0]} ..."
         taken = str(self.seeds) if self.seeds else f"not within {MOST_SEEDS}"
         return f"| `{self.mutant}` | {stands_for(self.mutant)} | {taken} | {told.replace('|', '/')} |"
 
 
 def stands_for(mutant: str) -> str:
-    """What the defect is, and from whose tracker it is known."""
+    """Return what the defect is and in whose issue tracker it was found: its function's docstring."""
     return " ".join((MUTANTS[mutant].__doc__ or "").split())
 
 
@@ -48,7 +49,11 @@ def catch(
     mutant: str, processes: int = 0, passed: int = 0, note: Callable[[int], None] = lambda seed: None,
     most: int = MOST_SEEDS,
 ) -> Caught:  # fmt: skip
-    """Play seed after seed with the defect until one fails. passed: up to there none did; ``note`` is told of each."""
+    """Run seed after seed with the defect until one fails.
+
+    The first ``passed`` seeds are skipped, because they did not fail before; ``note`` is called with each seed that
+    passes.
+    """
     with closing(run_seeds(range(passed + 1, most + 1), processes, mutant)) as reports:
         for report in reports:
             if report.violations:
@@ -58,7 +63,7 @@ def catch(
 
 
 def in_gate(mutant: str, processes: int = 0) -> str:
-    """What of that which `make test` plays catches the defect: its kept scenario, else a seed; empty where nothing."""
+    """Return what `make test` catches the defect with (its kept scenario, else a seed), or ""."""
     for name in names():
         scenario = read(name)
         if scenario.defect == mutant and scenario.play().violations:
@@ -68,7 +73,7 @@ def in_gate(mutant: str, processes: int = 0) -> str:
 
 
 def judge_gate(mutants: Sequence[str], processes: int) -> int:
-    """Print what catches each in `make test`; 1 where too few are caught."""
+    """Print for each defect what catches it in `make test`; return 1 if too few are caught."""
     caught = 0
     for mutant in mutants:
         by = in_gate(mutant, processes)
@@ -79,7 +84,7 @@ def judge_gate(mutants: Sequence[str], processes: int) -> int:
 
 
 class State:
-    """A file of what is done, so that a long series can be taken up again. ``caught``, ``passed``: by mutant."""
+    """A file of results, so that an interrupted series can be continued; ``caught`` and ``passed`` are by defect."""
 
     def __init__(self, file: Path | None) -> None:
         self.caught: dict[str, Caught] = {}
@@ -93,7 +98,7 @@ class State:
                 self.caught[one["mutant"]] = Caught(**one)
 
     def catch(self, mutant: str, processes: int) -> Caught:
-        """What came of the mutant, now or before."""
+        """Return the outcome for the defect, from the file or from a new run."""
         if mutant not in self.caught:
             first = self.passed.get(mutant, 0)
             found = catch(mutant, processes, first, lambda seed: self._write({"mutant": mutant, "passed": seed}))
@@ -108,7 +113,7 @@ class State:
 
 
 def main() -> int:
-    """Catch those that are named, or all; 1 where one of them was not caught."""
+    """Run the named defects, or all; return 1 if one of them was not caught."""
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="python -m tests.simulation.catching", description=__doc__
     )

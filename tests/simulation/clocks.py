@@ -1,4 +1,4 @@
-"""Virtual time: a loop whose clock jumps, and one clock per process that may be paused or set to another wall time."""
+"""Virtual time: an event loop whose clock jumps, and a clock per process that can be paused or set wrongly."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 
 from extender.clock import Clock
 
-START = 10_000.0  # an hour back is still after the epoch
+START = 10_000.0  # so that an hour earlier is still after the epoch
 Timer = tuple[float, int, "asyncio.TimerHandle | asyncio.Future[None]"]
 
 
 class SimLoop(asyncio.SelectorEventLoop):
-    """No sockets, no waiting: time jumps to the next timer. Two runs of one program take the same way.
+    """An event loop without sockets whose time jumps to the next timer, so that equal programs run equally.
 
-    Timers of one instant run in the order in which they were made.
+    Timers of the same instant run in the order in which they were made.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class SimLoop(asyncio.SelectorEventLoop):
         self._waiting: deque[asyncio.Handle | asyncio.Future[None]] = self._ready  # type: ignore[attr-defined]
 
     def _run_once(self) -> None:
-        """One turn, as asyncio's own, without a look at sockets."""
+        """Run one iteration, like asyncio's own, without polling sockets."""
         timers, waiting = self._timers, self._waiting
         if not waiting and not self._stopping:  # type: ignore[attr-defined]
             while timers and timers[0][2].cancelled():
@@ -52,7 +52,7 @@ class SimLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def get_debug(self) -> bool:
-        return False  # every handle asks
+        return False  # every handle asks for it
 
     def call_soon(  # type: ignore[override]  # its type variables are newer than our oldest Python
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -77,7 +77,7 @@ class SimLoop(asyncio.SelectorEventLoop):
     def run_in_executor(  # type: ignore[override]  # as call_soon
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """At once, on this thread: real threads would end when they like, not when the virtual time says."""
+        """Run the function at once on this thread; real threads would end at arbitrary virtual times."""
         done: asyncio.Future[Any] = self.create_future()
         try:
             done.set_result(func(*args))
@@ -86,35 +86,38 @@ class SimLoop(asyncio.SelectorEventLoop):
         return done
 
     def sleep(self, seconds: float) -> asyncio.Future[None]:
-        """As asyncio's, for less: half of all that happens here is that somebody wakes."""
+        """Return a future like asyncio.sleep, but cheaper: half of all events here are wake-ups."""
         self._made += 1
         made: asyncio.Future[None] = self.create_future()
         heappush(self._timers, (self._now + seconds, self._made, made))
         return made
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Nothing: it is passed over when its time comes."""
+        """Do nothing: a cancelled timer is skipped when it is due."""
 
 
 def sim_loop() -> SimLoop:
-    """The loop that runs."""
+    """Return the running loop."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, SimLoop)
     return loop
 
 
 def loop_time() -> float:
-    """The virtual time."""
+    """Return the virtual time."""
     return asyncio.get_running_loop().time()
 
 
 async def sleep(seconds: float) -> None:
-    """Wait so many seconds of virtual time; zero or less only yields to others."""
+    """Wait so many seconds of virtual time; zero or less only yields to other tasks."""
     await (sim_loop().sleep(seconds) if seconds > 0 else asyncio.sleep(0))
 
 
 class ProcessClock(Clock):
-    """One process's time. While it is paused nothing of it wakes; its wall clock may be off by ``offset`` seconds."""
+    """One process's time.
+
+    While the process is paused, none of its tasks wakes. Its wall clock may be off by ``offset`` seconds.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,12 +149,12 @@ class ProcessClock(Clock):
         return self._loop.time() < self.paused_until
 
     async def awake(self) -> None:
-        """Return once the process runs."""
+        """Wait until the process is not paused."""
         while (left := self.paused_until - self._loop.time()) > 0:
             await self._loop.sleep(left)
 
     def pause(self, seconds: float) -> None:
-        """Stop the process, as a garbage collection or SIGSTOP does: what comes due meanwhile comes due at the end."""
+        """Pause the process like a garbage collection or SIGSTOP: timers due meanwhile fire at the end."""
         self.paused_until = max(self.paused_until, self._loop.time() + seconds)
         for _, waiting in sorted(self._timeouts.items()):
             when = waiting.when()

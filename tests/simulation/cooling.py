@@ -1,4 +1,4 @@
-"""S3: a running job that the policy has shrunk is not grown before its cool-down is over."""
+"""Check S3: a running job that the policy has shrunk does not grow before its cool-down is over."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Process = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The last write of ours by which the job lost workers. decided: when its process last took some from it."""
+    """Our last write by which the job lost workers; ``decided`` is when its process last took workers from it."""
 
     process: Process
     decided: float
@@ -27,10 +27,10 @@ class Shrunk:
 
 
 class CoolDown:
-    """Compares accepted writes. ``seconds``: the cool-down of the policy in force; 0: it has none.
+    """Compares accepted writes; ``seconds`` is the cool-down of the current policy, 0 if it has none.
 
-    A growth carries the version that the shrink has made, so it was decided after it; by another process, or in another
-    term, which knows of no cool-down, it may be soon. What a user has changed since is the user's to say.
+    A growth carries the version that the shrink has made, so it was decided after the shrink. Another process, or
+    another term, knows nothing of the cool-down, so its growth may come early. After a user's change, the user decides.
     """
 
     def __init__(self, violated: Callable[[str], None]) -> None:
@@ -42,7 +42,7 @@ class CoolDown:
         self._shrunk: dict[str, Shrunk] = {}
 
     def stepped(self, process: Process, snapshot: Snapshot, effects: Iterable[Effect], now: float) -> None:
-        """A process has decided."""
+        """Record a process's decisions."""
         if not self.seconds:
             return
         before = self._targets.get(process, {})
@@ -51,7 +51,7 @@ class CoolDown:
             self._taken[process].clear()
             return
         for effect in effects:
-            if isinstance(effect, ShrinkStalled):  # its workers did not go, so they are its own again
+            if isinstance(effect, ShrinkStalled):  # its workers did not leave, so they are its own again
                 self._taken[process].pop(effect.job_uid, None)
             elif isinstance(effect, Resize) and effect.workers < before.get(effect.job_uid, 0):
                 self._taken[process][effect.job_uid] = now
@@ -59,7 +59,7 @@ class CoolDown:
     def written(
         self, process: Process, uid: str, job: JobObject, before: int, whole_since: float | None, now: float
     ) -> None:
-        """The API server has taken a number of workers from us. uid: as the ledger names the job."""
+        """Check a number of workers that the API server accepted from us; ``uid`` is the ledger's for the job."""
         workers, bounds = job.spec.workers, (job.spec.min_workers, job.spec.max_workers)
         last, decided = self._shrunk.pop(uid, None), self._taken[process].get(uid)
         if workers < before:
@@ -69,7 +69,7 @@ class CoolDown:
         if last is None or (last.process, last.workers, last.bounds) != (process, before, bounds) or decided is None:
             return
         if whole_since is None or whole_since > last.decided:
-            return  # it has lost members, and was perhaps admitted anew
+            return  # it has lost members, and may have been admitted again
         self.compared += 1
         if now - last.decided < self.seconds - ROUNDING:
             self._violated(

@@ -1,8 +1,8 @@
-"""Crash points, enumerated: each write of the extender and of the controller in fourteen scenarios, in three ways each.
+"""Crash points: every write of the extender and of the controller in fourteen scenarios, crashed in three ways.
 
-A reference run counts the writes; then every one of them ends the process that makes it: before the write, after its
-answer, or after it without having seen the answer. The process starts anew, and everything must come right. What OASiS
-has decided, and its prices, are to the letter those of the reference run in the same slot.
+A reference run counts the writes. Then each of them kills the process that makes it: before the write, after its
+answer, or after it without the answer. The process restarts, and all invariants must hold in the end. OASiS's decisions
+and prices must be exactly those of the reference run in the same slot.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from lab.sim.objects import JobKind, JobSpec
 from lab.sim.pods.world import World
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Role
-from policy.systems.base import prices_of
 from tests.simulation.clocks import loop_time
 from tests.simulation.memory import SLOT_SECONDS
 from tests.simulation.run import Report, Simulation, play
@@ -29,15 +28,16 @@ from tests.simulation.scenario import PARAMETERS, Scenario, scheduler_of, settin
 
 WAYS: Final = ("kill-before-write", "kill-after-write", "kill-unanswered")
 CRASHING: Final = ("extender", "controller")
-SLOT_ENDS: Final = tuple(4.0 + SLOT_SECONDS * slot for slot in range(20))  # a second before, from the start of a run
+# seconds from the start of a run, one second before each slot ends
+SLOT_ENDS: Final = tuple(4.0 + SLOT_SECONDS * slot for slot in range(20))
 Act = Callable[[World], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A small story without faults. ``acts``: what users and machines do, by seconds.
+    """A small scenario without faults; ``acts`` are (seconds, what users and machines do).
 
-    refused: pods whose bindings the API server refuses for the first ``refusing`` seconds.
+    ``refused`` are pods whose bindings the API server refuses for the first ``refusing`` seconds.
     """
 
     jobs: tuple[JobSpec, ...]
@@ -59,7 +59,7 @@ def _job(name: str, workers: int, *, least: int = 0, most: int = 0, at: float = 
 
 
 def _own(kind: JobKind, job: JobSpec) -> JobSpec:
-    """The job as one of that kind: its workers alone."""
+    """Return the job as one of that kind, with its workers only."""
     return replace(job, kind=kind, roles=tuple(role for role in job.roles if role.name == WORKER))
 
 
@@ -76,15 +76,15 @@ PLOTS: Final[dict[str, Plot]] = {
     "commit": Plot((_job("a", 4, cores=1), _job("b", 3, cores=2, at=0.5))),
     # All five are bound, and one is lost.
     "repair": Plot((_job("a", 4),), acts=((0.6, lambda w: w.delete_pod("default", "a-worker-1")),)),
-    # One of three is refused for longer than a repair may take: the two are released, and all begin anew.
+    # One of three is refused for longer than a repair may take: the other two are released, and all start again.
     "k-of-n": Plot((_job("a", 2),), refused=frozenset({"a-worker-1"}), refusing=24.0),
-    # One node is lost under the gang and the other is too small for what it held: it is released whole.
+    # One node is lost under the gang, and the other is too small for its members: it is released whole.
     "release": Plot(
         (_job("a", 5, cores=3),),
         nodes=2,
         acts=((8.0, lambda w: w.remove_node("node-1")), (75.0, lambda w: w.add_node(node("node-1", 10, 32)))),
     ),
-    # The heavier one has room where the other keeps two of its workers.
+    # The heavier job has room where the other keeps two of its workers.
     "shrink": Plot((_job("a", 4, least=1, most=4, work=120.0), _job("b", 2, at=8.0, utility=50.0)), nodes=1),
     "grow": Plot((_job("a", 1, least=1, most=5, cores=1), _job("b", 2, work=5.0)), nodes=1),
     "indexed-shrink": _shrink(JobKind.INDEXED_JOB),
@@ -93,8 +93,8 @@ PLOTS: Final[dict[str, Plot]] = {
     "set-grow": _grow(JobKind.STATEFULSET),
     "deployment-shrink": _shrink(JobKind.DEPLOYMENT),
     "deployment-grow": _grow(JobKind.DEPLOYMENT),
-    # One is admitted, one planned for later, and one refused, which all have to be known to whoever comes next. They
-    # come early in a slot, so that who dies is back in the same one.
+    # One job is admitted, one is planned for later, and one is rejected; the next leader has to know all of it. The
+    # jobs arrive early in a slot, so that a killed process is back within the same slot.
     "memory": Plot(
         (_job("a", 4, at=6.0, value=100.0), _job("b", 3, at=8.0, value=90.0), _job("c", 4, at=9.0, value=0.001)),
         nodes=1,
@@ -104,7 +104,7 @@ PLOTS: Final[dict[str, Plot]] = {
 
 
 def scenario(plot: Plot) -> Scenario:
-    """The plot as a scenario."""
+    """Return the plot as a scenario."""
     settings = settings_of(
         lease={"identity": EVERYBODY},
         nominate_above_nodes=0 if plot.nominates else 500,
@@ -119,7 +119,7 @@ def scenario(plot: Plot) -> Scenario:
 
 
 class Counting:
-    """Counts writes, and ends the process at one of them."""
+    """Counts writes, and kills the process at one of them."""
 
     def __init__(self, at: tuple[str, int] | None = None, way: str = "") -> None:
         self.seen: Counter[str] = Counter()
@@ -139,16 +139,16 @@ class Counting:
 
 @dataclass(slots=True)
 class Kept:
-    """What OASiS keeps, as it is at the end of each slot until the first job has ended: after that, times differ.
+    """What OASiS stores at the end of each slot until the first job has ended (after that, times differ).
 
-    texts: the annotation of each job, by its name. prices: of the leader's ledger, where one leads.
+    ``texts`` has the annotation of each job by name, ``prices`` those of the leader's ledger, if there is a leader.
     """
 
     texts: dict[int, dict[str, str]] = field(default_factory=dict)
     prices: dict[int, Mapping[str, float]] = field(default_factory=dict)
 
     def look(self, simulation: Simulation) -> None:
-        """Note this slot's."""
+        """Record this slot."""
         jobs = simulation.world.store.jobs.values()
         if any(job.phase.ended for job in jobs):
             return
@@ -156,10 +156,10 @@ class Kept:
         self.texts[slot] = {job.spec.name: job.spec.annotations.get(MEMORY, "") for job in jobs}
         if simulation.extender.leads:
             ledger = simulation.extender.live.ledger
-            self.prices[slot] = prices_of(ledger.policy, ledger.snapshot, loop_time())
+            self.prices[slot] = ledger.policy.base.prices(ledger.snapshot, loop_time())
 
     def departures(self, reference: Kept) -> Iterator[str]:
-        """Slots of both in which anything differs, by a letter or a digit."""
+        """Yield the slots of both runs in which a text or a price differs."""
         for slot in sorted(self.texts.keys() & reference.texts.keys()):
             if self.texts[slot] != reference.texts[slot]:
                 yield f"slot {slot}: the texts are {self.texts[slot]}, and were {reference.texts[slot]}"
@@ -169,7 +169,7 @@ class Kept:
 
 
 def play_plot(name: str, counting: Counting, more: tuple[tuple[float, Act], ...] = ()) -> tuple[Report, Kept]:
-    """Play it once; ``more`` happens, too."""
+    """Play the plot once; ``more`` are additional acts."""
     plot, kept = PLOTS[name], Kept()
 
     def make() -> Simulation:
@@ -184,7 +184,7 @@ def play_plot(name: str, counting: Counting, more: tuple[tuple[float, Act], ...]
 
 
 def _refuse(simulation: Simulation, plot: Plot) -> None:
-    """Have the API server refuse the bindings, as an admission policy does."""
+    """Let the API server refuse the bindings, as an admission policy does."""
     server = simulation.cluster.server
     bind = server.bind
 
@@ -199,12 +199,12 @@ def _refuse(simulation: Simulation, plot: Plot) -> None:
 
 @cache
 def reference(name: str) -> Kept:
-    """What is kept where nobody dies."""
+    """Return what is kept without a crash."""
     return play_plot(name, Counting())[1]
 
 
 def points(name: str) -> Iterator[tuple[str, int]]:
-    """Every write of the reference run: who makes it, and its number."""
+    """Yield every write of the reference run as (process, number)."""
     counting = Counting()
     report, _ = play_plot(name, counting)
     assert not report.violations, report.violations
@@ -213,7 +213,7 @@ def points(name: str) -> Iterator[tuple[str, int]]:
 
 
 def crash(point: tuple[str, str, int, str]) -> tuple[str, list[str]]:
-    """Play a plot with one crash; the violations."""
+    """Play a plot with one crash; return its name and the violations."""
     name, who, number, way = point
     counting = Counting((who, number), way)
     report, kept = play_plot(name, counting)

@@ -1,7 +1,7 @@
-"""The canonical digest: what was decided, told by time, uid, node and size alone.
+"""The canonical digest: decisions described by time, UID, node and size alone.
 
-No name of a class or a field, no reason and no plan is in it: code may be renamed and rewritten, and the digest of a
-seed stays as long as the same things are decided at the same times.
+It has no names of classes or fields, no reasons and no plans. The digest of a seed therefore stays the same under
+renaming and rewriting, as long as the same decisions are made at the same times.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Final
 from policy.cluster.actions import Admit, Bind, Effect, Migrate, RefuseBind, Reject, Released, Resize
 from policy.cluster.model import Slot
 
-EVERY: Final = 16  # decisions between two marks, so that a difference is found to so many
-DIGITS: Final = 4  # of a mark in the middle; the last one is the digest
+EVERY: Final = 16  # decisions between two marks, so that a difference is located within this many
+DIGITS: Final = 4  # of a mark in the middle; the last mark is the digest
 LENGTH: Final = 16
 
 
 class Decisions:
-    """The decisions of one run, in their order, as lines of time, uid, nodes and size."""
+    """The decisions of one run in order, as lines of time, UID, nodes and size."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     def step(self, now: float, effects: Iterable[Effect]) -> None:
-        """Add what one step decided at this time."""
+        """Add the decisions of one step."""
         self.lines += (f"{now:.6f} {decision}" for effect in effects for decision in _decided(effect))
 
 
 def marks(lines: Iterable[str]) -> tuple[str, ...]:
-    """Marks of the first 16 lines, the first 32 and so on, and the digest of all of them as the last."""
+    """Return marks of the first 16 lines, the first 32 and so on; the last one is the digest of all lines."""
     digest, found, count = hashlib.sha256(), list[str](), 0
     for count, line in enumerate(lines, 1):
         digest.update(f"{line}\n".encode())
@@ -40,7 +40,7 @@ def marks(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def first_difference(now: tuple[str, ...], before: tuple[str, ...]) -> range | None:
-    """The lines of now among which the first one lies that differs; None where all are the same."""
+    """Return the range of lines that has the first difference, or None if there is none."""
     if now == before:
         return None
     same = next((at for at, (one, other) in enumerate(zip(now, before, strict=False)) if one != other), 0)
@@ -48,7 +48,7 @@ def first_difference(now: tuple[str, ...], before: tuple[str, ...]) -> range | N
 
 
 def _decided(effect: Effect) -> Iterator[str]:
-    """What of an effect is a decision; reports of what the API shows, and a policy's own memory, are none."""
+    """Yield the decisions among an effect; observations of the API and a policy's own memory are none."""
     match effect:
         case Admit() | Resize():
             yield f"{effect.job_uid} {_places(effect.nodes)} {effect.workers}/{'' if effect.ps is None else effect.ps}"
@@ -65,5 +65,5 @@ def _decided(effect: Effect) -> Iterator[str]:
 
 
 def _places(nodes: Mapping[Slot, str]) -> str:
-    """The node of each member, in the order of the members."""
+    """Return the node of each member, in the order of the members."""
     return ",".join(nodes[slot] for slot in sorted(nodes)) or "-"

@@ -1,7 +1,7 @@
-"""``python -m tests.simulation.digests``: compare what the seeds and the papers' experiments decide with digests.json.
+"""``python -m tests.simulation.digests``: compare the decisions of seeds and experiments with digests.json.
 
-Without an option it plays the 600 seeds and says which one differs first, and between which of its decisions.
-``--write`` writes the file anew, for a change that is meant to decide otherwise; ``--show SEED`` prints that seed's
+Without an option, it runs the 600 seeds and prints which one differs first, and between which of its decisions.
+``--write`` rewrites the file, for a change that is meant to decide differently. ``--show SEED`` prints that seed's
 decisions, so that two commits can be compared line by line.
 """
 
@@ -20,13 +20,13 @@ from tests.simulation.run import Simulation, play
 from tests.simulation.scenario import drawn
 
 FILE: Final = Path(__file__).with_name("digests.json")
-SEEDS: Final = range(1, 601)  # 100 of each policy, which goes by the seed modulo 6
+SEEDS: Final = range(1, 601)  # 100 of each policy, which is determined by the seed modulo 6
 PAPER_SEEDS: Final = range(1000, 1003)
 Marks = tuple[str, ...]
 
 
 def decisions_of(seed: int) -> list[str]:
-    """Play the seed; what was decided, a line for each decision."""
+    """Run the seed; return a line for each decision."""
     made = list[Simulation]()
 
     def make() -> Simulation:
@@ -38,39 +38,39 @@ def decisions_of(seed: int) -> list[str]:
 
 
 def numbers_of(experiment: str, seed: int) -> list[str]:
-    """Run one seed of a paper's experiment; its numbers in the order of their names, to nine digits."""
+    """Run one seed of a paper's experiment; return its numbers to nine digits, ordered by name."""
     row: Mapping[str, Any] = papers.measure(experiment, "", seed)
     return [f"{float(row[name]):.9g}" for name in sorted(row)]
 
 
 def lines_of(name: str) -> list[str]:
-    """What the digest of that name is made of: ``seed 7``, or ``paper drs-late 1000``."""
+    """Return the lines behind the digest of that name (``seed 7``, ``paper drs-late 1000``)."""
     kind, *rest = name.split()
     return decisions_of(int(rest[0])) if kind == "seed" else numbers_of(rest[0], int(rest[1]))
 
 
 def names_of_seeds(seeds: Sequence[int] = SEEDS) -> list[str]:
-    """The names of the digests of these seeds."""
+    """Return the names of these seeds' digests."""
     return [f"seed {seed}" for seed in seeds]
 
 
 def names_of_papers(experiments: Sequence[str] = ()) -> list[str]:
-    """The names of the digests of these experiments, by default of all."""
+    """Return the names of these experiments' digests; all experiments by default."""
     return [f"paper {name} {seed}" for name in experiments or papers.experiments() for seed in PAPER_SEEDS]
 
 
 def written(file: Path = FILE) -> dict[str, Marks]:
-    """The digests of the file, by name."""
+    """Return the digests of the file by name."""
     return {name: tuple(text.split()) for name, text in json.loads(file.read_text()).items()}
 
 
 def write(found: Mapping[str, Marks], file: Path = FILE) -> None:
-    """Write the digests, a line for each."""
+    """Write the digests, one per line."""
     file.write_text(json.dumps({name: " ".join(one) for name, one in found.items()}, indent=0) + "\n")
 
 
 def difference(name: str, lines: Sequence[str], before: Marks) -> str:
-    """In what a run differs from the file, for people; empty where it does not."""
+    """Return for people how a run differs from the file, or "" if it does not."""
     there = first_difference(marks(lines), before)
     if there is None:
         return ""
@@ -79,7 +79,7 @@ def difference(name: str, lines: Sequence[str], before: Marks) -> str:
 
 
 def differences(names: Sequence[str]) -> Iterator[str]:
-    """In what each of these differs from the file; one that the file lacks is told, too."""
+    """Yield how each of these differs from the file, or that the file lacks it."""
     known = written()
     for name in names:
         if name not in known:
@@ -89,7 +89,7 @@ def differences(names: Sequence[str]) -> Iterator[str]:
 
 
 def measured(names: Sequence[str], state: Path | None) -> dict[str, Marks]:
-    """The digests of these as they are now. ``state``: a file that a stopped call goes on from."""
+    """Compute these digests; ``state`` is a file from which an interrupted call continues."""
     found = _remembered(state)
     for name in names:
         if name not in found:
@@ -103,13 +103,13 @@ def measured(names: Sequence[str], state: Path | None) -> dict[str, Marks]:
 def _remembered(state: Path | None) -> dict[str, Marks]:
     if state is None or not state.exists():
         return {}
-    whole = state.read_text().rpartition("\n")[0].splitlines()  # a line that was cut short has no end
+    whole = state.read_text().rpartition("\n")[0].splitlines()  # an incomplete line has no line end
     state.write_text("".join(f"{line}\n" for line in whole))
     return {name: tuple(one) for name, one in map(json.loads, whole)}
 
 
 def main() -> int:
-    """Compare, write or show what the command line asks for; 1 where something differs."""
+    """Compare, write or print as the command line asks; return 1 if something differs."""
     parser = argparse.ArgumentParser(allow_abbrev=False, prog="python -m tests.simulation.digests", description=__doc__)
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="how many seeds; 0 for the papers alone")
     parser.add_argument("--papers", nargs="*", metavar="NAME", help="and these experiments; without a name all")

@@ -1,13 +1,13 @@
-"""kube-scheduler's leader election, as client-go has it: who renews leads, who cannot renew in time ends.
+"""kube-scheduler's leader election as in client-go: the leader renews its Lease, or ends when it cannot.
 
-Where the extenders elect their leader among themselves (`lease.elect`), kube-scheduler's Lease is another one.
+If the extenders elect their own leader (`lease.elect`), kube-scheduler has a Lease of its own.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from extender.config.sections import Lease
+from extender.config.sections import LeaseSettings
 from extender.kube.api import LEASES, ClusterError, Done, Json, Ref
 
 if TYPE_CHECKING:
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 DURATION: Final = 15  # leaseDurationSeconds
 DEADLINE: Final = 10.0  # renewDeadline
-RETRY: Final = 2.0  # retryPeriod; while waiting for the Lease it is up to 1.2 times as long again
+RETRY: Final = 2.0  # retryPeriod; a wait for the Lease takes up to 2.2 times as long
 
 
-def lease_of_scheduler(settings: Lease) -> Ref:
-    """The Lease for which kube-schedulers stand: where they are in our pods it also says who of us leads."""
-    return Ref(LEASES, settings.namespace, Lease().name if settings.elect else settings.name)
+def lease_of_scheduler(settings: LeaseSettings) -> Ref:
+    """Return the Lease for which kube-schedulers stand; in our own pods it also decides which replica leads."""
+    return Ref(LEASES, settings.namespace, LeaseSettings().name if settings.elect else settings.name)
 
 
 class Elector:
-    """One candidate. Another's Lease is free once it has not changed for its whole duration, by our own clock."""
+    """One candidate; it takes over another's Lease once that has not changed for its duration by the local clock."""
 
     def __init__(self, process: SchedulerProcess) -> None:
         self.leads = False
@@ -36,13 +36,13 @@ class Elector:
         self._seen_at = 0.0
 
     async def acquire(self) -> None:
-        """Return once the Lease is ours."""
+        """Wait until the Lease is held."""
         while not await self._try():
             await self._clock.sleep(RETRY * self._chance.uniform(1.0, 2.2))
         self.leads = True
 
     async def hold(self) -> None:
-        """Renew; return when that has failed for too long. A pause counts: its timer is over when it ends."""
+        """Renew until that has failed for too long; a pause counts, because the deadline is over when it ends."""
         renewed = self._clock.monotonic()
         while self._clock.monotonic() - renewed < DEADLINE:
             asked = self._clock.monotonic()

@@ -1,8 +1,8 @@
-"""Whether seeds came to enough to say anything: what befell each policy, and what each policy did.
+"""Check that the seeds have exercised enough: each fault under each policy, and what each policy does.
 
-A cell of the table policy and fault may be empty by chance. What the other policies' seeds had says how many of this
-one's should have had it: the storm draws its faults in the same way whoever decides. Where that many are too many for
-chance, an empty cell is a finding: faults of that kind do not reach that policy any more.
+A cell of the table (policy, fault) may be empty by chance. The other policies' seeds tell how many of this policy's
+should have had the fault, because the faults are drawn in the same way for all. If that number is too large for chance,
+an empty cell is reported: faults of that kind do not reach that policy any more.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from tests.simulation.faults import KINDS, may_befall
 from tests.simulation.run import Report
 from tests.simulation.scenario import POLICIES
 
-# Measured on seeds 1 to 446 (2026-11-24). At 100 seeds of each policy (600 in all) 467 of the
-# 570 cells are looked at, and by the cells' own shares one of them is empty by chance once in 1,600 runs.
+# Measured on seeds 1 to 446 (2026-11-24). With 100 seeds of each policy (600 in all), 467 of the 570 cells are checked,
+# and by the cells' own shares, one of them is empty by chance once in 1,600 runs.
 EXPECTED: Final = 15.0
-# They hit what a policy does of itself: OASiS's pauses are releases, DRS hardly releases anything (18 % of all seeds
-# had a release-500, 1 % of DRS's).
-# A group is hardly ever there to be made anew in the longer storms of kod2+specon (1 of 72 seeds).
+# They hit what only some policies do: OASiS's pauses are releases, while DRS hardly releases anything (18 % of all
+# seeds had a release-500, 1 % of DRS's).
+# A group hardly ever exists to be recreated in the longer storms of kod2+specon (1 of 72 seeds).
 UNLIKE: Final = {"release-500": 100.0, "release-lost": 100.0, "release-answer-lost": 100.0, "group-made-anew": 100.0}
 
 EVERY: Final = ("report", "resize", "fail-over", "own-fail-over")
-# room-late: a plan whose room was not free in its time. Of 600 seeds DRS had 12, the others 41 and more.
+# room-late: a plan whose room was not free in time. Of 600 seeds DRS had 12, the others 41 and more.
 SHRINKING: Final = (*EVERY, "room-late")
 DOES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(POLICIES, SHRINKING),
@@ -32,13 +32,13 @@ DOES: Final[dict[str, tuple[str, ...]]] = {
     "kod2+specon": (*SHRINKING, "migrate", "growth-kept"),
     "oasis": (*EVERY, "pause", "reject", "schedule", "other-ps"),
 }
-SEEDS: Final = 90  # of one policy: what it does is seen in 6 to 100 % of them, in 14 % a change of the leader
+SEEDS: Final = 90  # of one policy: 6 to 100 % of them show what it does, and 14 % a change of the leader
 SEEDS_FOR_SELDOM: Final = 150
 SELDOM: Final = frozenset({"reject", "schedule"})  # in 4 % of OASiS's seeds
 
 
 def empty_cells(reports: Sequence[Report]) -> Iterator[str]:
-    """Kinds of fault that never befell a policy, where that is no chance."""
+    """Yield the faults that never occurred under a policy although they should have."""
     seeds, had = Counter(report.policy for report in reports), _seeds_with(reports)
     for policy in POLICIES:
         for kind in may_befall(policy):
@@ -47,7 +47,7 @@ def empty_cells(reports: Sequence[Report]) -> Iterator[str]:
 
 
 def idle_policies(reports: Sequence[Report]) -> Iterator[str]:
-    """What a policy is for, and never did in seeds enough."""
+    """Yield what a policy exists for and never did in enough seeds."""
     seeds, did = Counter(report.policy for report in reports), {policy: Counter[str]() for policy in POLICIES}
     for report in reports:
         did[report.policy].update(report.did)
@@ -59,7 +59,7 @@ def idle_policies(reports: Sequence[Report]) -> Iterator[str]:
 
 
 def _seeds_with(reports: Sequence[Report]) -> Mapping[str, Counter[str]]:
-    """In how many seeds of each policy each kind took place: ten faults of one seed are one chance."""
+    """Return for each policy in how many seeds each fault occurred; ten faults in one seed count once."""
     had = {policy: Counter[str]() for policy in POLICIES}
     for report in reports:
         had[report.policy].update(kind for kind in KINDS if report.faults[kind])
@@ -67,7 +67,7 @@ def _seeds_with(reports: Sequence[Report]) -> Mapping[str, Counter[str]]:
 
 
 def _expected(policy: str, kind: str, seeds: Mapping[str, int], had: Mapping[str, Counter[str]]) -> float:
-    """How many seeds of this policy should have had it, by the share of the others' that did."""
+    """Return how many seeds of this policy should have had the fault, by the share of the others' seeds."""
     others = [other for other in POLICIES if other != policy and kind in may_befall(other)]
     played = sum(seeds[other] for other in others)
     if played:

@@ -1,4 +1,4 @@
-"""What the service says of itself: no run may log an error, and no task may die unheard."""
+"""Check the service's own messages: no run may log an error, and no task may die unnoticed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Ear(logging.Handler):
 
 @contextmanager
 def heard(witness: Witness) -> Iterator[None]:
-    """Within: errors are violations, and what is less than an error is not logged at all."""
+    """Record errors as violations while the context lasts; lower log levels are not logged at all."""
 
     def unheard(_: asyncio.AbstractEventLoop, found: dict[str, Any]) -> None:
         witness.violated("S15", f"{found.get('message', '')}: {found.get('exception')!r}")
@@ -37,4 +37,4 @@ def heard(witness: Witness) -> Iterator[None]:
     finally:
         logging.disable(logging.NOTSET)
         root.removeHandler(ear)
-        loop.set_exception_handler(lambda *_: None)  # of the killed, when the loop ends
+        loop.set_exception_handler(lambda *_: None)  # ignore the killed tasks when the loop ends

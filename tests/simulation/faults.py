@@ -1,4 +1,4 @@
-"""What may go wrong, how often, and how often it did. A seed draws which kinds are on (swarm), and their rate.
+"""The faults, their rates, and how often they occurred; a seed draws which kinds are on (swarm), and their rate.
 
 `keptfaults.py` has the other source of faults: the list of a kept scenario.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from tests.simulation.clocks import loop_time
 
-# At a call: the share of the calls that it hits, where it is on.
+# At a call: the share of the calls that the fault hits, if it is on.
 AT_CALLS: Final = {
     "bind-lost": 0.10, "bind-answer-lost": 0.10, "bind-conflict": 0.06, "bind-429": 0.10, "bind-500": 0.10,
     "bind-500-done": 0.10, "bind-forbidden": 0.08, "bind-slow": 0.10, "bind-lands-late": 0.05,
@@ -31,7 +31,7 @@ AT_CALLS: Final = {
     "kill-in-move": 1.0, "leader-paused-in-move": 1.0,
     "hang-up-unseen": 0.5, "desired-lost": 0.03, "desired-late": 0.04,
 }  # fmt: skip
-# At an API write of a process: it dies before the write, after it, or after it without having seen the answer.
+# At an API write: the process dies before it, after it, or after it without having seen the answer.
 AT_WRITES: Final = {
     "kill-before-write": 0.02, "kill-after-write": 0.02, "kill-unanswered": 0.02,
 }  # fmt: skip
@@ -50,7 +50,7 @@ TIMED: Final = {
     "lone-pod-created": 1.0, "group-created": 1.5, "group-deleted": 0.8, "group-made-anew": 0.8,
     "worker-taken-out": 1.0, "index-done": 1.0,
 }  # fmt: skip
-# By time as well, drawn from a stream of their own: what others do in the cluster.
+# Also by time, from a random stream of their own: what others do in the cluster.
 BY_OTHERS: Final = {
     "preemptor-created": 5.0, "volume-missing": 2.0, "writes-refused": 2.5,
     "refused-for-good": 1.0, "quota-set": 1.5,
@@ -58,44 +58,44 @@ BY_OTHERS: Final = {
 BY_THE_STREAM: Final = (*AT_CALLS, *AT_WRITES, *TIMED)  # kinds that the seed's main stream draws
 BY_TIME: Final = (*TIMED, *BY_OTHERS)
 KINDS: Final = (*BY_THE_STREAM, *BY_OTHERS)
-SHARE_OTHERS: Final = 0.5  # of the looks for faults by time, that look for one by others too
+SHARE_OTHERS: Final = 0.5  # share of the checks for faults by time that check for one by others too
 SHARE_ON: Final = 0.45
 SHARE_ON_RARE: Final = 0.85
-# How often each kind has to befall somebody in a whole test; those of two replicas, of moves, of a kind of job, and of
-# gangs that give their room up have less to befall. Moves have the least: a job must have converged, so most come in
-# the calm, when nothing strikes. Seeds 1 to 446 moved 105 jobs and had 7 and 2 of these two, at half of the present
-# rate: 5 of each are to be expected now, so 12 in 1,000 seeds and 7 in 600.
+# How often each kind has to occur in a whole test. Faults of two replicas, of moves, of one kind of job, and of gangs
+# that release their room have fewer chances. Moves have the fewest: a job must have converged, so most happen in the
+# calm, without faults. Seeds 1 to 446 moved 105 jobs, and had 7 and 2 of these two at half of the present rate: 5 of
+# each are expected now, so 12 in 1,000 seeds and 7 in 600.
 LEAST: Final = 100
 RARE: Final = {
     "leader-paused-in-gang": 10, "hang-up-unseen": 10, "lease-lost": 20, "lease-not-renewed": 20, "job-resumed": 20,
     "leader-killed": 20, "leader-stopped-briefly": 20, "release-500": 6, "release-lost": 6, "release-answer-lost": 6,
     "kill-in-move": 2, "leader-paused-in-move": 2, "worker-taken-out": 20, "index-done": 20,
 }  # fmt: skip
-# Kinds that aim at what only some policies do; the others may befall every policy.
+# Kinds that concern only some policies; the others may hit every policy.
 AIMED: Final[dict[str, tuple[str, ...]]] = {
     "kill-in-move": ("specon", "kod2+specon"), "leader-paused-in-move": ("specon", "kod2+specon"),
     "kill-at-slot": ("oasis",), "pause-at-slot": ("oasis",),
 }  # fmt: skip
-IN_CALM: Final = "worker-taken-out"  # comes once more in the calm: jobs are short, and what it does shows only there
-CHEAPEST: Final = -1000  # the deletion cost by which a user takes a worker out
+IN_CALM: Final = "worker-taken-out"  # occurs once more in the calm: jobs are short, and its effect shows only there
+CHEAPEST: Final = -1000  # the deletion cost with which a user takes a worker out
 GENERATED: Final = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{9})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")
-LEAST_FAULTS: Final = 10  # of a seed
-ANY: Final = " (any)"  # ends the name of a call that has no object: which of them it was differs from run to run
+LEAST_FAULTS: Final = 10  # per seed
+ANY: Final = " (any)"  # ends the name of a call without an object, as which of them it was differs from run to run
 T = TypeVar("T")
 
 
 def may_befall(policy: str) -> tuple[str, ...]:
-    """The kinds that a policy has to live with."""
+    """Return the kinds of faults that a policy can meet."""
     return tuple(kind for kind in KINDS if policy in AIMED.get(kind, (policy,)))
 
 
 def least(kind: str) -> int:
-    """How often the kind has to take place in a whole test."""
+    """Return how often the kind has to occur in a whole test."""
     return RARE.get(kind, LEAST)
 
 
 class Story:
-    """What happened, newest last; the end of it is printed where a run fails."""
+    """What happened, newest last; the end is printed when a run fails."""
 
     def __init__(self) -> None:
         self._lines: deque[tuple[float, str]] = deque(maxlen=4000)
@@ -109,11 +109,12 @@ class Story:
 
 @dataclass(slots=True)
 class Strike:
-    """One fault. It is false where nothing strikes.
+    """One fault, false if there is none.
 
-    ``at``: the call that it hits, empty for a fault by time. ``nth``: which of those calls, or "*" for all of them.
-    ``since``: seconds since the start at which a fault by time is done; of a call without an object, from when on the
-    first call is hit. ``values``: what was drawn for it, by name; what a kept scenario lists is not drawn again.
+    ``at`` is the call that it hits, empty for a fault by time; ``nth`` is which of those calls, or "*" for all.
+    ``since`` is when a fault by time happens, in seconds since the start; for a call without an object, from when on
+    the first call is hit. ``values`` has what was drawn for it by name; the values that a kept scenario lists are not
+    drawn again.
     """
 
     chance: random.Random
@@ -127,22 +128,22 @@ class Strike:
         return bool(self.kind)
 
     def draw(self, name: str, how: Callable[[random.Random], T]) -> T:
-        """The value of that name, drawn where it is not known yet."""
+        """Return the value of that name, drawn if it is not known yet."""
         if name not in self.values:
             self.values[name] = how(self.chance)
         found: T = self.values[name]
         return found
 
     def uniform(self, name: str, least: float, most: float) -> float:
-        """A number between the two."""
+        """Return a number between the two."""
         return self.draw(name, lambda chance: chance.uniform(least, most))
 
     def choice(self, name: str, options: Sequence[T]) -> T:
-        """One of the options."""
+        """Return one of the options."""
         return self.draw(name, lambda chance: chance.choice(options))
 
     def pick(self, name: str, found: Iterable[T], called: Callable[[T], str]) -> T | None:
-        """One of those that were found, noted by what it is called; None where it is not among them."""
+        """Return one of the found objects, recorded by its name; None if the recorded one is not among them."""
         options = list(found)
         if name in self.values:
             return next((one for one in options if called(one) == self.values[name]), None)
@@ -154,7 +155,7 @@ class Strike:
 
 
 class Faults:
-    """Draws the faults of one run. ``taken``: those that took place, in their order."""
+    """Draws the faults of one run; ``taken`` has those that occurred, in order."""
 
     def __init__(self, seed: int, story: Story, kinds: tuple[str, ...] | None = None, policy: str = "") -> None:
         self.counts: Counter[str] = Counter()
@@ -171,9 +172,10 @@ class Faults:
         self._scale = self.chance.choice((0.3, 1.0, 1.0, 2.0))
 
     def strikes(self, calls: Sequence[str], *kinds: str, chance: random.Random | None = None) -> Strike:
-        """The first of these kinds that hits this call, or nothing.
+        """Return the first fault of these kinds that hits this call, or none.
 
-        ``calls``: what the call is known by, of which a burst of events has one for each. ``chance``: for its values.
+        ``calls`` are the names of the call, of which a burst of events has one for each; ``chance`` draws the fault's
+        values.
         """
         self._calls.update(calls)
         if not self.active:
@@ -198,26 +200,26 @@ class Faults:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start."""
+        """Return the seconds since the start."""
         return loop_time() - self.began
 
     @property
     def enough(self) -> bool:
-        """Whether the storm may end when its time is over."""
+        """Tell whether there were enough faults for the storm to end on time."""
         return self.counts.total() >= LEAST_FAULTS
 
     def gap(self, mean: float, left: float) -> float:
-        """Seconds until the storm looks for faults by time again; ``left``: until it ends."""
+        """Return the seconds until the next check for faults by time; ``left`` is the rest of the storm."""
         gap = self.chance.expovariate(1 / mean)
         return min(left, gap) if left > 0 else gap
 
     def due(self) -> list[Strike]:
-        """The faults by time to be tried now."""
+        """Return the faults by time to try now."""
         by_others = self._drawn(BY_OTHERS, self._others) if self._others.random() < SHARE_OTHERS else []
         return self._drawn(TIMED, self.chance) + by_others
 
     def _drawn(self, weights: Mapping[str, float], chance: random.Random) -> list[Strike]:
-        """One of these kinds, by their weights, where any is on."""
+        """Return one fault of these kinds by their weights, if any is on."""
         kinds = [kind for kind in weights if kind in self.on]
         if not kinds:
             return []
@@ -225,16 +227,16 @@ class Faults:
         return [Strike(chance, kind, since=self.seconds)]
 
     def due_in_calm(self) -> list[Strike]:
-        """The same when the storm is over."""
+        """Return the faults to try after the storm."""
         return [Strike(self.chance, IN_CALM, since=self.seconds)] if IN_CALM in self.on else []
 
     def note(self, strike: Strike, what: str = "") -> None:
-        """Count a fault that took place."""
+        """Count a fault that occurred."""
         self.counts[strike.kind] += 1
         self.taken.append(strike)
         self._story.tell(f"fault {strike.kind} {strike.at} {what}".rstrip())
 
 
 def plain(name: str) -> str:
-    """An object's name without the part that its controller has made up, which is another one in each run."""
+    """Return an object's name without the part that its controller generated, which differs from run to run."""
     return GENERATED.sub("", name)

@@ -1,6 +1,6 @@
-"""Write a seed down as a kept scenario: made smaller, and only where what is random in it does not decide.
+"""Write a seed as a kept scenario: reduced, and only if it fails regardless of what is random in it.
 
-A defect must be caught under every salt of SHOWN_UNDER, and nothing may be violated there without it.
+A defect must be caught under every salt of SHOWN_UNDER, and without the defect nothing may be violated there.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from tests.simulation.mutants import switched_on
 from tests.simulation.run import Simulation, play
 from tests.simulation.scenario import drawn
 
-SHOWN_UNDER: Final = ("", "one", "two", "three", "four", "five")  # salts under which what is kept has to fail
-CLEAN_UNDER: Final = SHOWN_UNDER[:3]  # under which it must not without its defect: without it, it plays to the end
-GRACE: Final = 10.0  # seconds of storm after what is violated, which under another salt may come later
-LATER: Final = 2.0  # how much later, in all
-MOST_ROUNDS: Final = 4  # of making it smaller, each under the salts that the one before did not fail under
-MOST_PLAYS: Final = 60  # smaller scenarios that are tried
+SHOWN_UNDER: Final = ("", "one", "two", "three", "four", "five")  # salts under which a kept scenario has to fail
+CLEAN_UNDER: Final = SHOWN_UNDER[:3]  # salts under which it must not fail without its defect (then it runs to the end)
+GRACE: Final = 10.0  # seconds of storm after the violation, which may come later under another salt
+LATER: Final = 2.0  # factor on the time until the violation
+MOST_ROUNDS: Final = 4  # of reducing, each under the salts for which the round before did not fail
+MOST_PLAYS: Final = 60  # reduced scenarios that are tried
 T = TypeVar("T")
 
 
 class NotKeptError(Exception):
-    """Why a seed is not kept."""
+    """A seed is not kept; the message says why."""
 
 
 def keep(seed: int, name: str, defect: str, say: Callable[[str], None] = print, most_plays: int = MOST_PLAYS) -> Kept:
-    """Play the seed, make a scenario of it and write that down. Raises NotKeptError where it would show nothing."""
+    """Run the seed, make a scenario of it and write it. Raises NotKeptError if it would show nothing."""
     for whole in (False, True):
         found, longest = taken(seed, defect, whole)
         say(f"seed {seed}: {found.caught}; {len(found.jobs)} jobs, {len(found.faults)} faults")
@@ -43,7 +43,7 @@ def keep(seed: int, name: str, defect: str, say: Callable[[str], None] = print, 
 
 
 def smallest_that_fails(found: Kept, longest: float, most_plays: int) -> Kept | None:
-    """It made smaller, so that it fails under every salt; None where it does not itself."""
+    """Return the scenario reduced so that it fails under every salt, or None if it does not fail itself."""
     salts: tuple[str, ...] = SHOWN_UNDER[:2]
     for _ in range(MOST_ROUNDS):
         if not all(fails(found, salt, longest) for salt in salts):
@@ -57,13 +57,14 @@ def smallest_that_fails(found: Kept, longest: float, most_plays: int) -> Kept | 
 
 
 def write(name: str, scenario: Kept) -> None:
-    """Write the file."""
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{name}.json").write_text(scenario.text())
 
 
 def taken(seed: int, defect: str, whole: bool) -> tuple[Kept, float]:
-    """The seed's scenario up to its first violation, or with its whole storm; within how many seconds it is to fail."""
+    """Return the seed's scenario up to its first violation or with its whole storm, and the limit in seconds to
+    fail.
+    """
     made: list[Simulation] = []
 
     def make() -> Simulation:
@@ -79,24 +80,24 @@ def taken(seed: int, defect: str, whole: bool) -> tuple[Kept, float]:
 
 
 def check_clean(scenario: Kept) -> None:
-    """Raise NotKeptError where something is violated without the defect as well."""
+    """Raise NotKeptError if something is violated without the defect too."""
     for salt in CLEAN_UNDER if scenario.defect else ():
         if violations := scenario.play(salt, defect="").violations:
             raise NotKeptError(f"it fails without {scenario.defect} as well, under the salt {salt!r}: {violations[0]}")
 
 
 def fails(scenario: Kept, salt: str, longest: float = math.inf) -> bool:
-    """Whether anything is violated within so many seconds."""
+    """Tell whether anything is violated within so many seconds."""
     return bool(scenario.play(salt, longest=longest).violations)
 
 
 def reduced(scenario: Kept, salts: Sequence[str], longest: float, most_plays: int = MOST_PLAYS) -> Kept:
-    """The scenario without the faults and the jobs that are not needed, as far as so many tries find them.
+    """Return the scenario without unneeded faults and jobs, as far as so many tries find them.
 
-    ``salts``: under which it has to fail within ``longest`` seconds.
+    It has to fail within ``longest`` seconds under each of ``salts``.
     """
     plays = Plays(most_plays)
-    faults = sorted(scenario.faults, key=lambda fault: fault.kind)  # those of a kind go together
+    faults = sorted(scenario.faults, key=lambda fault: fault.kind)  # faults of the same kind are removed together
 
     def without(**changes: object) -> Kept:
         return scenario.model_copy(update=changes)
@@ -119,13 +120,13 @@ class Plays:
         self._left = most
 
     def left(self) -> bool:
-        """Whether there is one more."""
+        """Use one try; tell whether it was available."""
         self._left -= 1
         return self._left >= 0
 
 
 def smallest(parts: Sequence[T], holds: Callable[[Sequence[T]], bool]) -> Sequence[T]:
-    """Parts of which none can be left out, by leaving out halves, quarters ... as long as it holds."""
+    """Return a minimal part for which ``holds`` is true, by leaving out halves, quarters and so on."""
     if holds([]):
         return []
     size = max(1, len(parts) // 2)

@@ -1,7 +1,7 @@
-"""Kept scenarios: nodes, jobs, settings and faults as a JSON file that people read and may edit.
+"""Kept scenarios: nodes, jobs, settings and faults as a JSON file for people to read and edit.
 
-Unlike a seed, a kept scenario stays what it is when a change of the product or of the simulation draws other random
-numbers. What is still random in it (how long a message takes, which name a pod gets) goes by a salt.
+Unlike a seed, a kept scenario does not change when a change of the code draws other random numbers. What is still
+random in it (how long a message takes, which name a pod gets) depends on a salt.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.simulation.scenario import WORLD, Scenario, scheduler_of, volume_of
 
 FOLDER: Final = Path(__file__).parent / "scenarios"
 GIB: Final = 1 << 30
-LISTS: Final = ("nodes", "jobs", "faults")  # one line for each of their entries
+LISTS: Final = ("nodes", "jobs", "faults")  # written with one line per entry
 DIGITS: Final = 3  # of a second
 
 
@@ -42,15 +42,13 @@ class Part(BaseModel):
 
 
 class KeptNode(Part):
-    """A node."""
-
     name: str
     cores: int
     memory_gib: int
 
 
 class KeptRole(Part):
-    """A role of a job: how many, and what each asks for."""
+    """A role of a job: its number of replicas and what each requests."""
 
     replicas: int
     cores: float
@@ -58,7 +56,7 @@ class KeptRole(Part):
 
 
 class KeptJob(Part):
-    """A job. ``arrival``: seconds after the start."""
+    """A job; ``arrival`` is in seconds after the start."""
 
     name: str
     kind: JobKind = JobKind.TFJOB
@@ -73,7 +71,7 @@ class KeptJob(Part):
 
 
 class KeptFault(BaseModel):
-    """A fault. Other fields than these are the values that it has, such as its target."""
+    """A fault; other fields than these are its values, such as its target."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     kind: str
@@ -97,10 +95,11 @@ class KeptFault(BaseModel):
 
 
 class Kept(Part):
-    """A scenario that is kept.
+    """A kept scenario.
 
-    ``defect``: the seeded defect that it shows, empty where it showed a defect of the code of its time. ``caught``:
-    what was violated when it was written. ``seed``: from which it was taken. ``storm``, ``first``: as in Scenario.
+    ``defect`` is the seeded defect that it shows, or empty if it showed a defect of the code at its time. ``caught`` is
+    what was violated when it was written, ``seed`` the seed from which it was taken. ``storm`` and ``first`` are as in
+    Scenario.
     """
 
     defect: str
@@ -116,7 +115,7 @@ class Kept(Part):
     faults: tuple[KeptFault, ...]
 
     def scenario(self, salt: str) -> Scenario:
-        """What is played. ``salt``: everything that is random goes by it."""
+        """Return the scenario to run; everything random in it depends on ``salt``."""
         settings = Settings.model_validate(self.settings)
         scheduler = replace(scheduler_of(settings), lag=self.lag)
         trace = Trace(tuple(map(_node, self.nodes)), tuple(map(_job, self.jobs)))
@@ -125,9 +124,9 @@ class Kept(Part):
         return Scenario(zlib.crc32(salt.encode()), trace, settings, scheduler, self.storm, 1.0, world, self.first)
 
     def play(self, salt: str = "", defect: str | None = None, longest: float = math.inf) -> Report:
-        """Play it until something is violated, and no longer than so many seconds of virtual time.
+        """Run it until something is violated, and for no more than so many seconds of virtual time.
 
-        ``defect``: another one than its own; empty for none.
+        ``defect`` replaces its own defect; an empty one means none.
         """
         scenario = self.scenario(salt)
         strikes = list(map(_strike, self.faults))
@@ -147,7 +146,7 @@ class Kept(Part):
             return play(make)
 
     def text(self) -> str:
-        """The file's text."""
+        """Return the text of the file."""
         told = self.model_dump(mode="json", exclude_defaults=True)
         values = {name: _lines(value) if name in LISTS else json.dumps(value) for name, value in told.items()}
         parts = (f"{json.dumps(name)}: {value}" for name, value in values.items())
@@ -160,17 +159,17 @@ def _lines(entries: Iterable[Mapping[str, object]]) -> str:
 
 
 def read(name: str) -> Kept:
-    """The kept scenario of that name."""
+    """Return the kept scenario of that name."""
     return Kept.model_validate_json((FOLDER / f"{name}.json").read_text())
 
 
 def names() -> list[str]:
-    """The names of all that are kept."""
+    """Return the names of all kept scenarios."""
     return sorted(file.stem for file in FOLDER.glob("*.json"))
 
 
 def kept(simulation: Simulation, defect: str, caught: str, storm: float) -> Kept:
-    """What a run was given, and the faults that took place in it."""
+    """Return a scenario from a run's input and the faults that occurred in it."""
     scenario = simulation.scenario
     return Kept(
         defect=defect,

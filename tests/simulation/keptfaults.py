@@ -1,8 +1,8 @@
-"""The faults of a kept scenario: they come from its list, and not from a random stream.
+"""The faults of a kept scenario, which come from its list instead of a random stream.
 
-A fault at a call is done at the n-th call of that name ("*": at each); where a fault of its kind cannot hit just that
-one, at the next that it can. One at a call without an object is done at the first such call from its second on. A
-fault by time whose target is not there yet waits for it, up to PATIENCE seconds; then it does not come.
+A fault at a call happens at the n-th call of that name ("*": at each); if a fault of its kind cannot hit that call, at
+the next one that it can hit. A fault at a call without an object happens at the first such call from its second on. A
+fault by time whose target does not exist yet waits for it, up to PATIENCE seconds; then it is dropped.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final
 from tests.simulation.faults import IN_CALM, Faults, Story, Strike
 
 PATIENCE: Final = 20.0
-LOOK: Final = 1.0  # seconds between two looks where no fault is due
-WAITING: Final = 0.04  # the same, while one waits for its target
+LOOK: Final = 1.0  # seconds between two checks while no fault is due
+WAITING: Final = 0.04  # the same while a fault waits for its target
 EVERY: Final = "*"
 Identity = tuple[str, str, int | str, float | None]
 
 
 class KeptFaults(Faults):
-    """Does the faults of a list. ``listed``: their values are taken, and what they do not say is drawn."""
+    """Does the faults of a list; values that the list does not give are drawn."""
 
     def __init__(self, seed: int, story: Story, listed: Sequence[Strike]) -> None:
         super().__init__(seed, story, kinds=())
@@ -51,7 +51,7 @@ class KeptFaults(Faults):
         return self._calls[strike.at] >= int(strike.nth)
 
     def _again(self, strike: Strike) -> Strike:
-        """It with values of its own: what is drawn for one try does not hold for the next."""
+        """Return the fault with its own copy of values, so that draws for one try do not affect the next."""
         return replace(strike, values=dict(strike.values), chance=random.Random(self.chance.random()))
 
     @property

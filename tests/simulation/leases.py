@@ -1,4 +1,4 @@
-"""What must hold of the Lease by which the extenders elect their leader among themselves (`lease.elect`)."""
+"""Check the Lease by which the extenders elect their leader (`lease.elect`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ DURATION: Final = 15.0  # leaseDurationSeconds
 
 
 class Leases:
-    """S8: written in one's own name, on what one has read, and taken from nobody who renewed it within its duration."""
+    """Checks S8: a replica writes its own name, on the version it read, and takes no Lease renewed within its
+    duration.
+    """
 
     def __init__(self, stored: Callable[[], Json], violated: Callable[[str, str], None]) -> None:
         self._stored = stored
@@ -20,12 +22,12 @@ class Leases:
         self._renewed = -DURATION
 
     def judge(self, replica: str, told: Mapping[str, Any]) -> None:
-        """A write of that replica is about to be judged by the API server."""
+        """Check a write of that replica before the API server decides on it."""
         found = self._stored()
         if not told["version"]:
             self._violated("S3", f"{replica} writes the Lease without a resourceVersion")
         if told["version"] != found["metadata"]["resourceVersion"]:
-            return  # refused
+            return  # it will be refused
         holder = (found.get("spec") or {}).get("holderIdentity") or ""
         wanted = told["spec"].get("holderIdentity") or ""
         if wanted.partition("_")[0] != replica:
@@ -35,5 +37,5 @@ class Leases:
             self._violated("S8", f"{wanted} takes the Lease, which {holder} renewed {age:.1f} s ago")
 
     def written(self) -> None:
-        """The API server has taken a write of it."""
+        """Record that the API server accepted a write of the Lease."""
         self._renewed = loop_time()

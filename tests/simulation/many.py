@@ -1,4 +1,4 @@
-"""Many seeds, on all cores."""
+"""Run many seeds on all cores."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.simulation.faults import KINDS, may_befall
 from tests.simulation.run import Report, Simulation, play
 from tests.simulation.scenario import POLICIES, drawn
 
-GATE_SEEDS: Final = range(1, 121)  # that `make test` plays: 20 of each policy
+GATE_SEEDS: Final = range(1, 121)  # that `make test` runs: 20 of each policy
 SEEDS_FOR_RESIZES: Final = 600  # of all policies
 RESIZES: Final = tuple(f"{kind.value}-{way}" for kind in JobKind for way in ("shrunk", "grown"))
 
 
 def run_seed(seed: int, mutant: str = "") -> Report:
-    """Play one seed; with a seeded defect only until something is violated."""
+    """Run one seed; with a seeded defect only until something is violated."""
     if mutant:
         from tests.simulation.mutants import switched_on
 
@@ -45,7 +45,7 @@ def _played(seed: int, impatient: bool = False) -> Report:
 def run_seeds(
     seeds: Iterable[int], processes: int = 0, mutant: str = "", aside: bool = False
 ) -> Generator[Report, None, None]:
-    """Play the seeds, in their order, on so many processes (0: one per core); aside: when nobody else wants a core."""
+    """Run the seeds in order on so many processes (0: one per core); ``aside``: with the lowest CPU priority."""
     processes = processes or len(os.sched_getaffinity(0))
     one = partial(run_seed, mutant=mutant)
     if processes == 1:
@@ -60,7 +60,7 @@ def _step_aside() -> None:
 
 
 def table(reports: Iterable[Report]) -> dict[str, Counter[str]]:
-    """How often each kind of fault befell each policy."""
+    """Return how often each kind of fault occurred under each policy."""
     found = {policy: Counter[str]() for policy in POLICIES}
     for report in reports:
         if report.policy:
@@ -69,7 +69,7 @@ def table(reports: Iterable[Report]) -> dict[str, Counter[str]]:
 
 
 def shown(found: Mapping[str, Mapping[str, int]]) -> str:
-    """The table for people: a line for each kind, a column for each policy; a dash where it cannot befall it."""
+    """Return the table for people; a dash means that the fault cannot occur under the policy."""
     lines = [f"{'fault':26}" + "".join(f"{policy:>13}" for policy in found)]
     for kind in KINDS:
         cells = (str(counts[kind]) if kind in may_befall(policy) else "-" for policy, counts in found.items())
@@ -78,7 +78,7 @@ def shown(found: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def resizes(reports: Iterable[Report]) -> str:
-    """How many running jobs of each kind were made smaller and larger by each policy, for people."""
+    """Return for people how many running jobs of each kind each policy made smaller and larger."""
     did = {policy: Counter[str]() for policy in POLICIES}
     for report in reports:
         if report.policy:
@@ -89,7 +89,7 @@ def resizes(reports: Iterable[Report]) -> str:
 
 
 def shortfall(reports: Sequence[Report]) -> str:
-    """What was not done often enough for the runs to say anything; empty if nothing."""
+    """Return what was not done often enough for the runs to say anything, or ""."""
     if not reports or not sum(report.compared for report in reports):
         return "no ledger was compared with a rebuilt one"
     did = sum((report.did for report in reports), Counter[str]())
@@ -101,7 +101,7 @@ def shortfall(reports: Sequence[Report]) -> str:
 def resumed(
     seeds: Sequence[int], file: Path | None, processes: int = 0, mutant: str = "", aside: bool = False
 ) -> Generator[Report, None, None]:
-    """Play the seeds that the file does not have, and write those that do not fail into it; without one play all."""
+    """Run the seeds that the file does not have, and add those that pass to it; without a file, run all."""
     done = {report.seed: report for report in remembered(file)} if file is not None else {}
     yield from (done[seed] for seed in seeds if seed in done)
     for report in run_seeds([seed for seed in seeds if seed not in done], processes, mutant, aside):
@@ -111,13 +111,13 @@ def resumed(
 
 
 def state_of_full(name: str) -> Path | None:
-    """The file of that name in the folder by which a stopped `make full` goes on, where there is one."""
+    """Return the file in the folder from which a stopped `make full` continues, or None if there is none."""
     folder = os.environ.get(STATE)
     return Path(folder) / name if folder else None
 
 
 def remembered(file: Path) -> list[Report]:
-    """The runs that an earlier call has written down; none where there is no file. A line cut short is dropped."""
+    """Return the runs recorded in the file, without an incomplete last line; none if there is no file."""
     if not file.exists():
         return []
     whole, _, cut = file.read_text().rpartition("\n")
@@ -128,7 +128,7 @@ def remembered(file: Path) -> list[Report]:
 
 
 def remember(file: Path, report: Report) -> None:
-    """Write a run down, so that a long series can be taken up again."""
+    """Record a run, so that a long series can be continued."""
     kept = ("seed", "policy", "steps", "gangs", "jobs", "compared", "faults", "did", "violations")
     with file.open("a") as out:
         out.write(json.dumps({name: getattr(report, name) for name in kept}) + "\n")

@@ -1,7 +1,8 @@
-"""What a policy has decided for good outlives every restart (S9), as far as the job objects tell.
+"""Check that a policy's final decisions outlive every restart (S9), as far as the job objects show.
 
-The texts are read here anew, without the code that writes them. Excepted are jobs that somebody else has begun, that
-their user has suspended, or whose bounds could not be read for a while: about these a policy may decide anew.
+The annotations are parsed here independently of the code that writes them. Excepted are jobs that another scheduler has
+started, that their user has suspended, or whose bounds could not be read for a while: the policy may decide again on
+these.
 """
 
 from __future__ import annotations
@@ -31,30 +32,31 @@ LAST_SAMPLE: Final = ("value", "at", "growth")
 
 
 class Remembered:
-    """Compares each text with the one before it. ``jumped``: whether a wall clock has been set anew in this run."""
+    """Compares each annotation with the previous one; ``jumped`` tells whether a wall clock was reset in this run."""
 
     def __init__(self, violated: Callable[[str], None], jumped: Callable[[], bool]) -> None:
-        self.schedules = 0  # that were compared over a restart
-        # SpeCon's texts that were compared over a restart: of jobs whose growth was known, and of moved ones
+        self.schedules = 0  # number of schedules compared across a restart
+        # SpeCon's annotations compared across a restart: of jobs with known growth, and of moved ones
         self.texts = Counter[str]()
-        # uids of jobs whose kind holds no notes: what is decided about them is written nowhere
+        # UIDs of jobs whose kind has no annotations for it, so decisions about them are not stored
         self.unkept = set[str]()
         self._violated = violated
         self._jumped = jumped
-        self._texts: dict[str, Mapping[str, Part]] = {}  # by uid, as the API has them
+        self._texts: dict[str, Mapping[str, Part]] = {}  # by UID, as in the API
         self._excepted: set[str] = set()
         self._led: dict[tuple[str, int], bool] = {}  # by process and incarnation
-        self._decides: tuple[str, int] | None = None  # whose term is the newest
+        self._decides: tuple[str, int] | None = None  # the one whose term is the newest
         self._before: tuple[int, object] = (-1, None)  # slot and room of the nodes at the last decision
-        self._wanted: Mapping[str, str] = {}  # the texts as they were to be then
-        self._all_kept = True  # whether every plan was in a text then: the room of another is planned for others
+        self._wanted: Mapping[str, str] = {}  # the annotations wanted then
+        # whether every plan was in an annotation then; the room of others may be planned for other jobs
+        self._all_kept = True
         self._term_at = 0.0
-        self._unseen: set[str] = set()  # uids of jobs whose text had come after this term's list of them
-        self._own: dict[str, set[str]] = {}  # by uid: every text that this term has wanted
-        self._landed: dict[str, tuple[str, float]] = {}  # by uid: the text that the API has, and since when
+        self._unseen: set[str] = set()  # UIDs of jobs whose annotation came after this term's list of them
+        self._own: dict[str, set[str]] = {}  # by UID: every annotation that this term has wanted
+        self._landed: dict[str, tuple[str, float]] = {}  # by UID: the annotation in the API, and since when
 
     def see(self, job: JobObject, excepted: bool) -> None:
-        """A job's object has changed. ``excepted``: it may be decided about anew."""
+        """Compare a changed job; if ``excepted``, it may be decided on again."""
         if excepted or (job.suspended and not job.released) or job.phase.ended:
             self._excepted.add(job.uid)
         text = job.spec.annotations.get(MEMORY) or "{}"
@@ -74,45 +76,45 @@ class Remembered:
                     self._violated(f"{job.key}: {what}")
 
     def _count(self, left: Mapping[str, Any]) -> None:
-        """A text that holds neither could be forgotten, and nobody would see it."""
+        """Count annotations with growth or a move; others could be forgotten without being noticed."""
         self.texts["growth-kept"] += left["growth"] is not None
         self.texts["move-kept"] += _was_moved(left)
 
     def _is_late(self, uid: str) -> bool:
-        """Whether the text that is there is an older term's that this one did not know when it began to decide.
+        """Tell whether the annotation is an older term's that this one did not know when it began to decide.
 
-        Nobody starts by a decision that is not written, so this term may decide as if the other had not.
+        No job starts by a decision that is not written, so this term may decide as if the other had not.
         """
         text, at = self._landed.get(uid, ("", 0.0))
         unknown = at >= self._term_at or uid in self._unseen
         return unknown and text not in self._own.get(uid, ())
 
     def stepped(self, extender: Extender) -> None:
-        """A process has made a step, whichever policy it has: what its term knows and wants is what it is judged by."""
+        """Record a process's step under any policy: it is judged by what its term knows and wants."""
         who = extender.name, extender.incarnation
         began, self._led[who] = not self._led.get(who), extender.leads
         if not extender.leads:
             return
         if began:
             self._begin(extender)
-        if self._decides == who:  # another may not know yet that its term is over
+        if self._decides == who:  # another process may not know yet that its term is over
             for job_uid, text in extender.live.ledger.snapshot.texts.items():
                 self._own.setdefault(job_uid.partition("/")[2], set()).add(text)
         self._plan(extender, began)
 
     def _begin(self, extender: Extender) -> None:
-        """A term begins with what its process has listed."""
+        """Begin a term with what its process has listed."""
         self._decides = extender.name, extender.incarnation
         self._term_at, self._own = loop_time(), {}
         listed = {job.uid.partition("/")[2]: job.memory for job in extender.live.ledger.snapshot.jobs.values()}
         self._unseen = {uid for uid, (text, _) in self._landed.items() if listed.get(uid) != text}
 
     def _plan(self, extender: Extender, began: bool) -> None:
-        """OASiS's schedules of a process that has just begun to decide are those of the objects.
+        """Check that OASiS's schedules of a process that has just begun to decide are those of the objects.
 
-        Only where it is the same slot, the nodes have the same room as at the last decision, and all of that was
-        written down: else plans may change, because they do not fit any more, or do not fit one another; and where no
-        clock has been set anew, for schedules move with it.
+        This holds only in the same slot, with the same room of the nodes as at the last decision, and if all of that
+        was written: otherwise plans may change because they no longer fit. It also requires that no clock was reset,
+        because schedules move with it.
         """
         book: Any = extender.live.ledger.snapshot.memory.get("oasis")
         if book is None:
@@ -134,7 +136,7 @@ class Remembered:
         for uid in self._texts.keys() & known.keys() - self._excepted:
             job, told = known[uid], self._texts[uid].get("oasis", {})
             if told.get("slot") != slot or "plan" not in told or json.loads(job.memory or "{}") != self._texts[uid]:
-                continue  # not admitted, or of another slot, or the newest text has not come to it yet
+                continue  # not admitted, or of another slot, or the newest annotation has not reached it yet
             planned = schedule(told["plan"], slot + 1)
             if not all(job.min_workers <= workers(layout) <= job.max_workers for layout in planned.values()):
                 continue  # its user has changed the bounds
@@ -145,7 +147,7 @@ class Remembered:
 
 
 def schedule(plan: list[Any], first: int) -> dict[int, list[Any]]:
-    """From that slot on, by slot: role, node and count of each part."""
+    """Return role, node and count of each part by slot, from that slot on."""
     _, _, nodes, runs = plan
     return {
         slot: sorted((role, nodes[at], count) for role, at, count in layout)
@@ -156,15 +158,17 @@ def schedule(plan: list[Any], first: int) -> dict[int, list[Any]]:
 
 
 def workers(layout: list[Any]) -> int:
-    """Of one slot."""
+    """Return the number of workers in one slot."""
     return sum(count for role, _, count in layout if role == "worker")
 
 
 def oasis(old: Part, new: Part, jumped: bool) -> Iterator[str]:
-    """A refusal stands, word by word: its payoff, its price. Who was admitted stays so, and counts for the prices."""
+    """Yield violations: a rejection and its payoff and price are final; an admitted job stays so, and counts in
+    prices.
+    """
     new = new or {}
     if "rejected" in old:
-        # A refusal of a slot that has not come yet is of a clock that was ahead and was set back.
+        # A rejection in a slot that has not come yet is of a clock that was ahead and was set back.
         set_back = jumped and new.get("refused", new.get("slot", 0)) < old.get("refused", 0)
         if not set_back and any(old.get(key) != new.get(key) for key in ("rejected", "refused")):
             yield f"its refusal {old['rejected']!r} became {new}"
@@ -178,15 +182,15 @@ def oasis(old: Part, new: Part, jumped: bool) -> Iterator[str]:
 
 
 def _aged(seen: list[Any]) -> bool:
-    """Whether the bounds of the prices need not count it any more."""
+    """Tell whether the bounds of the prices no longer need to count it."""
     return loop_time() // SLOT_SECONDS - float(seen[0]) >= HORIZON
 
 
 def specon(old: Part, new: Part, jumped: bool) -> Iterator[str]:
-    """A job is moved once in its life; how far its metric came is not forgotten, nor how fast it grows.
+    """Yield violations: a job is moved once; the progress of its metric and its growth are not forgotten.
 
-    The growth is between two samples of one run of the job: a move begins anew. So does a clock that is set back, for
-    which the last sample has not been yet.
+    Growth is between two samples of one run of the job: it starts again after a move, and after a clock was set back so
+    that the last sample lies in the future.
     """
     if new is None:
         yield f"its growth {old} is forgotten"
@@ -207,23 +211,23 @@ def _told(written: list[Any]) -> Mapping[str, Any]:
 
 
 def _moves(told: Mapping[str, Any]) -> tuple[bool, bool, bool]:
-    """Whether Algorithm 2 has decided about it, whether Algorithm 3 has moved it, and whether either has moved it."""
+    """Return whether Algorithm 2 has decided about it, Algorithm 3 has moved it, and either has moved it."""
     return told["moved"], told["balanced"], told["restart"] is not None
 
 
 def _was_moved(told: Mapping[str, Any]) -> bool:
-    """Not where Algorithm 2 has let it stay: Algorithm 3 may still move it."""
+    """Tell whether it was moved; if Algorithm 2 let it stay, Algorithm 3 may still move it."""
     return bool(told["balanced"]) or told["restart"] is not None
 
 
 def _came_less_far(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """E at first stays, and the least E only falls."""
+    """Tell whether the first E changed, or the least E rose."""
     worse = before["best"] is not None and (now["best"] is None or now["best"] > before["best"])
     return worse or (before["first"] is not None and before["first"] != now["first"])
 
 
 def _goes_back(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """To no sample or an earlier one, other than by a move; or to an earlier restart."""
+    """Tell whether samples are missing or older without a move, or a restart is earlier."""
     if _moves(before) != _moves(now):
         return False
     lost = any(before[name] is not None and now[name] is None for name in LAST_SAMPLE)
@@ -231,7 +235,7 @@ def _goes_back(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _changed_unheard(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether it is of another category, or grows otherwise, although it has neither told anything nor been moved."""
+    """Tell whether its category or growth changed although it has neither reported nor been moved."""
     same = before["at"] == now["at"] and _moves(before) == _moves(now)
     return same and any(before[name] != now[name] for name in ("value", "growth", "category", "converged"))
 

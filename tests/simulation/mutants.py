@@ -1,6 +1,6 @@
-"""Seeded defects, most of them from other schedulers' trackers, each switched on by replacing a few functions.
+"""Seeded defects, most of them from other schedulers' issue trackers, each made by replacing a few functions.
 
-The numbers are those of the project's list of defects that were found in peers.
+The numbers are those of the list of defects found in other schedulers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from extender import app, barrier
 from extender.control import calls, controller
-from extender.kube import families, jobs, reflector, templates, translate
+from extender.kube import jobs, ownerindex, reflector, templates, translate
 from extender.kube.api import ClusterError, Done, Refused
 from extender.leading import election, lease
 from extender.routes import verbs
@@ -46,7 +46,7 @@ def _put(owner: object, name: str, value: object) -> Iterator[None]:
 
 @contextmanager
 def switched_on(name: str) -> Iterator[None]:
-    """Have the defect of that name for as long as the context lasts."""
+    """Apply the defect of that name for as long as the context lasts."""
     with ExitStack() as stack:
         for owner, attribute, value in MUTANTS[name]():
             stack.enter_context(_put(owner, attribute, value))
@@ -145,7 +145,7 @@ class _Newest:
         self._api = api
 
     async def patch(self, ref: Any, patch: Any, *, resource_version: str = "", **others: Any) -> Any:
-        with suppress(ClusterError):  # which is not the defect
+        with suppress(ClusterError):  # failing reads are not the defect
             if (found := await self._api.get(ref)) is not None:
                 resource_version = found["metadata"]["resourceVersion"]
         return await self._api.patch(ref, patch, resource_version=resource_version, **others)
@@ -154,10 +154,10 @@ class _Newest:
 def repaired_gang_starves() -> list[Patch]:
     """8 (Volcano #5805): a gang that lost members is not looked at again."""
     from policy import step
-    from policy.systems.elastic import ElasticPass
+    from policy.systems.elastic import ElasticCycle
 
     blind = {(State.RUNNING, found): settle.PLAN for found in set(settle.Finding) - _NOT_PODS}
-    return [(step, "repair", lambda draft, now, *, gives_back: []), (ElasticPass, "mend", lambda self, offers: None),
+    return [(step, "repair", lambda draft, now, *, gives_back: []), (ElasticCycle, "mend", lambda self, offers: None),
             (settle, "FOLLOWS", {**settle.FOLLOWS, **blind})]  # fmt: skip
 
 
@@ -228,7 +228,7 @@ def unlisted_pod_stays_a_member() -> list[Patch]:
 
 def pods_beyond_the_minimum_go_first() -> list[Patch]:
     """Pods that a group has beyond its minimum go by themselves, whether its members run or not. It was ours."""
-    return [(families, "waiting_of", lambda family: {})]
+    return [(ownerindex, "waiting_slots", lambda owned: {})]
 
 
 def success_after_failure() -> list[Patch]:

@@ -1,7 +1,8 @@
-"""The faulty network: a process's line to the API server, and kube-scheduler's and the controller's to the extender.
+"""The faulty network: a process's connection to the API server, and kube-scheduler's and the controller's to the
+extender.
 
-A request that was sent is carried out by the network, whatever becomes of its sender. What `extender.kube.client` makes
-of an HTTP answer is made of it here: 5xx and silence are Unknown, a 429 is tried again until the deadline.
+A request that was sent is carried out, whatever happens to its sender. HTTP answers are interpreted as in
+`extender.kube.client`: 5xx and silence are Unknown, and a 429 is retried until the deadline.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ if TYPE_CHECKING:
     from tests.simulation.processes import Extender
 
 PAGE: Final = 7
-WAKING: Final = 0.1  # seconds: what was on its way when the process was paused is over
+WAKING: Final = 0.1  # seconds after which what was under way when the process was paused is over
 DEADLINE: Final = 4.0
-# What may befall a write, by what it does.
+# The faults that can hit a write, by what it does.
 FAULTS: Final = {
     "bind": ("lost", "answer-lost", "conflict", "429", "500", "500-done", "forbidden", "slow", "lands-late"),
     "patch": ("lost", "answer-lost", "conflict", "429", "500"),
@@ -54,7 +55,7 @@ Write = Callable[[], Awaitable[Outcome]]
 
 
 def error_500() -> ClusterError:
-    """A new one each time: one that is raised again keeps the frames of every run that it was raised in."""
+    """Return a new error each time, because one that is raised again keeps the frames of every run."""
     return ClusterError(500, "InternalError")
 
 
@@ -64,23 +65,23 @@ async def forever() -> None:
 
 
 class Watcher:
-    """Told of each write as it reaches the API server."""
+    """Is informed of each write as it reaches the API server."""
 
     def holder(self) -> str | None:
-        """The replica that the Lease names; None: there is no Lease."""
+        """Return the replica that the Lease names, or None if there is no Lease."""
         return None
 
     def sent(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
-        """A process has begun a write."""
+        """Record that a process has begun a write."""
 
     def applied(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
-        """The API server has answered a write."""
+        """Record that the API server has answered a write."""
 
     def arrives(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
-        """A write is about to be judged by the API server."""
+        """Check a write before the API server decides on it."""
 
     def taken(self, who: str, events: Sequence[Event]) -> None:
-        """A process has taken these facts into its ledger."""
+        """Record that a process has applied these facts to its ledger."""
 
 
 Crash = Callable[[str, str], str]
@@ -88,7 +89,7 @@ Crash = Callable[[str, str], str]
 
 
 def nobody_dies(who: str, verb: str) -> str:
-    """What befalls a write where only faults that are drawn or listed do."""
+    """Return no crash: only faults that are drawn or listed happen."""
     return ""
 
 
@@ -102,7 +103,7 @@ class Line:
         self.who = who
         self.replica = replica
         self.dead = False
-        self.stalled = 0  # watches that bring nothing any more
+        self.stalled = 0  # watches that no longer deliver events
         self.stalled_until = 0.0
         self.reaches_lease: Callable[[], bool] = lambda: True
         self.woke_in_write = False  # whether the process was paused between its decision and the write of it
@@ -122,7 +123,7 @@ class Line:
             await forever()
 
     def _strikes(self, *kinds: str, at: Sequence[str]) -> Strike:
-        """A fault at a call of this process."""
+        """Return a fault at a call of this process."""
         calls = [f"{self.who} of {self.replica}: {call}" for call in at]
         return self._faults.strikes(calls, *kinds, chance=self._chance)
 
@@ -178,7 +179,7 @@ class Line:
     async def _disturbed(
         self, resource: Resource, events: list[Json], seen: Sequence[Json]
     ) -> AsyncGenerator[list[Json], None]:
-        """A burst of events as the network brings it."""
+        """Yield a burst of events as the faulty network delivers it."""
         fault = self._strikes(
             "watch-stalled", "watch-410", "watch-tail-lost", "watch-closed", "watch-undecodable", "watch-late",
             "watch-duplicate", "watch-reordered", at=[told_by(event, resource) for event in events],
@@ -207,7 +208,7 @@ class Line:
                 await sleep(fault.uniform("late", 0.2, 6.0))
                 yield events
             case "watch-duplicate":
-                # As after a connection that was taken up from an older version: all of it again, in its order.
+                # As after a connection that was resumed from an older version: all of it again, in order.
                 yield events
                 yield [*seen[fault.chance.randrange(len(seen) + 1) :], *events]
             case "watch-reordered":
@@ -270,7 +271,7 @@ class Line:
         )
 
     async def renew(self, ref: Ref, spec: Json, version: str) -> Outcome:
-        """Write a Lease: a process that dies at that write is like one that dies between."""
+        """Write a Lease; a process that dies at that write is like one that dies between writes."""
         told = {"spec": spec, "version": version}
         return await self._sent(
             "renew", ref, told, lambda: self._api.patch(ref, {"spec": spec}, resource_version=version), None
@@ -279,11 +280,11 @@ class Line:
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         await self._alive()
         await sleep(self._latency())
-        return Done({})  # nobody here reads them, and they would only cost time
+        return Done({})  # nothing reads them here, and they would only cost time
 
     @property
     def woke_now(self) -> bool:
-        """Whether the process has been paused until a moment ago."""
+        """Tell whether the process was paused until a moment ago."""
         return 0 <= loop_time() - self._clock.paused_until < WAKING
 
     async def _write(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write) -> Outcome:
@@ -299,7 +300,7 @@ class Line:
         self._watcher.sent(self, verb, ref, told)
         answer = await self._sent(verb, ref, told, write, fault if crash == "kill-unanswered" else None)
         if crash == "kill-after-write":
-            # The process hears the answer, and makes a step of it, before it dies.
+            # The process gets the answer, and makes a step of it, before it dies.
             asyncio.get_running_loop().call_later(0.03, self._die, fault)
         return answer
 
@@ -327,7 +328,7 @@ class Line:
             await self._alive()
 
     async def _travel(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write) -> Outcome | None:
-        """There and back; None where no answer comes."""
+        """Carry a request there and its answer back; None if no answer arrives."""
         what = "release" if _gives_room_up(verb, told) else verb
         strike = self._strikes(*(f"{what}-{kind}" for kind in FAULTS[what]), at=[f"{what} {plain(ref.name)}"])
         fault = strike.kind.removeprefix(f"{what}-")
@@ -352,7 +353,7 @@ class Line:
         if leader and holder not in (None, leader):
             return Refused(
                 403, "Forbidden", "this replica of Kohort leads no more"
-            )  # manifests/base/leader-policy.yaml
+            )  # as in manifests/base/leader-policy.yaml
         self._watcher.arrives(self, verb, ref, told)
         outcome = await write()
         self._watcher.applied(self, verb, ref, told, outcome)
@@ -365,19 +366,19 @@ class Line:
 
 
 def leader_of(told: Mapping[str, Any]) -> str:
-    """The replica that the write says it comes from; empty where it says nothing."""
+    """Return the replica that the write names as its sender, or ""."""
     patch = told.get("patch")
     of_patch = patch.get("metadata", {}).get("annotations", {}) if isinstance(patch, Mapping) else {}
     return str({**of_patch, **told.get("annotations", {})}.get(LEADER, ""))
 
 
 def told_by(event: Json, resource: Resource) -> str:
-    """What a kept scenario calls an event of a watch."""
+    """Return a kept scenario's name for an event of a watch."""
     return f"{event['type']} {resource} {plain(event['object'].get('metadata', {}).get('name', ''))}"
 
 
 def _swapped(events: list[Json], chance: random.Random) -> list[Json]:
-    """Two neighbours change places; those of one object keep their order."""
+    """Swap two neighbours, but keep the order of events of the same object."""
     if len(events) < 2:
         return events
     at = chance.randrange(len(events) - 1)
@@ -393,7 +394,7 @@ def _swapped(events: list[Json], chance: random.Random) -> list[Json]:
 
 
 class Answer:
-    """What `aiohttp.ClientResponse` is to the extender client."""
+    """Stands for `aiohttp.ClientResponse` in the extender client."""
 
     def __init__(self, body: bytes) -> None:
         self.status = 200
@@ -419,7 +420,7 @@ class Call:
 
 
 class Wire:
-    """kube-scheduler's connections to the extender that ``service`` names; stands for `aiohttp.ClientSession`."""
+    """kube-scheduler's connections to the extender that ``service`` returns; stands for `aiohttp.ClientSession`."""
 
     def __init__(self, name: str, service: Callable[[], Extender], faults: Faults, clock: ProcessClock) -> None:
         self.dead = False
@@ -433,7 +434,7 @@ class Wire:
         return Call(self, url.rsplit("/", 1)[-1], data)
 
     async def carry(self, verb: str, body: bytes) -> bytes:
-        """Deliver the request and bring the answer back; the caller's time limit ends it from outside."""
+        """Deliver the request and return the answer; the caller's time limit cancels it."""
         await self._clock.awake()
         if self.dead:
             await forever()
@@ -475,13 +476,13 @@ class Wire:
 
 
 def asked_about(body: bytes) -> str:
-    """The pod that a verb is called for."""
+    """Return the pod that a verb is called for."""
     asked = msgspec.json.decode(body)
     return plain(str(asked.get("PodName") or asked["Pod"]["metadata"]["name"]))
 
 
 def _gives_room_up(verb: str, told: Mapping[str, Any]) -> bool:
-    """Whether the write takes a gang's members away, by whichever way its kind allows."""
+    """Tell whether the write removes a gang's members, in the way that its kind allows."""
     patch = told.get("patch")
     suspends = isinstance(patch, Mapping) and "suspend" in patch.get("spec", {}).get("runPolicy", {})
     return suspends or verb in ("delete", "evict")

@@ -1,4 +1,4 @@
-"""Seeded defects about what others do: preemption, volumes, admission, quotas."""
+"""Seeded defects about what others do in the cluster: preemption, volumes, admission, quotas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from extender.control import refusals
+from extender.control import refusalreports
 from policy import step
 from policy.cluster import draft as drafts
 from policy.cluster.events import BindRefused
@@ -76,7 +76,7 @@ _APPLY = bars.apply_bind_event
 
 def refusals_not_told() -> list[Patch]:
     """Nobody hears what admission says against a write."""
-    return [(refusals.Refusals, "note", lambda self, call, outcome: None),
+    return [(refusalreports.RefusalReports, "note", lambda self, call, outcome: None),
             (bars, "refused_binding", lambda draft, uid, message: [])]  # fmt: skip
 
 

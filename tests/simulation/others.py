@@ -1,6 +1,6 @@
 """Faults by what else is in a cluster: a scheduler that preempts, volumes, admission policies, quotas.
 
-Each is drawn for some time, and gone with the storm, but for one job whose writes an admission policy refuses for good.
+Each lasts for some time and ends with the storm, except for one job whose writes an admission policy refuses for ever.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ if TYPE_CHECKING:
 
 PREEMPTING: Final = "urgent-scheduler"
 NAMESPACE: Final = "elsewhere"
-URGENT: Final = 1000  # the value of its pods' PriorityClass; those of the jobs have none, which is 0
+URGENT: Final = 1000  # the value of its pods' PriorityClass; the jobs' pods have none, which is 0
 MOST_PREEMPTORS: Final = 3
-POLICY: Final = "denied request: kept as it is"  # what the admission policy says
+POLICY: Final = "denied request: kept as it is"  # the admission policy's message
 JOBS_OF: Final = "default"  # the namespace of all jobs of a trace
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Which writes of a job are refused, and until when (seconds of the loop's time); None: for good."""
+    """The kind of a job's writes that is refused, and until when in the loop's time (None: for ever)."""
 
     writes: str
     until: float | None
 
 
 class Others:
-    """All that they do in one run."""
+    """All faults by others in one run."""
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._world = sim.world
-        self._denied: dict[str, Denial] = {}  # by the job's uid
-        self._volumes: dict[str, float] = {}  # claim -> when its volume comes
+        self._denied: dict[str, Denial] = {}  # by the job's UID
+        self._volumes: dict[str, float] = {}  # claim -> when its volume arrives
         self._quota_until: float | None = None
         self._made = 0
         self._preemptors_end: dict[str, float] = {}  # name -> when its user deletes it
         self._scheduler: IndependentScheduler | None = None
-        self.forever: str = ""  # the job whose writes are refused for good
+        self.forever: str = ""  # the job whose writes are refused for ever
         sim.cluster.server.admission = self._admit
 
     # -- a scheduler that preempts -----------------------------------------------------------------
 
     def create_preemptor(self, fault: Strike) -> str:
-        """A pod of high priority that needs one node, which has no room for it without its victims; for a while."""
+        """Create a high-priority pod for a node that has no room for it without victims, for a while."""
         place = self._on_node_with_ours(fault)
         if place is None or len(self._preemptors()) >= MOST_PREEMPTORS:
             return ""
@@ -78,7 +78,7 @@ class Others:
         return f"{asks} of {node}"
 
     def _on_node_with_ours(self, fault: Strike) -> tuple[str, int] | None:
-        """A node on which pods of jobs run, and so many cores that some of them have to go."""
+        """Return a node with jobs' pods, and so many cores that some of them have to go."""
         held = [pod for pod in self._world.store.pods.values() if pod.holds_room]
         nodes = self._world.store.nodes
         names = sorted({pod.node for pod in held if pod.owner and pod.node in nodes})
@@ -99,7 +99,7 @@ class Others:
     # -- volumes -----------------------------------------------------------------------------------
 
     def lose_volume(self, fault: Strike) -> str:
-        """A job's volume does not come, for a while or while the storm lasts; its bound pods have it already."""
+        """Let a job's volume be missing, for a while or during the storm; bound pods have it already."""
         job = fault.pick("job", (job for job in self._open_jobs() if job.spec.volumes), _key)
         if job is None:
             return ""
@@ -113,7 +113,7 @@ class Others:
     # -- admission ---------------------------------------------------------------------------------
 
     def refuse_writes(self, fault: Strike) -> str:
-        """An admission policy refuses one kind of write of a job for a while."""
+        """Let an admission policy refuse one kind of a job's writes for a while."""
         job = fault.pick("job", (job for job in self._open_jobs() if job.uid not in self._denied), _key)
         if job is None:
             return ""
@@ -122,7 +122,7 @@ class Others:
         return f"{writes} of {job.key} for {seconds:.0f} s"
 
     def refuse_for_good(self, fault: Strike) -> str:
-        """The same for ever, for one job, of which no pod is bound yet."""
+        """Let an admission policy refuse one kind of writes for ever, of a job without bound pods."""
         waiting = (job for job in self._open_jobs() if not any(pod.node for pod in self._pods(job)))
         job = fault.pick("job", waiting, _key)
         if job is None or self.forever:
@@ -132,7 +132,7 @@ class Others:
         return f"{writes} of {job.key}"
 
     def denies(self, uid: str, writes: str) -> bool:
-        """Whether such a write of the job is refused now."""
+        """Tell whether such a write of the job is refused now."""
         denial = self._denied.get(uid)
         return denial is not None and denial.writes == writes and (denial.until is None or denial.until > loop_time())
 
@@ -143,7 +143,7 @@ class Others:
         return f"ValidatingAdmissionPolicy 'kept' with binding 'kept' {POLICY}" if self.denies(owner, writes) else ""
 
     def _written(self, resource: Resource, before: Json, after: Json) -> tuple[str, str]:
-        """The job that the write is about, and which kind of write it is."""
+        """Return the job that the write is about, and the kind of write."""
         if resource in JOBS:
             resized = replicas_of(before, WORKER) != replicas_of(after, WORKER)
             return str(before["metadata"]["uid"]), "resize" if resized else ""
@@ -156,7 +156,7 @@ class Others:
         return pod.owner if pod is not None else "", "gate" if gates else writes
 
     def is_told(self, job: JobObject, snapshot: Snapshot) -> bool:
-        """Whether it is known of the job whose writes are refused for good, in the API server's words."""
+        """Tell whether the ledger has the API server's message for the job whose writes are refused for ever."""
         uid = f"{job.spec.namespace}/{job.uid}"
         known = [*snapshot.refused_writes.get(uid, ()), snapshot.gang(uid).refused]
         return job.uid == self.forever and any(one is not None and POLICY in one.message for one in known)
@@ -164,7 +164,7 @@ class Others:
     # -- quotas ------------------------------------------------------------------------------------
 
     def set_quota(self, fault: Strike) -> str:
-        """The jobs' namespace may have no more pods, or a few more, than it has, for a while."""
+        """Limit the number of pods in the jobs' namespace to the present one, or a few more, for a while."""
         if self._quota_until is not None:
             return ""
         used = sum(1 for pod in self._world.store.pods.values() if pod.namespace == JOBS_OF and pod.active)
@@ -174,10 +174,10 @@ class Others:
         self._sim.cluster.bridge.do(lambda world: world.set_quota(JOBS_OF, most))
         return f"{most} pods for {seconds:.0f} s"
 
-    # -- as time goes ------------------------------------------------------------------------------
+    # -- as time passes ----------------------------------------------------------------------------
 
     def look(self) -> None:
-        """What was for a while is over."""
+        """End the faults whose time is over."""
         now = loop_time()
         for claim in [claim for claim, until in self._volumes.items() if until <= now]:
             self._arrive(claim)
@@ -189,7 +189,7 @@ class Others:
         self._denied = {uid: one for uid, one in self._denied.items() if one.until is None or one.until > now}
 
     def calm(self) -> None:
-        """All of it is over, but what is for good."""
+        """End all faults except the one that lasts for ever."""
         for claim in list(self._volumes):
             self._arrive(claim)
         self._end_quota()
@@ -215,7 +215,7 @@ class Others:
 
 
 def _only(node: str) -> Constraints:
-    """A node affinity for the node of that name."""
+    """Return a node affinity for the node of that name."""
     return Constraints(terms=(Term((), (Requirement("metadata.name", "In", (node,)),)),))
 
 
@@ -224,6 +224,6 @@ def _key(job: JobObject) -> str:
 
 
 def _config(fault: Strike) -> SchedulerConfig:
-    """The default scheduler: no extender, preemption, and a cache that may lag."""
+    """Return the default scheduler's configuration: no extender, preemption, and a cache that may lag."""
     lag = fault.choice("lag", (0.0, 0.05, 0.4))
     return SchedulerConfig({PREEMPTING: ProfileConfig(preemption=True)}, lag=lag)

@@ -96,7 +96,7 @@ def no_cool_down() -> list[Patch]:
     def rested(self: Any, job: Any) -> bool:
         return bool(self.may_grow(job))
 
-    return [(kod2.Pass, "_rested", rested), (drs.Pass, "_rested", rested)]
+    return [(kod2.Kod2Cycle, "_rested", rested), (drs.DrsCycle, "_rested", rested)]
 
 
 def ps_shrunk_with_the_workers() -> list[Patch]:

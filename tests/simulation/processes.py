@@ -1,6 +1,7 @@
-"""The processes of one replica: extender, controller, kube-scheduler. Each may be killed, paused and started again.
+"""The processes of a replica (extender, controller, kube-scheduler), which can be killed, paused and restarted.
 
-A killed process does nothing more: its line is dead before its tasks are cancelled, so that no clean-up of it is seen.
+A killed process has no further effect: its connection is dead before its tasks are cancelled, so that none of its
+clean-up is visible.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from extender import app
 from extender.access.sight import ANYBODY_HERE
 from extender.config.settings import Settings
 from extender.control.controller import Controller
-from extender.control.source import SourceError
+from extender.control.extenderclient import ExtenderError
 from extender.http.headers import CONTROLLER
 from extender.leading.lease import EVERYBODY, Lease
 from extender.present.views.refused import RefusedWritesBody
@@ -39,7 +40,7 @@ from tests.simulation.training import Tokens
 
 
 class Surroundings:
-    """What every process of a run stands on."""
+    """What all processes of a run share."""
 
     def __init__(
         self, seed: int, server: ApiServer, settings: Settings, faults: Faults, story: Story, watcher: Watcher,
@@ -56,7 +57,7 @@ class Surroundings:
         self.failures: list[str] = []  # processes that ended by themselves
 
     def settings_of(self, replica: str) -> Settings:
-        """The settings with that pod's name in them, where a Lease says who leads."""
+        """Return the settings with that pod's name in them, if a Lease decides who leads."""
         lease = self.settings.lease
         if lease.identity == EVERYBODY:
             return self.settings
@@ -64,9 +65,9 @@ class Surroundings:
 
 
 class Process:
-    """One process: its line to the API server, its clock, its task. ``replica``: the pod that it is a container of.
+    """One process: its connection to the API server, its clock, its task.
 
-    ``blocked_until``: until then it does not reach a Lease.
+    ``replica`` is the pod that it is a container of; it does not reach a Lease before ``blocked_until``.
     """
 
     def __init__(self, role: str, replica: str, around: Surroundings) -> None:
@@ -114,14 +115,14 @@ class Process:
             why = "it ended"
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # the simulation itself must go on, to tell of it
+        except BaseException as error:  # the simulation itself must go on to report it
             why = "; ".join(_causes(error))
         if self.incarnation == incarnation and not self.line.dead:
             self.around.failures.append(f"{self.name} (incarnation {incarnation}): {why}")
             self._task = None
 
     def kill(self, fault: Strike | None = None, *, restart: bool = True, reason: str = "") -> None:
-        """Kill -9, and have it started again after a while, which the fault may say."""
+        """Kill the process, and restart it after a delay that the fault may give."""
         if self._task is None:
             return
         self.around.story.tell(f"{self.name} is killed {reason}".rstrip())
@@ -149,7 +150,7 @@ class Process:
         raise NotImplementedError
 
     def _dies(self) -> None:
-        """Break the connections that others have to this process."""
+        """Break other processes' connections to this one."""
 
 
 def _causes(error: BaseException) -> list[str]:
@@ -160,7 +161,7 @@ def _causes(error: BaseException) -> list[str]:
 
 
 class Extender(Process):
-    """`kohort serve`: the whole `app.Live`, its verbs and REST called in process."""
+    """`kohort serve`: the whole `app.Live`, with verbs and REST called in process."""
 
     live: app.Live
     rest: Rest
@@ -172,7 +173,7 @@ class Extender(Process):
         super().__init__("extender", replica, around)
         self._stepped = stepped
         self._calls: dict[asyncio.Task[Any], None] = {}
-        self.binding: dict[str, list[str]] = {}  # uid -> nodes of the bind calls that are being answered
+        self.binding: dict[str, list[str]] = {}  # UID -> nodes of the bind calls that are being answered
 
     def _make(self) -> Coroutine[Any, Any, None]:
         self.live = app.Live(self.settings, self.line, self.clock, self.chance)
@@ -194,12 +195,12 @@ class Extender(Process):
 
     @property
     def leads(self) -> bool:
-        """Whether its ledger decides."""
+        """Tell whether its ledger decides."""
         return self.ready and self.live.ledger.snapshot.leading
 
     @property
     def elected(self) -> bool:
-        """Whether it holds the Lease, as far as it knows."""
+        """Tell whether it believes that it holds the Lease."""
         return self.up and self.live.lease.leading()
 
     def _dies(self) -> None:
@@ -207,18 +208,18 @@ class Extender(Process):
             call.cancel()
 
     def call(self, part: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run something that ends with this process."""
+        """Run a coroutine that ends with this process."""
         task = asyncio.get_running_loop().create_task(part)
         self._calls[task] = None
         task.add_done_callback(self._calls.pop)
         return task
 
     def serve(self, verb: str, body: bytes, hung_up: asyncio.Event, delay: float) -> asyncio.Task[bytes]:
-        """Answer one verb; ``delay``: how late the request arrives."""
+        """Answer one verb; the request arrives after ``delay`` seconds."""
         return self.call(self._answer(verb, body, hung_up, delay, self.live, self.clock))
 
     async def reported(self, request: Request) -> int:
-        """Take a report; the status, 0 where this process ends before it has answered. 200 asks for a checkpoint."""
+        """Process a report; return its status (200 asks for a checkpoint), or 0 if this process ends first."""
         await self.clock.awake()
         if not self.up:
             return 0
@@ -248,12 +249,12 @@ class Extender(Process):
 
 
 class ControllerProcess(Process):
-    """`kohort controller`: it asks the extender's REST in process."""
+    """`kohort controller`, which calls the extender's REST in process."""
 
     def __init__(self, around: Surroundings, extender: Extender) -> None:
         super().__init__("controller", extender.replica, around)
         self._extender = extender
-        self.looks = 0  # at the desired state, that were answered
+        self.looks = 0  # answered requests for the desired state
         self.restart_seconds = (0.5, 8.0)
 
     def _make(self) -> Coroutine[Any, Any, None]:
@@ -277,7 +278,7 @@ class ControllerProcess(Process):
         await sleep(self.chance.uniform(0.0002, 0.002))
         extender = self._extender
         if not extender.listens or fault.kind == "desired-lost":
-            raise SourceError("ConnectError")
+            raise ExtenderError("ConnectError")
         asking = extender.call(self._asked(extender, path, query))
         done, _ = await asyncio.wait([asking], timeout=seconds)
         if fault.kind == "desired-late":
@@ -285,12 +286,12 @@ class ControllerProcess(Process):
         await self.clock.awake()
         if not done or asking.cancelled():
             asking.cancel()
-            raise SourceError("ReadError")
+            raise ExtenderError("ReadError")
         self.looks += path == "/v1/desired"
         return bytes(asking.result())
 
     async def _tell(self, path: str, body: bytes, seconds: float) -> None:
-        """What it tells of refused writes: lost or late like its questions."""
+        """Report refused writes; the report may be lost or late."""
         await self.clock.awake()
         if self.line.dead:
             await forever()
@@ -299,7 +300,7 @@ class ControllerProcess(Process):
         late = fault.kind == "desired-late"
         await sleep(fault.uniform("late", 0.5, 4.0) if late else self.chance.uniform(0.0002, 0.002))
         if not self._extender.listens or fault.kind == "desired-lost":
-            raise SourceError("ConnectError")
+            raise ExtenderError("ConnectError")
         await self._extender.clock.awake()
         take_in(self._extender.live.ledger, RefusedWritesBody.model_validate_json(body))
 
@@ -310,13 +311,13 @@ class ControllerProcess(Process):
             await extender.clock.awake()
             return found.model_dump_json().encode()
         if path != "/v1/decisions":
-            return b""  # why jobs wait: it becomes Events only, which nobody here reads
+            return b""  # why jobs wait: it only becomes Events, which nothing reads here
         told = await extender.rest.decisions(DecisionsParameters.model_validate(dict(query)), ANYBODY_HERE)
         return bytes(told.body)
 
 
 class _Scheduler(Scheduler):
-    """The embedded scheduler with connections of our own."""
+    """The embedded scheduler with simulated connections."""
 
     def connect(self, wire: Wire) -> None:
         self._extenders = [ExtenderClient(config, wire, self._clock) for config in self.config.extenders]  # type: ignore[arg-type]
@@ -337,7 +338,7 @@ class _Scheduler(Scheduler):
 
 
 class IndependentScheduler:
-    """Another kube-scheduler of the cluster: it knows nothing of Kohort, and nothing befalls it."""
+    """Another kube-scheduler of the cluster, which knows nothing of Kohort and has no faults."""
 
     def __init__(self, around: Surroundings, config: SchedulerConfig, clock: ProcessClock) -> None:
         chance = random.Random(f"independent scheduler {around.seed}")
@@ -349,7 +350,7 @@ class IndependentScheduler:
 
 
 class SchedulerProcess(Process):
-    """kube-scheduler. ``service``: the extender that a new call of it reaches."""
+    """kube-scheduler; ``service`` returns the extender that a new call reaches."""
 
     def __init__(
         self, around: Surroundings, replica: str, config: SchedulerConfig, service: Callable[[], Extender]
@@ -361,12 +362,12 @@ class SchedulerProcess(Process):
 
     @property
     def leased(self) -> bool:
-        """Whether there is a Lease to be held."""
+        """Tell whether it needs a Lease."""
         return self.settings.lease.identity != EVERYBODY
 
     @property
     def leads(self) -> bool:
-        """Whether it holds the Lease, as far as it knows."""
+        """Tell whether it believes that it holds the Lease."""
         return self.up and (self.elector is None or self.elector.leads)
 
     def _make(self) -> Coroutine[Any, Any, None]:
@@ -387,7 +388,7 @@ class SchedulerProcess(Process):
 
 
 def _age(task: asyncio.Task[Any]) -> int:
-    """Tasks are numbered as they are made; a set of them has no order."""
+    """Return a task's number in order of creation, because a set of tasks has no order."""
     return int(task.get_name().rpartition("-")[2])
 
 
@@ -395,7 +396,7 @@ def _age(task: asyncio.Task[Any]) -> int:
 class Replica:
     """One pod: extender, controller and kube-scheduler.
 
-    Where the extenders elect their leader the last is not in it: it stands for one of the cluster's own.
+    If the extenders elect their leader, kube-scheduler is not in the pod: it stands for one of the cluster's own.
     """
 
     name: str
@@ -405,25 +406,25 @@ class Replica:
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        """Its containers, and kube-scheduler wherever that is."""
+        """Return its containers, and kube-scheduler wherever that is."""
         return self.extender, self.controller, self.scheduler
 
     @property
     def elects(self) -> bool:
-        """Whether the extenders hold the Lease, and not their kube-schedulers."""
+        """Tell whether the extenders hold the Lease instead of their kube-schedulers."""
         return self.extender.settings.lease.elect
 
     @property
     def pod(self) -> tuple[Process, ...]:
-        """What dies with its node, and is paused with it."""
+        """Return the processes that die and pause together with the pod's node."""
         return self.processes[:2] if self.elects else self.processes
 
     @property
     def candidate(self) -> Process:
-        """Whose Lease says that this replica leads."""
+        """Return the process whose Lease makes this replica the leader."""
         return self.extender if self.elects else self.scheduler
 
     @property
     def leads(self) -> bool:
-        """Whether its candidate holds the Lease, as far as that knows."""
+        """Tell whether its candidate believes that it holds the Lease."""
         return self.extender.elected if self.elects else self.scheduler.leads

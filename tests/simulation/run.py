@@ -1,4 +1,4 @@
-"""Plays one scenario: the storm, then the calm, in which everything must come right."""
+"""Run one scenario: the storm, then the calm, in which everything must become right."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from typing import Any, Final
 import msgspec
 
 from extender.kube.api import DEPLOYMENTS, LEASES, NODES, PODS, Json, Ref
-from extender.kube.groups import COSCHEDULING, GROUP, group_named
 from extender.kube.jobkinds import SLOT
+from extender.kube.podgroupkinds import COSCHEDULING, GROUP, group_named
 from extender.kube.translate import Translator
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
@@ -34,7 +34,6 @@ from policy.cluster.invariants import bound_into_taken, violations
 from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import base_of
 from tests.simulation.bare import BarePods
 from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
 from tests.simulation.decisions import Decisions
@@ -54,12 +53,12 @@ from tests.simulation.witness import Witness
 LOOK: Final = 1.0
 READY_LIMIT: Final = 45.0  # a reflector's longest back-off and a page or two (L5)
 FLIGHT_LIMIT: Final = 30.0  # a lost answer is read back after 10 s at the latest, and read every 4 s
-WAKE_LIMIT: Final = 12.0  # from room to a filter call for every member (L7): kube-scheduler's own back-off is 2 s
+WAKE_LIMIT: Final = 12.0  # from room to a filter call for every member (L7); kube-scheduler's own back-off is 2 s
 LONGEST_BACKOFF: Final = 30.0  # of a reflector
 COMPARE_SECONDS: Final = 5.0
 LEAST_STEPS: Final = 300
 LEAST_GANGS: Final = 8
-AFTER_THE_FIRST: Final = 3.0  # seconds: a replica that starts so late finds a leader
+AFTER_THE_FIRST: Final = 3.0  # seconds; a replica that starts this late finds a leader
 STORY_SECONDS: Final = 40.0
 KINDS: Final = frozenset(kind.value for kind in JobKind)
 UNNUMBERED: Final = (JobKind.DEPLOYMENT.value, GROUP)  # kinds whose pods have no number of their own
@@ -67,7 +66,7 @@ UNNUMBERED: Final = (JobKind.DEPLOYMENT.value, GROUP)  # kinds whose pods have n
 
 @dataclass
 class Report:
-    """What came of a run."""
+    """The outcome of a run."""
 
     seed: int
     steps: int = 0
@@ -77,7 +76,7 @@ class Report:
     calm: float = 0.0
     compared: int = 0
     policy: str = ""
-    did: Counter[str] = field(default_factory=Counter)  # decisions, reports, changes of the leader, memories compared
+    did: Counter[str] = field(default_factory=Counter)  # decisions, reports, changes of the leader, compared memories
     digest: str = ""
     faults: Counter[str] = field(default_factory=Counter)
     writes: Counter[str] = field(default_factory=Counter)
@@ -86,12 +85,12 @@ class Report:
 
     @property
     def decided(self) -> int:
-        """Gangs that were bound, and jobs that were refused."""
+        """Return the number of gangs that were bound, plus jobs that were rejected."""
         return self.gangs + self.did["refused"]
 
     @property
     def failure(self) -> str:
-        """What is wrong with the run; one that did too little is."""
+        """Return what is wrong with the run, or ""; doing too little counts as wrong."""
         if self.violations:
             return "; ".join(self.violations[:3])
         faults = self.faults.total()
@@ -100,13 +99,13 @@ class Report:
         return ""
 
     def replay(self, mutant: str = "") -> str:
-        """The command that plays it again."""
+        """Return the command that repeats the run."""
         seeded = f" --mutant {mutant}" if mutant else ""
         return f"python -m tests.simulation --seeds 1 --first-seed {self.seed} --jobs 1{seeded}"
 
     @property
     def line(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         kinds = " ".join(f"{kind}:{count}" for kind, count in sorted(self.faults.items()))
         verdict = f"FAILED {self.failure}" if self.failure else "ok"
         return (
@@ -119,9 +118,9 @@ class Report:
 class Simulation:
     """One run.
 
-    ``kinds``: of the faults that are drawn. ``faults``: which are done instead. ``crash``: where processes die at
-    writes, beside them. ``impatient``: it ends at the first violation. ``longest``: seconds after which it ends, also
-    where not everything has come right.
+    ``kinds`` are those of the faults that are drawn, and ``faults`` are done instead of drawn ones. ``crash`` decides
+    at which writes processes die in addition. If ``impatient``, it ends at the first violation. It ends after
+    ``longest`` seconds, even if something is not right yet.
     """
 
     def __init__(
@@ -150,29 +149,30 @@ class Simulation:
         if scenario.settings.lease.elect:
             self.witness.leases = Leases(lambda: self._stored(self._lease) or {}, self.witness.violated)
         self.witness.judge.policy = scenario.settings.policy
-        self.witness.cooling.seconds = getattr(base_of(policy_of(scenario.settings)), "cooldown", 0.0)
+        self.witness.cooling.seconds = policy_of(scenario.settings).base.cooldown
         self.training = Reporting(self)
         self.bare = BarePods(self)
         self.witness.bare = self.bare
         self.witness.judge.group_whole_since = self.bare.whole_since
         self.others = Others(self)
         self.storm = Storm(self)
-        self.deleted = 0  # jobs, by their users
-        self.acts: tuple[tuple[float, Callable[[World], object]], ...] = ()  # what else happens, by seconds
+        self.deleted = 0  # jobs deleted by their users
+        # other events as (seconds, function of the world)
+        self.acts: tuple[tuple[float, Callable[[World], object]], ...] = ()
         self._background: list[asyncio.Task[None]] = []
         self.did = Counter[str]()
         self._calls = random.Random(f"service {scenario.seed}")
-        self._led = ""  # the replica that was last seen to lead
+        self._led = ""  # the replica last seen to lead
         self.led_first = ""
-        self._steps = 0  # of the ledger
+        self._steps = 0  # steps of the ledger
         self._asked = 0  # calls of a verb
         self._compare_after = 0.0
         self._last_filter: dict[str, float] = {}
         self._digest = hashlib.sha256()
         self.decisions = Decisions()
         self._read: dict[str, list[Event]] = {}  # by resourceVersion, which no two objects share
-        self._flying: dict[str, float] = {}  # pod uid -> since when its binding is on its way
-        self._planned: dict[tuple[str, str], float] = {}  # job uid, plan -> since when its members may be scheduled
+        self._flying: dict[str, float] = {}  # pod UID -> since when its binding is under way
+        self._planned: dict[tuple[str, str], float] = {}  # (job UID, plan) -> since when its members may be scheduled
         for replica in self.replicas:
             self._instrument(replica.extender)
 
@@ -185,30 +185,30 @@ class Simulation:
         return Replica(name, extender, controller, scheduler)
 
     def _service(self) -> Extender:
-        """Where a call to the Service goes: to one that is ready, as only leaders are; while nobody is, to any."""
+        """Return the extender that a call to the Service reaches: a ready one (the leader), or any if there is none."""
         extenders = [replica.extender for replica in self.replicas]
         return self._calls.choice([extender for extender in extenders if extender.leads] or extenders)
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        """All of them, replica by replica."""
+        """Return all processes, replica by replica."""
         return tuple(process for replica in self.replicas for process in replica.processes)
 
     @property
     def leader(self) -> Replica:
-        """The replica whose ledger decides; the first where none does."""
+        """Return the replica whose ledger decides, or the first if there is none."""
         return next((replica for replica in self.replicas if replica.extender.leads), self.replicas[0])
 
     @property
     def extender(self) -> Extender:
-        """The leader's."""
+        """Return the leader's extender."""
         return self.leader.extender
 
     def _stored(self, ref: Ref) -> Json | None:
         return self.cluster.server.store.get(ref.resource, ref.namespace, ref.name)
 
     def _instrument(self, extender: Extender) -> None:
-        """Note which bind calls the extender is answering, and what it answers."""
+        """Record the bind calls that the extender is answering, and its answers."""
         serve, witness = extender._answer, self.witness
 
         async def noted(
@@ -238,7 +238,7 @@ class Simulation:
         extender._answer = noted  # type: ignore[method-assign]
 
     def _held_too_long(self, began: float, clock: ProcessClock) -> bool:
-        """S14, in the calm: the answer comes before kube-scheduler gives up."""
+        """Check S14 in the calm: the answer comes before kube-scheduler gives up."""
         calm, limit = self.witness.calm_since, self.scenario.settings.barrier.http_timeout_seconds
         return calm is not None and loop_time() - max(began, calm, clock.paused_until) > limit
 
@@ -287,7 +287,7 @@ class Simulation:
     # -- the run ---------------------------------------------------------------------------------
 
     async def play(self) -> Report:
-        """Storm and calm."""
+        """Run storm and calm; return the report."""
         began = loop_time()
         self.cluster.begin()
         background = self._background
@@ -331,7 +331,7 @@ class Simulation:
         return self._report(began, calm)
 
     def spawn(self, part: Coroutine[Any, Any, None]) -> None:
-        """Run something that ends with the run."""
+        """Run a coroutine that ends with the run."""
         self._background.append(asyncio.get_running_loop().create_task(part))
 
     def _act(self, act: Callable[[World], object]) -> None:
@@ -341,7 +341,7 @@ class Simulation:
         self.cluster.bridge.do(write)
 
     async def _storm(self, storm: Storm) -> None:
-        """It goes on, up to as long again, where too few faults have come of it."""
+        """Run the storm, up to twice as long if there were too few faults."""
         ends = loop_time() + self.scenario.storm
         latest = ends + self.scenario.storm
         while (left := ends - loop_time()) > 0 or (not self.faults.enough and loop_time() < latest):
@@ -364,7 +364,7 @@ class Simulation:
             self.witness.violated("crash", failure)
 
     async def _calm(self, since: float) -> None:
-        """Everything must come right, each thing in its time."""
+        """Run the calm, in which each rule must come to hold within its time."""
         while True:
             await sleep(LOOK)
             now = loop_time()
@@ -387,12 +387,12 @@ class Simulation:
         self.witness.turns(max(since, self._all_see_since()))
 
     def _all_see_since(self) -> float:
-        """When the last stalled watch was given up; until then its process goes by what is past."""
+        """Return when the last stalled watch was given up, until which its process acts on old state."""
         lines = [process.line for process in self.processes]
         return loop_time() if any(line.stalled for line in lines) else max(line.stalled_until for line in lines)
 
     def _check_ready(self) -> None:
-        """L5: all have seen everything, and one leads."""
+        """Check L5: all replicas have seen everything, and one leads."""
         for replica in self.replicas:
             if not replica.extender.ready:
                 self.witness.violated(
@@ -414,18 +414,18 @@ class Simulation:
         return ended and not any(pod.scheduler == BYSTANDER and not pod.node for pod in self.world.store.pods.values())
 
     def _refused(self, job: JobObject) -> bool:
-        """Whether the policy has refused it for good; one whose kind holds no notes is asked about in the ledger."""
+        """Tell whether the policy has rejected the job; for kinds without annotations the ledger is asked."""
         if job.spec.kind.ends or not self.extender.up:
             return refused(job)
         verdict = self.extender.live.ledger.snapshot.verdicts.get(f"{job.spec.namespace}/{job.uid}")
         return verdict is not None and verdict.reason is Reason.REJECTED
 
     def _is_told(self, job: JobObject) -> bool:
-        """Whether it is the one that can never run, and the ledger has the API server's words for that."""
+        """Tell whether the job can never run, and the ledger has the API server's message for that."""
         return self.extender.up and self.others.is_told(job, self.extender.live.ledger.snapshot)
 
     def _blame(self) -> None:
-        """L1: say who did not end, and why the ledger thinks so."""
+        """Report L1: which jobs did not end, and why according to the ledger."""
         snapshot = self.extender.live.ledger.snapshot if self.extender.up else Snapshot()
         for job in self.world.store.jobs.values():
             if job.uid == self.others.forever and not (job.phase.ended or self._is_told(job)):
@@ -450,7 +450,7 @@ class Simulation:
             self.witness.violated("L1", "the run does not end")
 
     def _check_awake(self, now: float) -> None:
-        """L7: the members of a gang that has room are asked about within moments."""
+        """Check L7: filter is called soon for the members of a gang that has room."""
         snapshot = self.extender.live.ledger.snapshot if self.extender.up else Snapshot()
         asking = next(
             (replica.scheduler for replica in self.replicas if replica.scheduler.leads), self.leader.scheduler
@@ -458,10 +458,10 @@ class Simulation:
         current: dict[tuple[str, str], float] = {}
         for uid, gang in snapshot.gangs.items():
             if gang.state is not State.PLANNED or gang.waits_for or self.others.denies(_bare_uid(uid), "gate"):
-                continue  # nobody is asked about a pod behind a gate
+                continue  # kube-scheduler calls nothing for a gated pod
             lines = [process.line for process in (*self.leader.pod, asking)]
             if any(line.stalled for line in lines):
-                continue  # a stalled watch is given up after 50 s; the time begins when all see again
+                continue  # a stalled watch is given up after 50 s; the time starts when all see again
             seeing = max(line.stalled_until for line in lines) + LONGEST_BACKOFF
             since = max(self._planned.get((uid, gang.plan), now), min(now, seeing))
             current[uid, gang.plan] = since
@@ -476,8 +476,8 @@ class Simulation:
         self._planned = current
 
     def _check_flights(self, now: float) -> None:
-        """S2b, the other way round: what came of a binding is known soon, and no room stays taken for it."""
-        asks = self.extender.up and not self.extender.clock.paused  # who is paused can find out nothing
+        """Check S2b, reversed: a binding's outcome is known soon, and no room stays charged for it."""
+        asks = self.extender.up and not self.extender.clock.paused  # a paused process can find out nothing
         gangs = self.extender.live.ledger.snapshot.gangs.values() if asks else ()
         flying = [uid for gang in gangs for uid in gang.in_flight]
         self._flying = {uid: self._flying.get(uid, now) for uid in flying}
@@ -488,7 +488,7 @@ class Simulation:
     # -- S9 --------------------------------------------------------------------------------------
 
     def _compare(self) -> None:
-        """S9: where nothing is on its way, the ledger is what a fresh one reads from the API."""
+        """Check S9: if nothing is under way, the ledger equals a fresh one read from the API."""
         if loop_time() < self._compare_after:
             return
         for replica in self.replicas:
@@ -514,7 +514,7 @@ class Simulation:
         for uid, job in ledger.snapshot.jobs.items():
             live_gang, found = ledger.snapshot.gang(uid), fresh.snapshot.gang(uid)
             settled = job.worker is None or job.worker.replicas == live_gang.workers
-            # A member that has succeeded says nothing any more: neither where it was, nor that its gang was bound.
+            # A member that has succeeded shows neither where it was nor that its gang was bound.
             settled = settled and all(pod.holds_room for pod in ledger.snapshot.pods_of(uid))
             there = {pod.slot for pod in ledger.snapshot.pods_of(uid) if _bears_its_slot(job.kind, pod, written)}
             if job.kind not in UNNUMBERED:
@@ -529,12 +529,12 @@ class Simulation:
                 self.witness.violated("S9", f"gang {job.key}: {live_gang.state} is rebuilt as {found.state}")
 
     def _written(self) -> set[str]:
-        """Pods (uids) on which a binding has written a slot: none on one that was bound as a gang of its own."""
+        """Return the UIDs of pods on which a binding has written a slot; a gang of one has none."""
         pods = (item["metadata"] for item in self.cluster.server.store.all(PODS))
         return {pod["uid"] for pod in pods if SLOT in pod.get("annotations", {})}
 
     def _caught_up(self, snapshot: Snapshot) -> bool:
-        """Whether the watches have shown all there is."""
+        """Tell whether the watches have shown everything."""
         store = self.cluster.server.store
         pods = {i["metadata"]["uid"]: int(i["metadata"]["resourceVersion"]) for i in store.all(PODS)}
         jobs = {
@@ -552,9 +552,10 @@ class Simulation:
         } == nodes
 
     def _facts(self) -> Iterator[Event]:
-        """All that the API holds; what an object says is read once for each of its versions."""
+        """Yield all facts in the API; an object is parsed once for each of its versions."""
         translator = Translator(self.scenario.settings.scheduler_name)
-        named = Translator(self.scenario.settings.scheduler_name)  # what they say goes by what was seen before
+        # for objects whose facts depend on what was seen before
+        named = Translator(self.scenario.settings.scheduler_name)
         known, self._read = self._read, {}
         for resource in (NODES, PODS, *JOBS, COSCHEDULING.resource):
             for item in self.cluster.server.store.all(resource):
@@ -575,7 +576,7 @@ class Simulation:
             self.cluster.server.create(LEASES, settings.namespace, {"metadata": {"name": name}, "spec": {}})
 
     def _holder(self) -> str:
-        """The replica that the Lease names."""
+        """Return the replica that the Lease names."""
         found = self._stored(self._lease) or {}
         return str((found.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
 
@@ -583,7 +584,7 @@ class Simulation:
 
     def _report(self, began: float, calm: float) -> Report:
         report = Report(self.scenario.seed)
-        # Of the ledger, calls of the verbs and of the controller, and writes.
+        # Steps of the ledger, calls of the verbs and of the controller, and writes.
         report.steps = (
             self._steps + self._asked + sum(r.controller.looks for r in self.replicas) + self.witness.writes.total()
         )
@@ -600,27 +601,27 @@ class Simulation:
 
 
 def _of_family(item: Json) -> bool:
-    """Whether what it is goes by what others are: of a ReplicaSet, or of a group."""
+    """Tell whether the pod's identity depends on other pods: it belongs to a ReplicaSet or a group."""
     owners = item["metadata"].get("ownerReferences", ())
     return group_named(item) is not None or any(owner["kind"] == "ReplicaSet" for owner in owners)
 
 
 def _renumbered(snapshot: Snapshot) -> set[str]:
-    """Jobs of which a pod has another number by now than is written on it."""
+    """Return the jobs with a pod whose number differs from the one written on it."""
     return {pod.job_uid for pod in snapshot.pods.values() if pod.misnumbered}
 
 
 def _comparable(snapshot: Snapshot, name: str, moving: Set[str], written: Set[str]) -> Mapping[Any, Any]:
-    """A part of a snapshot without what a rebuilt one may see otherwise: numbers that no pod of a Deployment, or of a
-    group, bears.
+    """Return a part of a snapshot without what a rebuilt one may see differently.
 
-    Such a pod has whichever is free, in the order in which the pods were seen, until its binding writes it down.
+    These are numbers that no pod of a Deployment or a group bears: such a pod has any free number, in the order in
+    which the pods were seen, until its binding writes the number down.
     """
     found: Mapping[Any, Any] = getattr(snapshot, name)
     loose = {uid for uid, job in snapshot.jobs.items() if job.kind in UNNUMBERED}
-    if name == "jobs":  # a group's version is its newest pod's, also of one that is gone
+    if name == "jobs":  # a group's version is that of its newest pod, even one that is gone
         return {uid: replace(job, version=0) if job.kind == GROUP else job for uid, job in found.items()}
-    if name == "foreign":  # what a victim that is gone has left is kept for some seconds, and stands on no object
+    if name == "foreign":  # the room of a victim that is gone is kept for some seconds, and is in no object
         return {node: resources for node, resources in found.items() if node not in _vacated(snapshot)}
     if name in ("members", "strays"):
         return {uid: part for uid, part in found.items() if uid not in loose}
@@ -636,7 +637,7 @@ def _comparable(snapshot: Snapshot, name: str, moving: Set[str], written: Set[st
 
 
 def _apart(live: object, rebuilt: object) -> str:
-    """In what they differ: of two of a kind only the fields that do."""
+    """Return how the two differ; for two of the same class only the fields that do."""
     if not is_dataclass(live) or type(live) is not type(rebuilt):
         return f"{live} != {rebuilt}"
     pairs = ((field.name, getattr(live, field.name), getattr(rebuilt, field.name)) for field in fields(live))
@@ -644,22 +645,22 @@ def _apart(live: object, rebuilt: object) -> str:
 
 
 def _vacated(snapshot: Snapshot) -> set[str]:
-    """Nodes on which room is kept for a preemptor whose victims are gone; a fresh ledger has not seen those."""
+    """Return nodes with room kept for a preemptor whose victims are gone, which a fresh ledger has not seen."""
     return {node for node, promised in snapshot.preemptions.items() if promised.vacated}
 
 
 def _bare_uid(uid: str) -> str:
-    """The job's own, without its namespace."""
+    """Return the job's own UID without its namespace."""
     return uid.partition("/")[2]
 
 
 def _nodes_of(gang: Gang, job: Job) -> dict[Slot, str]:
-    """Without those of indices that are complete, whose pods need not be there."""
+    """Return the nodes without those of completed indices, whose pods need not exist."""
     return {slot: node for slot, node in gang.nodes.items() if slot not in job.over}
 
 
 def _bears_its_slot(kind: str, pod: Pod, written: Set[str]) -> bool:
-    """Whether its slot is its own, or written on it."""
+    """Tell whether the pod's slot is its own, or written on it."""
     stays = pod.holds_room and not pod.terminating
     if kind == GROUP:
         return stays and pod.uid in written
@@ -668,8 +669,8 @@ def _bears_its_slot(kind: str, pod: Pod, written: Set[str]) -> bool:
 
 def play(make: Callable[[], Simulation]) -> Report:
     """Run one simulation in a loop of its own."""
-    gc.disable()  # a tenth of the time, and what one run leaves behind is small
-    gc.freeze()  # what was there before is not looked through for it
+    gc.disable()  # collection would take a tenth of the time, and a run leaves little behind
+    gc.freeze()  # so that earlier objects are not scanned
     try:
         with asyncio.Runner(loop_factory=SimLoop) as runner:
             return runner.run(_play(make))
@@ -680,7 +681,7 @@ def play(make: Callable[[], Simulation]) -> Report:
 
 
 def _bury() -> None:
-    """Collect what killed processes left half-way: nobody else is to hear of it, least of all a later test."""
+    """Collect what killed processes left unfinished, so that its warnings do not appear in a later test."""
     told, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
         with warnings.catch_warnings():

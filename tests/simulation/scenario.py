@@ -1,4 +1,4 @@
-"""What a seed is: the cluster, the jobs and when they come, the settings."""
+"""The scenario of a seed: the cluster, the jobs and their arrivals, the settings."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ PARAMETERS: Mapping[str, Mapping[str, float | str]] = {
     "kod2+specon": {"specon.interval": 5.0},
 }
 CHUNK_SECONDS = 3.0
-SHARE_OWN = 0.4  # of the jobs, that are no TFJobs
+SHARE_OWN = 0.4  # share of the jobs that are not TFJobs
 LONGEST_CALM = 600.0
 WORLD = WorldSettings(eviction_seconds=20.0, collect_seconds=5.0)
-# In these seeds a pod takes longer to stop than a plan waits for room that others are to free.
+# In this share of seeds, a pod takes longer to stop than a plan waits for room that others are to free.
 SHARE_LATE = 0.25
 FREEING_SECONDS = 5.0
 LATE_WORLD = replace(WORLD, terminate_seconds=12.0)
@@ -40,10 +40,10 @@ LATE_WORLD = replace(WORLD, terminate_seconds=12.0)
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Everything that a run is given. Every random stream goes by the seed.
+    """The whole input of a run; every random stream depends on the seed.
 
-    ``storm``: seconds during which faults come, ``gap``: between two of them. ``first``: the replica that starts
-    before the others, and so leads; empty where all start at once.
+    ``storm`` is the seconds during which faults occur, ``gap`` those between two faults. ``first`` is the replica that
+    starts before the others and so leads; it is empty if all start at once.
     """
 
     seed: int
@@ -57,33 +57,34 @@ class Scenario:
 
     @property
     def leased(self) -> bool:
-        """Whether there are two replicas, of which a Lease says who leads."""
+        """Tell whether there are two replicas and a Lease decides which one leads."""
         return self.settings.lease.identity != EVERYBODY
 
     @property
     def longest_calm(self) -> float:
-        """Seconds after the last fault by which every job that can run has ended (L1)."""
-        return (2 if moves_jobs(self.settings.system) else 1) * LONGEST_CALM  # whose jobs are four times as long
+        """Return the seconds after the last fault within which every job that can run ends (L1)."""
+        # jobs of these policies are four times as long
+        return (2 if moves_jobs(self.settings.system) else 1) * LONGEST_CALM
 
     @property
     def replicas(self) -> tuple[str, ...]:
-        """The pods of Kohort."""
+        """Return the names of Kohort's pods."""
         return REPLICAS if self.leased else REPLICAS[:1]
 
 
 def moves_jobs(policy: str) -> bool:
-    """Whether SpeCon does, on its own or above another policy."""
+    """Tell whether the policy moves jobs: SpeCon, alone or above another policy."""
     return policy.endswith("specon")
 
 
 def drawn(seed: int) -> Scenario:
-    """The scenario of that seed."""
+    """Return the scenario of that seed."""
     chance, policy = random.Random(f"scenario {seed}"), POLICIES[seed % len(POLICIES)]
     nodes = tuple(_node(chance, index) for index in range(chance.choice((3, 4, 5))))
     storm = chance.uniform(65.0, 85.0)
     made = [_job(chance, index, storm) for index in range(chance.randint(12, 15))]
     quiet = 1.0
-    if moves_jobs(policy):  # nobody while somebody waits, and nobody who has not trained for a while
+    if moves_jobs(policy):  # SpeCon moves no job while another waits, and none that has not trained for a while
         made = [replace(job, arrival=0.3 * job.arrival, work_seconds=4 * job.work_seconds) for job in made[:12]]
         storm, quiet = 2 * storm, 3.0
     if chance.random() < 0.35:
@@ -117,7 +118,7 @@ def drawn(seed: int) -> Scenario:
 
 
 def _lease(chance: random.Random, electing: random.Random) -> Mapping[str, Any]:
-    """One replica that always leads; or two, whose leader is elected by their kube-schedulers or by themselves."""
+    """Return one replica that always leads, or two that elect a leader by their kube-schedulers or by themselves."""
     if chance.random() < 0.6:
         return {"identity": EVERYBODY}
     if electing.random() < 0.5:
@@ -126,14 +127,14 @@ def _lease(chance: random.Random, electing: random.Random) -> Mapping[str, Any]:
 
 
 def _said(chance: random.Random, job: JobSpec) -> Mapping[str, str]:
-    """What a user writes of the job's training; what it is worth to OASiS, and whether SpeCon may move it."""
+    """Return annotations by which a user describes the training, its utility for OASiS, and whether it may be moved."""
     value, target = chance.choice((1.0, 10.0, 100.0)), chance.choice((4.0, 8.0, 16.0))
     told = worth(job.work_seconds, value, chance.choice((0.1, 1.0)), target)
     return {TRAINING: told, MIGRATABLE: "true" if chance.random() < 0.7 else "false"}
 
 
 def _with_elastic_ps(chance: random.Random, job: JobSpec) -> JobSpec:
-    """Half of the jobs say that they can be started again with another number of ps."""
+    """Let half of the jobs allow another number of ps after a restart."""
     if chance.random() < 0.5:
         return job
     told = (
@@ -143,7 +144,7 @@ def _with_elastic_ps(chance: random.Random, job: JobSpec) -> JobSpec:
 
 
 def _of_own_kind(chance: random.Random, job: JobSpec, plain: JobSpec) -> JobSpec:
-    """Some are of a kind that has the job's workers alone. ``plain``: before it was given elastic ps."""
+    """Turn some jobs into a kind that has workers only; ``plain`` is the job without elastic ps."""
     kind = chance.choice((JobKind.INDEXED_JOB, JobKind.STATEFULSET, JobKind.DEPLOYMENT))
     if chance.random() >= SHARE_OWN:
         return job
@@ -151,7 +152,7 @@ def _of_own_kind(chance: random.Random, job: JobSpec, plain: JobSpec) -> JobSpec
 
 
 def worth(seconds: float, value: float, steepness: float, target: float) -> str:
-    """The annotation of a training of so many seconds of one worker, which is worth that by the target slot."""
+    """Return the annotation of a training of so many seconds of one worker, with this utility at the target slot."""
     chunks = max(1, round(seconds / CHUNK_SECONDS))
     return (
         f"{{epochs: 1, chunks: {chunks}, batches: 1, secondsPerBatch: {CHUNK_SECONDS}, gradientMegabytes: 1, "
@@ -160,20 +161,20 @@ def worth(seconds: float, value: float, steepness: float, target: float) -> str:
 
 
 def settings_of(**changes: Any) -> Settings:
-    """The default settings with a shorter back-off of gangs: what is waited out there is only time."""
+    """Return the default settings with a shorter back-off of gangs, which otherwise only costs time."""
     release = {"backoff_initial_seconds": 2.0, "backoff_max_seconds": 20.0}
     plain: dict[str, Any] = {"release": release, "refusal_memory_seconds": 10.0, "lease": {"identity": EVERYBODY}}
     return Settings.model_validate(plain | changes)
 
 
 def scheduler_of(settings: Settings) -> SchedulerConfig:
-    """kube-scheduler with our profile and one of its own."""
+    """Return kube-scheduler's configuration with Kohort's profile and one for other pods."""
     ours = scheduler_config("http://kohort", settings)
     return replace(ours, profiles={**ours.profiles, BYSTANDER: ProfileConfig(preemption=False)})
 
 
 def volume_of(job: str) -> str:
-    """The PersistentVolumeClaim of the job, which all its pods name."""
+    """Return the PersistentVolumeClaim that all pods of the job name."""
     return f"{job}-data"
 
 

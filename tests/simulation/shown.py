@@ -1,4 +1,4 @@
-"""What a process's own watch has shown it, and what it does all the same (S17, S18)."""
+"""Check that a process does not act against what its own watch has shown it (S17, S18)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tests.simulation.processes import Extender
 
 HEARD_SECONDS: Final = 1.0
-Planned = tuple[str, str]  # the plan's name, and the member's node
+Planned = tuple[str, str]  # (the plan's name, the member's node)
 
 
 def taken_before(snapshot: Snapshot, uid: str, node: str) -> str:
-    """What the ledger knows to be taken of a node to which a pod is sent; empty where it has room for the pod.
+    """Return what the ledger knows to occupy a node to which a pod is sent; "" if there is room for the pod.
 
-    By the pods alone, so that nothing of the ledger's own sums is believed: those that hold room, those on their way,
-    and the nominated ones of other schedulers that rank as high, for whom what their victims still hold is kept.
+    It uses the pods alone and none of the ledger's own sums: pods that hold room, pods whose binding is under way, and
+    nominated pods of other schedulers with equal rank, for which the room of their victims is kept.
     """
     pod, host = snapshot.pods.get(uid), snapshot.nodes.get(node)
     if pod is None or pod.node or host is None:
@@ -54,15 +54,15 @@ def _promised(snapshot: Snapshot, pod: Pod, node: str) -> Resources:
 
 
 class Heard:
-    """S18: what kube-scheduler's plugins say against a member reaches its plan."""
+    """Checks S18: refusals of a member by kube-scheduler's plugins reach its plan."""
 
     def __init__(self, violated: Callable[[str], None]) -> None:
         self._violated = violated
         self._before: dict[tuple[str, int], Snapshot] = {}
-        self._unheard: dict[str, tuple[Planned, float]] = {}  # by the pod's uid: what it is planned as, and since when
+        self._unheard: dict[str, tuple[Planned, float]] = {}  # by the pod's UID: what it is planned as, and since when
 
     def stepped(self, extender: Extender) -> None:
-        """A process has made a step."""
+        """Check a step of a process."""
         who = extender.name, extender.incarnation
         snapshot = extender.live.ledger.snapshot
         before, self._before[who] = self._before.get(who), snapshot
@@ -89,7 +89,7 @@ class Heard:
 
 
 def _planned(snapshot: Snapshot, pod: Pod) -> Planned | None:
-    """What the member is to be bound as, where it is neither held nor on its way."""
+    """Return what the member is to be bound as, if its bind is neither held nor under way."""
     gang = snapshot.gang(pod.job_uid) if pod.job_uid else None
     if gang is None or pod.slot is None or gang.state not in ADMITTED or gang.waits_for:
         return None

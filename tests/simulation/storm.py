@@ -1,4 +1,4 @@
-"""Faults by time, and the way back: processes, nodes, pods, jobs, and another scheduler."""
+"""Faults by time, and their repair: processes, nodes, pods, jobs, and another scheduler."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
 THIEF: Final = "other-scheduler"
-CLEANED_SECONDS: Final = 3.0  # from the end of a pod until somebody deletes it
+CLEANED_SECONDS: Final = 3.0  # from the end of a pod until it is deleted
 ROLES: Final = ("extender", "controller")
 
 
 class Storm:
-    """Does one fault at a time, as chance has it."""
+    """Does one fault at a time, chosen at random."""
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
@@ -39,7 +39,7 @@ class Storm:
         self._made = 0
 
     def strike(self) -> None:
-        """Do the faults whose time has come, if there is something that they can hit."""
+        """Do the faults that are due, if there is something that they can hit."""
         for fault in self._sim.faults.due():
             self._do(fault)
 
@@ -67,7 +67,7 @@ class Storm:
         return self._kill(fault, "scheduler")
 
     def _process(self, fault: Strike, role: str) -> Process | None:
-        """One that runs."""
+        """Return a running process of that role."""
         running = (process for process in self._sim.processes if process.role == role and process.up)
         return fault.pick("process", running, _name)
 
@@ -112,13 +112,13 @@ class Storm:
     # -- leadership ------------------------------------------------------------------------------
 
     def _leader(self) -> Replica | None:
-        """The replica that leads, where a Lease says so and all of it is up."""
+        """Return the replica that leads, if a Lease decides it and all of its processes are up."""
         sim = self._sim
         found = [r for r in sim.replicas if sim.scenario.leased and r.leads]
         return found[0] if len(found) == 1 and all(process.up for process in found[0].pod) else None
 
     def _leader_killed(self, fault: Strike) -> str:
-        """The whole pod, as when its node dies: the other replica takes over when the Lease has run out."""
+        """Kill the leader's whole pod, as if its node died: the other replica takes over after the Lease."""
         leader = self._leader()
         if leader is None:
             return ""
@@ -127,16 +127,16 @@ class Storm:
         return leader.name
 
     def _leader_paused(self, fault: Strike) -> str:
-        """The whole pod: it wakes as somebody who has led, or just before another may take the Lease over."""
+        """Pause the leader's whole pod until the Lease has run out, or just before that."""
         leader = self._leader()
         return self._pause_all(leader, self._beyond_the_lease(fault)) if leader is not None else ""
 
     def _beyond_the_lease(self, fault: Strike) -> float:
-        """Seconds of which half the time the Lease has run out, and half the time it is about to."""
+        """Return seconds after which the Lease has run out half of the time, and is about to otherwise."""
         return fault.draw("long", lambda chance: chance.uniform(*chance.choice(((9.0, 17.0), (16.0, 40.0)))))
 
     def _leader_paused_in_gang(self, fault: Strike) -> str:
-        """The same, while bindings of a gang are held or on their way."""
+        """Pause the leader while bindings of a gang are held or under way."""
         leader = self._leader()
         if leader is None or not leader.extender.ready:
             return ""
@@ -150,9 +150,9 @@ class Storm:
         return self._pause_all(leader, fault.uniform("long", 1.0, 9.0)) if leader is not None else ""
 
     def moves(self, job: str) -> None:
-        """A gang is to be moved: somebody may die on the way, or the leader not be there when its members are gone."""
+        """Maybe kill a process, or pause the leader, while a gang is being moved."""
         leader, after = self._sim.leader, self._chance.uniform(0.0, 8.0)
-        first = self._chance.random() < 0.5  # else the second of them would befall only what the first has spared
+        first = self._chance.random() < 0.5  # otherwise the second fault would hit only what the first has spared
         kinds = ("kill-in-move", "leader-paused-in-move") if first else ("leader-paused-in-move", "kill-in-move")
         fault = self._sim.faults.strikes([f"policy: move {job}"], *kinds)
         if not fault:
@@ -166,11 +166,11 @@ class Storm:
             self._later(after, lambda: self._pause_all(leader, seconds))
 
     def _later(self, seconds: float, strike: Callable[[], object]) -> None:
-        """Strike then, unless the calm has come."""
+        """Do the fault after so many seconds, unless the calm has begun."""
         asyncio.get_running_loop().call_later(seconds, lambda: self._sim.faults.active and strike())
 
     def _kill_at_slot(self, fault: Strike) -> str:
-        """A moment before or after the next slot begins, when all counts change and much is written."""
+        """Kill a process just before or after the next slot begins, when all counts change."""
         return self._at_slot(fault, lambda: self._kill(fault, fault.choice("role", ROLES)))
 
     def _pause_at_slot(self, fault: Strike) -> str:
@@ -188,7 +188,7 @@ class Storm:
         return f"{replica.name} for {seconds:.0f} s"
 
     def _lease_lost(self, fault: Strike) -> str:
-        """Who holds the Lease cannot write it for too long, and the other replica leads; a kube-scheduler ends."""
+        """Keep the holder from writing the Lease for too long, so that the other replica leads."""
         return self._block(fault.uniform("long", 12.0, 25.0))
 
     def _lease_not_renewed(self, fault: Strike) -> str:
@@ -376,7 +376,7 @@ class Storm:
         return f"{job.key} {asked}"
 
     def _worker_taken_out(self, fault: Strike) -> str:
-        """A user takes a certain worker out of a Deployment: the cheapest to delete, and one less is asked for."""
+        """Take a certain worker out of a Deployment as a user does, by deletion cost and replicas."""
         own = [job for job in self._jobs() if job.spec.kind is JobKind.DEPLOYMENT]
         shrinkable = (job for job in own if job.spec.workers > max(1, job.spec.min_workers))
         job = fault.pick("job", shrinkable, _key)
@@ -389,7 +389,7 @@ class Storm:
         return pod.key
 
     def _index_done(self, fault: Strike) -> str:
-        """A worker of an Indexed Job has done its part before the others; every second one is cleaned away."""
+        """Let a worker of an Indexed Job finish before the others; half of these pods are deleted."""
         own = {job.uid for job in self._jobs() if job.spec.kind is JobKind.INDEXED_JOB}
         pods = (pod for pod in self._world.store.pods.values() if pod.owner in own and pod.works)
         pod = fault.pick("pod", pods, _key)
@@ -446,7 +446,7 @@ class Storm:
     # -- the calm --------------------------------------------------------------------------------
 
     def calm(self) -> None:
-        """Mend what cannot mend itself: nodes, suspended jobs, others' pods, processes, Lease. The rest is Kohort's."""
+        """Repair what Kohort cannot: nodes, suspended jobs, others' pods, processes, the Lease."""
         for name, node in sorted(self._whole.items()):
             if not self._is_whole(node):
                 self._mend_node(name)
@@ -480,13 +480,13 @@ def _key(found: PodObject | JobObject) -> str:
 
 
 def stop(world: World, job: JobObject) -> Refusal | None:
-    """As a user does: a kind that has no suspension is asked for no replicas."""
+    """Stop the job as a user does: by suspension, or by no replicas where its kind cannot be suspended."""
     namespace, name = job.spec.namespace, job.spec.name
     return world.suspend(namespace, name) if job.spec.kind.ends else world.patch_workers(namespace, name, 0)
 
 
 def go_on(world: World, job: JobObject) -> Refusal | None:
-    """The way back; how many workers it had is forgotten."""
+    """Let the job go on; without suspension, it restarts with its minimum of workers."""
     namespace, name = job.spec.namespace, job.spec.name
     if job.spec.kind.ends:
         return world.suspend(namespace, name, False)
@@ -494,6 +494,6 @@ def go_on(world: World, job: JobObject) -> Refusal | None:
 
 
 def end_pod(world: World, pod: PodObject, phase: Phase) -> Refusal | None:
-    """The pod's process ends."""
+    """Let the pod's process end."""
     world._ground.write_pod(replace(pod, phase=phase, ended=world.now))
     return None

@@ -1,4 +1,4 @@
-"""The rules about groups of pods can be broken: made-up pods with one fault each are found."""
+"""Tests that the checks of pod groups find made-up pods with one fault each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The witness of S3's cool-down: which growths it judges, and which are others' to answer for."""
+"""Tests of the check of S3's cool-down: which growths it judges, and which are others' responsibility."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST = ("replica-a", 1)
 
 
 class Story:
-    """A job of four workers that a process shrinks to two at 100 s, as the API server takes it a second later."""
+    """A job of four workers that a process shrinks to two at 100 s; the API server accepts it a second later."""
 
     def __init__(self, seconds: float = 30.0) -> None:
         self.found: list[str] = []

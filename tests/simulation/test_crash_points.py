@@ -1,6 +1,6 @@
-"""Every write of fourteen scenarios, ended in three ways: whatever dies where, the end is right.
+"""Tests that a crash at any write of fourteen scenarios, in three ways, ends in the right state.
 
-`make test` tries a tenth of them, spread evenly, and `make full` all.
+`make test` runs a tenth of them, spread evenly, and `make full` all.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ LEAST_POINTS = {
     **OWN,
 }  # fmt: skip
 RESIZES = ("shrink", "grow", *OWN)
-# What the others are named after: gangs that were admitted, that were released whole, and bindings that were sent.
+# By scenario: gangs that were admitted, gangs that were released whole, and bindings that were sent.
 HAPPENS = {
     "admission": (3, 0, range(10, 11)), "commit": (2, 0, range(9, 10)), "repair": (1, 0, range(6, 7)),
     "k-of-n": (2, 1, range(8, 30)), "release": (2, 1, range(12, 13)), "memory": (2, 0, range(9, 10)),
 }  # fmt: skip
 
 
-Case = tuple[str, str, int, str]  # plot, who dies, at which of its writes, in which way
-EVERY = 10  # no multiple of the number of ways: so all of them are in the share
+Case = tuple[str, str, int, str]  # (plot, process, number of its write, way)
+EVERY = 10  # not a multiple of the number of ways, so the selection has all of them
 
 
 @cache
@@ -69,7 +69,7 @@ def test_a_crash_at_a_tenth_of_the_writes_comes_right() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.timeout(900)  # a minute on two quiet cores
+@pytest.mark.timeout(900)  # it takes a minute on two idle cores
 def test_a_crash_at_any_write_comes_right() -> None:
     with multiprocessing.get_context("spawn").Pool(len(os.sched_getaffinity(0))) as pool:
         assert not wrong(pool.imap(crash, cases(), chunksize=8))
@@ -77,7 +77,7 @@ def test_a_crash_at_any_write_comes_right() -> None:
 
 @pytest.mark.parametrize("name", RESIZES)
 def test_a_resize_is_what_it_is_named_after(name: str) -> None:
-    """A scenario in which nobody is resized has no crash points of a resize."""
+    """A scenario without a resize would have no crash points of one."""
     report, _ = play_plot(name, Counting())
     kind = {"indexed": "Job", "set": "StatefulSet", "deployment": "Deployment"}.get(name.rpartition("-")[0], "TFJob")
     assert report.did[f"{kind}-{'shrunk' if name.endswith('shrink') else 'grown'}"] == 1
@@ -89,7 +89,7 @@ def test_every_plot_is_asked_whether_it_happened() -> None:
 
 @pytest.mark.parametrize("name", HAPPENS)
 def test_a_plot_is_what_it_is_named_after(name: str) -> None:
-    """All are bound whole in the end; who is released is admitted once more, and bound anew."""
+    """In the end all gangs are bound; a released one was admitted and bound once more."""
     report, _ = play_plot(name, Counting())
     admitted, released, bindings = HAPPENS[name]
     assert (report.did["admit"], report.did["released"]) == (admitted, released)
@@ -98,7 +98,7 @@ def test_a_plot_is_what_it_is_named_after(name: str) -> None:
 
 
 def test_k_of_n_is_released_within_30_s_of_its_bindings() -> None:
-    """Two of three are bound for so long, and no longer: then they are gone."""
+    """Two of three are bound for that long, and then gone."""
     since, longest = -1.0, 0.0
 
     def look(world: World) -> None:
@@ -112,7 +112,7 @@ def test_k_of_n_is_released_within_30_s_of_its_bindings() -> None:
 
 
 def test_what_oasis_keeps_is_looked_at_in_the_slots_in_which_it_decides() -> None:
-    """Three jobs are decided about in one slot, and the first runs in the next: there is something to compare."""
+    """Something exists to compare: decisions in one slot."""
     kept = reference("memory")
     decided, runs = sorted(kept.prices)[-2:]
     assert all('"oasis"' in text for text in kept.texts[decided].values())

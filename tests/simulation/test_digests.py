@@ -1,4 +1,4 @@
-"""Seeds and the papers' experiments decide what digests.json says: a few by `make test`, all by `make full`."""
+"""Tests that seeds and experiments decide what digests.json says: a few in `make test`, all in `make full`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules about what policies remember can be broken: made-up texts with one fault each are found."""
+"""Tests that the checks of policies' memory find made-up annotations with one fault each."""
 
 import copy
 import json
@@ -100,14 +100,14 @@ def test_what_may_not_be_forgotten(rule: Any, old: Any, new: Any) -> None:
 
 
 def test_a_refusal_by_a_clock_that_was_set_back_is_not_kept() -> None:
-    """And only where a clock was."""
+    """It is kept if no clock was set back."""
     earlier = changed(ADMITTED, slot=600)
     assert found(oasis, REFUSED, earlier, jumped=True) == []
     assert found(oasis, REFUSED, earlier) != []
 
 
 def test_a_growth_by_a_clock_that_was_set_back_is_not_kept() -> None:
-    """A move is, and how far the metric came."""
+    """A move and the progress of the metric are kept."""
     for new in (told(value=None, at=None, growth=None), told(growth=None)):
         assert found(specon, GROWTH, new, jumped=True) == []
         assert found(specon, GROWTH, new) != []
@@ -141,7 +141,7 @@ def test_only_a_text_that_this_term_did_not_write_may_be_decided_anew(own: bool,
 
 
 def leader(name: str, wants: Json | None = None, knows: Json | None = None) -> Any:
-    """A process that decides: what it wants job a's text to be, and what it has listed of it."""
+    """Return a fake leading process with the annotation that it wants for job a, and the one it has listed."""
     texts = {"team/uid-a": json.dumps(wants)} if wants else {}
     listed = {"team/uid-a": SimpleNamespace(uid="team/uid-a", memory=json.dumps(knows) if knows else "")}
     snapshot = SimpleNamespace(texts=texts, memory={}, jobs=listed)
@@ -176,7 +176,7 @@ def test_what_specon_forgets_at_a_restart_is_found_and_what_was_compared_is_coun
         assert not remembered.texts.total()
         await sleep(1.0)
         remembered.stepped(leader("b", wants={"specon": anew}, knows={"specon": kept}))
-        remembered.stepped(leader("a", wants={"specon": kept}))  # which does not know yet that its term is over
+        remembered.stepped(leader("a", wants={"specon": kept}))  # this process does not know yet that its term is over
         remembered.see(job({"specon": anew}), False)
         assert remembered.texts == {"growth-kept": kept is GROWTH, "move-kept": kept is MOVED}
 

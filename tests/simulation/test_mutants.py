@@ -1,5 +1,6 @@
-"""Seeded defects are caught by seeds; a simulation that finds none of them shows nothing (test_scenarios.py: by kept
-scenarios).
+"""Tests that seeds catch the seeded defects (test_scenarios.py: that kept scenarios do).
+
+A simulation that finds no seeded defect would show nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ ROWS = ROW.findall((DOCS / "reliability" / "defects.md").read_text())
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(3600)  # all of its seeds, on one slow core
+@pytest.mark.timeout(3600)  # all of its seeds on one slow core
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_is_caught(mutant: str) -> None:
-    """The first seed that does so; a stopped run goes on at the seed where it was."""
+    """Find the first seed that catches it; an interrupted run continues at its seed."""
     found = State(state_of_full("mutants.jsonl")).catch(mutant, processes=0)
     print(found.row)
     assert found.seeds
@@ -33,7 +34,7 @@ def test_a_mutant_is_caught(mutant: str) -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_can_be_switched_on(mutant: str) -> None:
-    """What it takes the place of is still there, and is still called in that way."""
+    """The replaced function still exists, and takes the same arguments."""
     for owner, name, value in MUTANTS[mutant]():
         replaced = getattr(owner, name)
         if callable(replaced) and callable(value) and not isinstance(replaced, type):
@@ -44,7 +45,7 @@ def test_a_mutant_can_be_switched_on(mutant: str) -> None:
 
 
 def arguments(function: Callable[..., object]) -> tuple[list[None], dict[str, None]]:
-    """What a call may give it: by place, and by name."""
+    """Return the arguments that a call may pass: positional and by keyword."""
     found = inspect.signature(function).parameters.values()
     by_name = {one.name: None for one in found if one.kind is one.KEYWORD_ONLY}
     return [None for one in found if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)], by_name

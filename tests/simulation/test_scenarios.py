@@ -1,4 +1,4 @@
-"""Kept scenarios: each catches its defect whatever is random in it, and nothing is violated in it without."""
+"""Tests of kept scenarios: each catches its defect under every salt, and is clean without the defect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.simulation.keptfaults import PATIENCE, KeptFaults
 from tests.simulation.mutants import MUTANTS, switched_on
 
 RULE: Final = re.compile(r"([SL]\d+[ab]?|ledger): ")
-SALTS: Final = ("v", "w", "x", "y", "z")  # none of those under which the scenarios were chosen
+SALTS: Final = ("v", "w", "x", "y", "z")  # other salts than those under which the scenarios were chosen
 KEPT: Final = {name: read(name) for name in names()}
 SEEDED: Final = [name for name, scenario in KEPT.items() if scenario.defect]
 NOT_KEPT: Final = frozenset(
@@ -46,12 +46,12 @@ NOT_KEPT: Final = frozenset(
         "unlisted-pod-stays-a-member",
         "wall-clock-in-a-timeout",
     }
-)  # seeded defects of which no scenario was found
+)  # seeded defects without a scenario
 
 
 @pytest.mark.parametrize("name", SEEDED)
 def test_a_kept_scenario_catches_its_defect(name: str) -> None:
-    """As it is, and with every random stream salted."""
+    """It does so with the original random streams and with salted ones."""
     for salt in ("", "gate"):
         assert_caught(KEPT[name], salt)
 
@@ -65,7 +65,7 @@ def test_nothing_is_violated_in_a_kept_scenario_without_its_defect(name: str) ->
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", KEPT)
 def test_a_kept_scenario_catches_its_defect_whatever_is_random(name: str) -> None:
-    """What it shows goes by its jobs, settings and faults alone."""
+    """The outcome depends on jobs, settings and faults alone."""
     for salt in SALTS:
         assert KEPT[name].play(salt, defect="").violations == []
         if KEPT[name].defect:
@@ -79,7 +79,7 @@ def assert_caught(scenario: Kept, salt: str) -> None:
 
 
 def test_each_seeded_defect_has_a_scenario() -> None:
-    """Those of which none was found are caught by seeds alone (test_mutants.py)."""
+    """Defects without one are caught by seeds alone (test_mutants.py)."""
     assert {KEPT[name].defect for name in SEEDED} == MUTANTS.keys() - NOT_KEPT
 
 
@@ -88,7 +88,7 @@ NEEDS_FAULTS: Final = ("success-after-failure", "stale-decision-lands", "users-s
 
 @pytest.mark.parametrize("name", NEEDS_FAULTS)
 def test_a_scenario_without_its_faults_shows_nothing(name: str) -> None:
-    """Else what the list says would not be what is done."""
+    """Otherwise the faults of the run would not be those of the list."""
     assert KEPT[name].faults
     assert KEPT[name].model_copy(update={"faults": ()}).play().violations == []
 
@@ -145,7 +145,7 @@ def test_a_fault_hits_the_call_that_it_names(one: Strike, hit: list[bool]) -> No
 
 
 def test_a_fault_comes_at_the_next_call_where_its_own_is_not_to_be_hit() -> None:
-    """The third event of a pod may come in one burst with the second, and in the calm nothing strikes."""
+    """A burst may have two events; the calm has no faults."""
 
     async def judge() -> None:
         faults = listed(strike("watch-late", "event", 2))
@@ -248,6 +248,6 @@ def test_a_scenario_that_does_not_fail_is_not_made_smaller() -> None:
 
 
 def test_a_scenario_that_fails_without_its_defect_is_not_kept() -> None:
-    """Nobody could say what it shows."""
+    """It would not show the defect."""
     with switched_on(NAME), pytest.raises(NotKeptError, match="it fails without"):
         check_clean(KEPT[NAME])

@@ -1,4 +1,4 @@
-"""Seeds of the simulation: 120 by `make test`, 2,000 by `make full`, 20,000 by `make soak`; that a seed is a story."""
+"""Run seeds: 120 in `make test`, 2,000 in `make full`, 20,000 in `make soak`; test that a seed is reproducible."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from tests.simulation.many import (
 from tests.simulation.run import Report
 from tests.simulation.scenario import POLICIES
 
-EVERY_POLICY = range(1, 1_001)  # the policy goes by the seed
+EVERY_POLICY = range(1, 1_001)  # the policy depends on the seed
 KOD2 = range(1_002, 7_002, 6)
 VERY_MANY = range(100_001, 120_001)
-BLOCK = 10  # seeds of one test of the gate, whose tests are spread over processes
+BLOCK = 10  # seeds per test in `make test`, whose tests are spread over processes
 BLOCKS = [GATE_SEEDS[at : at + BLOCK] for at in range(0, len(GATE_SEEDS), BLOCK)]
-# What a block comes to at the least: a small part of what each block of seeds 1 to 120 came to, so that chance does not
-# decide when a change has them draw other things. It fails where the storm, the jobs or the comparison do not come.
+# The least that a block does: a small part of what each block of seeds 1 to 120 did, so that chance does not decide
+# after a change of the random draws. It fails if storm, jobs or comparison do not happen.
 LEAST_OF_BLOCK = {"steps": 3000, "decided": 40, "faults": 300, "compared": 10}
-FEW = 600  # seeds that are enough for most of what is judged of many
-OFTEN = 30  # kinds of fault that must have taken place LEAST times
+FEW = 600  # seeds that are enough for most of the checks of many
+OFTEN = 30  # kinds of faults that must have occurred LEAST times
 Say = Callable[[str, object], None]
 DIGEST = """
 from tests.simulation.many import run_seed
@@ -48,7 +48,7 @@ for seed in (3, 4, 6):
 """
 
 
-@pytest.mark.timeout(1800)  # eleven seconds on a core of its own; ten minutes where thirty others want one
+@pytest.mark.timeout(1800)  # eleven seconds on an idle core, ten minutes where thirty processes compete for one
 @pytest.mark.parametrize("seeds", BLOCKS, ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_no_seed_of_the_gate_breaks_an_invariant(seeds: Sequence[int]) -> None:
     reports = [run_seed(seed) for seed in seeds]
@@ -70,7 +70,7 @@ def _fail(report: Report) -> NoReturn:
 
 
 def _run(seeds: Sequence[int], say: Say, state: str) -> None:
-    """Play them; every kind of fault must have taken place often enough, and each under every policy."""
+    """Run the seeds; check that every kind of fault occurred often enough, and each under every policy."""
     reports = list[Report]()
     for report in resumed(seeds, state_of_full(state), aside=True):
         reports.append(report)
@@ -89,9 +89,9 @@ def _run(seeds: Sequence[int], say: Say, state: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.timeout(5400)  # 10 to 40 minutes of two cores, and it leaves them to the other tests
+@pytest.mark.timeout(5400)  # 10 to 40 minutes on two cores, at low priority
 def test_no_seed_breaks_an_invariant(record_property: Say) -> None:
-    """2,000 seeds: 1,000 in a row, so over all policies alike, and 1,000 more of the main loop's (kod2)."""
+    """Run 2,000 seeds: 1,000 over all policies, and 1,000 more of the default policy (kod2)."""
     _run([*EVERY_POLICY, *KOD2], record_property, "seeds.jsonl")
 
 
@@ -102,7 +102,7 @@ def test_no_seed_of_very_many_breaks_an_invariant(record_property: Say) -> None:
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
-    """What is written down is not played again; a line that a stop has cut short is."""
+    """Recorded seeds are not run again; one with an incomplete line is."""
     file = tmp_path / "state.jsonl"
     remember(file, Report(1, policy="drs", steps=7, faults=Counter({"bind-lost": 2})))
     with file.open("a") as out:
@@ -135,7 +135,7 @@ def test_a_seed_in_which_too_little_happens_fails(short: Report) -> None:
 
 
 def played(seeds: int) -> list[Report]:
-    """So many, in each of which everything befell its policy that may, and it did all that it is for."""
+    """Return so many reports, in each of which all faults and decisions of its policy occurred."""
     policies = [POLICIES[seed % len(POLICIES)] for seed in range(1, seeds + 1)]
     return [
         Report(
@@ -146,7 +146,7 @@ def played(seeds: int) -> list[Report]:
 
 
 def lacking(reports: list[Report], what: str, policy: str = "", but: int = 0) -> list[Report]:
-    """Without that fault or deed in the seeds of that policy (or of all), but for every so many-th one."""
+    """Remove that fault or decision from the reports of that policy (or of all), except from every n-th one."""
     for report in reports:
         if policy in ("", report.policy) and not (but and report.seed % (but * len(POLICIES)) < len(POLICIES)):
             del report.faults[what], report.did[what]
@@ -162,7 +162,7 @@ def test_a_fault_that_never_befell_a_policy_fails_even_few_seeds(policy: str, ki
 
 @pytest.mark.parametrize(("seeds", "found"), [(600, ""), (1000, "never happened: node-shrunk under drs")])
 def test_a_rare_fault_is_missed_once_so_many_seeds_should_have_had_it(seeds: int, found: str) -> None:
-    """Every eighth seed of the others had it: 12.5 of 100 should have, and 21 of 167."""
+    """Every eighth seed of the others had it."""
     reports = lacking(played(seeds), "node-shrunk", but=8)
     assert shortfall(lacking(reports, "node-shrunk", "drs")) == found
 
@@ -200,7 +200,7 @@ def test_a_job_that_was_refused_counts() -> None:
 
 @pytest.mark.timeout(300)
 def test_a_seed_tells_the_same_story_whatever_the_hashes() -> None:
-    # These seeds put the names of two resources in different orders in a set.
+    # With these hash seeds, the names of two resources have different orders in a set.
     told = [printed(hash_seed, "-c", DIGEST) for hash_seed in ("1", "3")]
     assert told[0] == told[1]
     assert len(told[0].splitlines()) == 3

@@ -1,4 +1,4 @@
-"""What the witness makes of what a process's own watch has shown it (S17, S18)."""
+"""Tests of the checks of what a process's own watch has shown it (S17, S18)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_nominated_pod_of_another_scheduler_that_ranks_as_high_has_its_room() 
     claim = pod("urgent", 7, nominated="n1", priority=10)
     assert is_taken(claim)
     assert not is_taken(replace(claim, priority=-1))
-    assert not is_taken(replace(claim, opted_in=True))  # a nomination of ours is a part of our plan
+    assert not is_taken(replace(claim, opted_in=True))  # our own nomination is part of our plan
     assert not is_taken(replace(claim, terminating=True))
 
 
@@ -68,7 +68,7 @@ class _Extender:
 
 
 def heard(monkeypatch: Any, *snapshots: Snapshot) -> list[str]:
-    """What S18 says when a process has these snapshots, a second more than its time apart."""
+    """Return S18's violations if a process has these snapshots, a second more than the limit apart."""
     found: list[str] = []
     rule = Heard(found.append)
     for index, snapshot in enumerate(snapshots):

@@ -1,6 +1,6 @@
-"""Training code: a member of each running job reports how far it is, now and then with what must not count.
+"""The training code: a member of each running job reports its progress, sometimes with what must not count.
 
-And its user, who deletes a job that is trained where its kind does not end by itself.
+It also plays the user who deletes a trained job of a kind that does not end by itself.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 EVERY: Final = 3.0  # seconds between two reports of a job
 CONVERGES: Final = 12.0  # the loss is exp(-CONVERGES * share of the work done)
-SAVES: Final = 0.8  # of those that are asked for a checkpoint; the others are given up on
-FORGED: Final = 1e9  # a metric that nobody's training has
+SAVES: Final = 0.8  # share of the jobs asked for a checkpoint that save one; the others run into the deadline
+FORGED: Final = 1e9  # a metric that no training has
 ABSURD: Final = ('{"metric": NaN}', '{"metric": 1e300}', '{"metric": -1e999}', '{"step": 9, "steps": 3}', "[" * 99, "")
 
 
 class Tokens:
-    """The API server's TokenReview: here a pod's token is its uid."""
+    """The API server's TokenReview; here a pod's token is its UID."""
 
     async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
         user = {"username": "u", "extra": {POD_UID: [token]}}
@@ -37,12 +37,12 @@ class Tokens:
 
 
 class Reporting:
-    """Reports of all jobs, to whichever replica leads."""
+    """Reports of all jobs to the leading replica."""
 
     def __init__(self, sim: Simulation) -> None:
         self.taken = 0
-        self.trained = 0  # jobs that their users have deleted because they were
-        self.wrong: list[str] = []  # reports that were taken and must not be
+        self.trained = 0  # trained jobs that their users have deleted
+        self.wrong: list[str] = []  # reports that were accepted and must not be
         self._sim = sim
         self._faults = sim.faults
         self._chance = random.Random(f"training {sim.scenario.seed}")
@@ -106,7 +106,7 @@ class Reporting:
         return {"metric": math.exp(-CONVERGES * share), "step": round(1000 * share), "steps": 1000}
 
     async def _send(self, pod: PodObject, path: str, body: str, *, bad: bool = False) -> None:
-        """To one replica, and to the other where that one does not lead."""
+        """Send to one replica, and to the other if the first does not lead."""
         replicas = list(self._sim.replicas)
         self._chance.shuffle(replicas)
         for replica in replicas:

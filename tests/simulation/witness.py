@@ -1,6 +1,6 @@
-"""Watches the embedded API's truth, and nothing else, for what must never happen (reliability S1-S13).
+"""Check the rules (tests/simulation/__init__.py lists them) from the embedded API's state alone.
 
-Where a rule is about the ledger itself (S2b, S9), its snapshot is compared with the truth; nothing is asked of it.
+For rules about the ledger itself (S2b, S9), its snapshot is compared with that state; the ledger is not asked.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ if TYPE_CHECKING:
     from tests.simulation.bare import BarePods
     from tests.simulation.processes import Extender
 
-MOST_TURNS: Final = 3  # two under constant load, and in the calm jobs still come and go
+MOST_TURNS: Final = 3  # two under constant load; in the calm jobs still arrive and end
 _COUNTED: Final = re.compile("replicas|parallelism")
-LATE: Final = 1.0  # seconds for which a step may find what has ended
+LATE: Final = 1.0  # seconds within which a step may find what has ended
 FARTHEST: Final = 1200.0  # seconds until the end of a plan or a rest; the longest is that of a growth, 16 times 60 s
-PARTIAL_CALM: Final = 60.0  # seconds a gang may be partly bound when nothing is wrong: window, repair, release
+PARTIAL_CALM: Final = 60.0  # seconds for which a gang may be partly bound without faults: window, repair, release
 PARTIAL_STORM: Final = 240.0
 OURS: Final = ("extender", "controller")
 
 
 class Witness(Watcher):
-    """Collects violations. ``calm_since``: from when on no fault is made."""
+    """Collects violations; ``calm_since`` is the time since which there are no faults."""
 
     def __init__(self, world: World, story: Story) -> None:
         self.world = world
         self.violations: list[str] = []
         self.calm_since: float | None = None
         self.extenders: Sequence[Extender] = ()
-        self.lease: Callable[[], str] | None = None  # the replica that the Lease names, where there is one
+        self.lease: Callable[[], str] | None = None  # the replica that the Lease names, if there is a Lease
         self.bare: BarePods | None = None
-        self.leases: Leases | None = None  # where the extenders elect among themselves
-        self.bound_on: dict[str, str] = {}  # uid -> node, of every pod that was ever bound
-        self.bound_by: dict[str, tuple[str, int, str]] = {}  # uid -> replica, incarnation of its extender, node
+        self.leases: Leases | None = None  # if the extenders elect among themselves
+        self.bound_on: dict[str, str] = {}  # UID -> node, of every pod that was ever bound
+        self.bound_by: dict[str, tuple[str, int, str]] = {}  # UID -> replica, incarnation of its extender, node
         self.flying: dict[str, str] = {}
         self._ended: dict[str, set[str]] = defaultdict(set)  # extender -> jobs whose plan's time was over at its step
         self.foreign_at: dict[str, float] = defaultdict(lambda: -1e9)  # node -> when others or faults changed its room
@@ -72,23 +72,23 @@ class Witness(Watcher):
         self.heard = Heard(lambda what: self.violated("S18", what))
         self.numbers = Numbers(world, lambda what: self.violated("L8", what))
         self._story = story
-        self._versions: dict[tuple[str, int], dict[str, int]] = {}  # replica, incarnation -> pod uid -> version seen
+        self._versions: dict[tuple[str, int], dict[str, int]] = {}  # (replica, incarnation) -> pod UID -> version seen
         self.resized: dict[str, set[str]] = defaultdict(set)  # "Deployment-shrunk" ... -> jobs
         self.other_ps = 0  # jobs that went on with another number of ps
-        self.jumped = False  # whether a wall clock has been set anew
+        self.jumped = False  # whether a wall clock was reset
         self.memory = Remembered(lambda what: self.violated("S9", what), lambda: self.jumped)
 
     def violated(self, rule: str, what: str) -> None:
-        """Note a violation once."""
+        """Record a violation once."""
         text = f"{rule}: {what}"
         if text not in self.violations:
             self.violations.append(text)
             self._story.tell(f"VIOLATION {text}")
 
-    # -- the truth changes -----------------------------------------------------------------------
+    # -- changes of the state -----------------------------------------------------------------------
 
     def see(self, now: float, changes: list[Change]) -> None:
-        """Look at what one instant has changed."""
+        """Check the changes of one instant."""
         nodes: set[str] = set()
         jobs: set[str] = set()
         for change in changes:
@@ -144,7 +144,7 @@ class Witness(Watcher):
             past.minimums.append((loop_time(), job.spec.min_workers))
 
     def _check_room(self, name: str) -> None:
-        """S2a. What another scheduler, or the loss of the node's room, has done lately is not ours."""
+        """Check S2a, except after another scheduler or a loss of the node's room has changed it."""
         node = self.world.store.nodes.get(name)
         if node is None or loop_time() - self.foreign_at[name] < STALE:
             return
@@ -155,7 +155,7 @@ class Witness(Watcher):
     # -- S1 --------------------------------------------------------------------------------------
 
     def bound(self, uid: str) -> set[Slot]:
-        """Slots of the job whose pod is bound and stays, or that are done."""
+        """Return the slots of the job whose pod is bound and stays, or that are complete."""
         nodes = self.world.store.nodes
         return {
             pod.slot
@@ -182,21 +182,21 @@ class Witness(Watcher):
             self.gangs_bound.add(uid)
         least = job.spec.min_workers if past.least is None else min(past.least, job.spec.min_workers)
         whole = complete(job, slots, least)
-        # By the minimum of now: that a lower one was reached once is forgotten at a restart.
+        # By the current minimum: that a lower one was once reached is forgotten at a restart.
         past.whole_since = (past.whole_since or now) if reached else None
-        # Where all that is left is a member that has succeeded, nobody waits in vain on room that others need.
+        # If only a succeeded member is left, it does not hold room that others need.
         partial = slots and holds and not whole
-        # A member that is on its way out is waited for, however long it takes: then its successor has the whole time.
+        # A terminating member is waited for, however long it takes; then its successor has the whole time.
         going = any_goes(self.world.store.pods_of(uid), self.world.store.nodes)
         began = now if going or past.going else past.partial_since or now
         past.partial_since, past.going = began if partial else None, going
 
     def _holds_room(self, uid: str) -> bool:
-        """Whether a member does, going or not."""
+        """Tell whether a member holds room, terminating or not."""
         return any(pod.holds_room for pod in self.world.store.pods_of(uid))
 
     def look(self) -> None:
-        """Look at what time alone makes wrong; to be called every second or so."""
+        """Check what becomes wrong by time alone; call it about every second."""
         now = loop_time()
         self.numbers.check_known(self.extenders, self.calm_since, now)
         for uid, past in self._past.items():
@@ -218,7 +218,7 @@ class Witness(Watcher):
                 past.partial_since = now
 
     def partial(self) -> list[str]:
-        """Jobs that are partly bound now."""
+        """Return the jobs that are partly bound now."""
         return [uid for uid, past in self._past.items() if past.partial_since is not None]
 
     # -- our writes ------------------------------------------------------------------------------
@@ -240,12 +240,12 @@ class Witness(Watcher):
         self._story.tell(f"{who} of {line.replica} {verb} {ref.name} {_short(told)}")
 
     def _check_leads(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
-        """S8: only the replica that the Lease names writes; bystanders' bindings are anybody's."""
+        """Check S8: only the replica that the Lease names writes; bindings of other pods are exempt."""
         pod = self.world.store.pod_named(ref.namespace, ref.name) if ref.resource == PODS else None
         if self.lease is None or (pod is not None and pod.scheduler != KOHORT):
             return
         if line.woke_in_write and leader_of(told):
-            return  # sent before a pause, as far as the process knows: the API server is to refuse it
+            return  # sent before a pause as far as the process knows; the API server has to refuse it
         if ref.resource == CONFIGMAPS and line.woke_now:
             return  # the gate is read before it is written, and nothing holds this write back
         if (holder := self.lease()) != line.replica:
@@ -255,19 +255,19 @@ class Witness(Watcher):
         return next((found for found in self.extenders if found.replica == line.replica), None)
 
     def _check_plan(self, line: Line, uid: str, node: str) -> None:
-        """S11: a member is sent to the node that its ledger has for it."""
+        """Check S11: a member is bound to the node that its ledger has for it."""
         extender = self._extender_of(line)
         snapshot = extender.live.ledger.snapshot if extender is not None else None
         pod = snapshot.pods.get(uid) if snapshot is not None else None
         if snapshot is None or pod is None or pod.job_uid not in snapshot.gangs:
-            return  # it is gone for its ledger, which has made the binding before
+            return  # it is gone for its ledger, which decided on the binding before
         gang = snapshot.gang(pod.job_uid)
         planned = pod.node or gang.in_flight.get(uid) or (gang.nodes.get(pod.slot) if pod.slot is not None else None)
         if planned != node:
             self.violated("S11", f"{pod.name} is sent to {node}, and its plan has {planned or 'no node'} for it")
 
     def _check_shown(self, line: Line, uid: str, node: str) -> None:
-        """S17: no member is sent into room that this process's own watch has shown as somebody else's."""
+        """Check S17: no member is bound into room that this process's own watch has shown as occupied."""
         extender = self._extender_of(line)
         snapshot = extender.live.ledger.snapshot if extender is not None else None
         pod = snapshot.pods.get(uid) if snapshot is not None else None
@@ -277,7 +277,7 @@ class Witness(Watcher):
             self.violated("S17", f"{pod.name} is sent to {node}, {why}")
 
     def _check_commit(self, line: Line, uid: str) -> None:
-        """S1: the first binding of a gang is sent only when its whole minimum has passed kube-scheduler's checks."""
+        """Check S1: a gang's first binding is sent only when its minimum has passed kube-scheduler's checks."""
         pod = self.world.store.pods.get(uid)
         job = self.world.store.jobs.get(pod.owner) if pod is not None else None
         extender = self._extender_of(line)
@@ -292,7 +292,7 @@ class Witness(Watcher):
             past.held_until = now
         asked = {other for other, calls in extender.binding.items() if calls} | {uid}
         slots = self.bound(job.uid)
-        for other in asked & self._slots.keys():  # also a pod that is gone, which nobody may have seen yet
+        for other in asked & self._slots.keys():  # also a pod that is gone, if no process may have seen that yet
             owner, slot = self._slots[other]
             if owner == job.uid and slot is not None:
                 slots.add(slot)
@@ -307,7 +307,7 @@ class Witness(Watcher):
             self.violated("S1", f"{pod.name} is sent to its node although {why}")
 
     def _minimums(self, past: Past, now: float) -> set[int]:
-        """The minimums of the job that our parts may go by."""
+        """Return the minimums of the job that our processes may use."""
         found = set()
         for index, (_, minimum) in enumerate(past.minimums):
             ends = past.minimums[index + 1][0] if index + 1 < len(past.minimums) else now
@@ -344,7 +344,7 @@ class Witness(Watcher):
                 past = self._past[job.uid]
                 self._check_cool_down(line, job, past, told)
                 if not self.bound(job.uid):
-                    past.turns.clear()  # nothing runs: a plan is made and given up, nobody is resized
+                    past.turns.clear()  # nothing runs: a plan is made and dropped, and nothing is resized
                 elif job.spec.workers != past.asked and _COUNTED.search(str(told.get("patch"))):
                     way = "shrunk" if job.spec.workers < past.asked else "grown"
                     self.resized[f"{job.spec.kind.value}-{way}"].add(job.uid)
@@ -357,14 +357,14 @@ class Witness(Watcher):
             self.cooling.written(process, uid, job, past.asked, past.whole_since, loop_time())
 
     def answered(self, uid: str, node: str, error: str) -> None:
-        """S7: bind answers success exactly where the pod is on that node."""
+        """Check S7: bind succeeds exactly if the pod is on that node."""
         if not error and self.bound_on.get(uid) != node:
             self.violated("S7", f"bind of {uid} to {node} was answered with success; it is on {self.bound_on.get(uid)}")
 
     # -- the ledger ------------------------------------------------------------------------------
 
     def check_ledger(self, extender: Extender) -> None:
-        """S2b: what this incarnation has bound is charged, from the moment it was sent until it is seen to be gone."""
+        """Check S2b: what this incarnation has bound is charged, from sending until it is seen to be gone."""
         snapshot = extender.live.ledger.snapshot
         for uid, (replica, incarnation, node) in list(self.bound_by.items()):
             if replica != extender.replica:
@@ -378,26 +378,27 @@ class Witness(Watcher):
                 continue
             job_uid = identity(pod.namespace, pod.owner)
             parts = snapshot.charges.get(job_uid, {})
-            # Who has been silent since it was bound may know it by another number than it has by now.
+            # A process that has been silent since the binding may know the pod by another number than it has now.
             charged = [parts.get(part) for part in (uid, slot_of(pod), known.slot if known is not None else None)]
             if not any(found is not None and found[0] == node for found in charged):
                 if pod.owner not in self.world.store.jobs:
-                    continue  # its job is gone: whatever is left of it goes too
+                    continue  # its job is gone, and what is left of it will go too
                 self.violated("S2b", f"{pod.key} is on {node} and not charged there")
 
     def check_translator(self, extender: Extender) -> None:
-        """S16: it counts nobody as a member, or as a job of its own, whom the ledger has not."""
+        """Check S16: the translator counts no pod as a member, or as a job, that the ledger does not have."""
         ledger, translator = extender.live.ledger, extender.live.translator
         if ledger.dirty:
-            return  # what it has told is not applied yet
-        ghosts = (translator._families._claims.keys() | translator._lone) - ledger.snapshot.pods.keys()
+            return  # what it has reported is not applied yet
+        ghosts = (translator._owners._claims.keys() | translator._lone) - ledger.snapshot.pods.keys()
         for uid in sorted(ghosts):
             self.violated("S16", f"the translator has pod {uid}, and the ledger has not")
 
     def check_deadlines(self, extender: Extender) -> None:
-        """S14: no window and no plan outlives the step after its end, or, of a plan, that after its last held bind.
+        """Check S14: no window and no plan outlives the step after its end.
 
-        Nor is any end farther away than settings ever make it, whatever happens to a wall clock.
+        For a plan, the last held bind counts too. No end is farther away than the settings allow, whatever happens to a
+        wall clock.
         """
         ledger = extender.live.ledger
         ended = set[str]()
@@ -415,13 +416,13 @@ class Witness(Watcher):
                 self.violated("S14", f"the {'window' if window else 'plan'} of {gang.job_uid} has ended, and is kept")
 
     def taken(self, who: str, events: Sequence[Event]) -> None:
-        """S6: a pod is gone for a process only once it is."""
+        """Check S6: a pod is gone for a process only if it is gone."""
         for event in events:
             if isinstance(event, PodGone) and (pod := self.world.store.pods.get(event.uid)) is not None:
                 self.violated("S6", f"{pod.key} was gone for the {who} while it was there")
 
     def check_order(self, extender: Extender) -> None:
-        """S6: what an incarnation knows of a pod never gets older."""
+        """Check S6: what an incarnation knows of a pod never gets older."""
         seen = self._versions.setdefault((extender.replica, extender.incarnation), {})
         for uid, pod in extender.live.ledger.snapshot.pods.items():
             if pod.version < seen.get(uid, 0):
@@ -431,9 +432,9 @@ class Witness(Watcher):
     # -- at the end ------------------------------------------------------------------------------
 
     def turns(self, since: float) -> None:
-        """L3: no running job is resized to and fro once nothing happens; OASiS's schedules may say so.
+        """Check L3: no running job is resized back and forth once there are no faults; OASiS's schedules are exempt.
 
-        ``since``: when the last fault was over, in seconds of the loop's time.
+        ``since`` is when the last fault was over, in the loop's time.
         """
         if self.judge.policy == "oasis":
             return

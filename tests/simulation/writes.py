@@ -1,4 +1,4 @@
-"""What our parts may write on pods and jobs, and with which preconditions (S3, S4, S11, S12, S13)."""
+"""Check what our processes write on pods and jobs, and the preconditions (S3, S4, S11, S12, S13)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ MOST_MOVES: Final = 1
 
 
 class Writes:
-    """Judges each as it arrives. ``past``: of each job by its uid; ``stored``: an object as the API server has it."""
+    """Judges each write on arrival; ``past`` has the jobs' history by UID, ``stored`` returns the API server's
+    object.
+    """
 
     def __init__(self, world: World, past: Mapping[str, Past], violated: Callable[[str, str], None]) -> None:
         self.policy = ""
@@ -59,9 +61,9 @@ class Writes:
             self._check_pod_patch(pod, told["patch"])
 
     def _check_delete(self, pod: PodObject) -> None:
-        """S4: only what is bound of a gang that is not whole is deleted, and of a job only while it is suspended.
+        """Check S4: only bound pods of a gang that is not whole are deleted, and a job's only while suspended.
 
-        Kinds that have no suspension give their room up, and move, by deletions.
+        Kinds that cannot be suspended release their room, and move, by deletions.
         """
         if not pod.owner:
             self._check_delete_in_group(pod)
@@ -78,7 +80,7 @@ class Writes:
             self._violated("S4", f"{pod.key} is deleted, for which the operator fails {job.key}: it is not suspended")
 
     def _check_delete_in_group(self, pod: PodObject) -> None:
-        """S4: only of a group whose controller creates its pods anew, and that is not whole."""
+        """Check S4: only pods of a group with a controller, and that is not whole, are deleted."""
         since = self.group_whole_since(pod)
         if not pod.controller:
             self._violated("S4", f"{pod.key} is deleted, which nobody creates again")
@@ -94,7 +96,7 @@ class Writes:
             return
         notes = patch.get("metadata", {}).get("annotations", {}).keys() - {WAKE}
         job = self._world.store.jobs.get(pod.owner)
-        if job is None or self._may_move(job):  # one that is gone has no say any more
+        if job is None or self._may_move(job):  # a job that is gone has no annotations any more
             notes -= {CHECKPOINT}
         if pod.kind is JobKind.DEPLOYMENT and _numbers(patch):
             notes -= {SLOT, DELETION_COST}
@@ -105,9 +107,9 @@ class Writes:
     # -- jobs ------------------------------------------------------------------------------------
 
     def to_job(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
-        """S3: preconditions, bounds as they are at that version, workers and nothing else (S4).
+        """Check S3 (preconditions, bounds at that version) and S4 (workers and nothing else).
 
-        A job that its user has put beyond its maximum comes down one worker at a time.
+        A job that its user has put beyond its maximum shrinks by one worker at a time.
         """
         job = self._world.store.job_named(ref.namespace, ref.name)
         patch: Json = told["patch"]
@@ -132,7 +134,7 @@ class Writes:
         self._check_count(ref, told, job, wanted)
 
     def _check_scale(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any], job: JobObject | None) -> None:
-        """S3, S4: a StatefulSet and a Deployment are changed by their scale alone, and not while they are stopped."""
+        """Check S3, S4: a StatefulSet or Deployment changes by its scale alone, and not while it is stopped."""
         patch: Json = told["patch"]
         if (who, verb, told["subresource"], set(patch), set(patch.get("spec", {}))) != (
             "controller", "patch", "scale", {"spec"}, {"replicas"}
@@ -158,7 +160,7 @@ class Writes:
             self._violated("S3", f"{job.key} is resized to {wanted}, outside {bounds}")
 
     def _check_suspension(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
-        """S4: with preconditions and our mark, never of a whole gang, never of a user's suspension, never too early."""
+        """Check S4: preconditions and our mark; never of a whole gang or a user's suspension, nor too early."""
         patch, job = told["patch"], self._world.store.job_named(ref.namespace, ref.name)
         plain, spec = ref.resource == BATCHJOBS, patch["spec"]
         on, roles = (spec if plain else spec["runPolicy"]).get("suspend"), spec.get("tfReplicaSpecs")
@@ -184,13 +186,13 @@ class Writes:
             self._violated("S4", f"{job.key} goes on while a pod of it terminates: the operator fails it")
 
     def _may_have(self, job: JobObject, roles: Mapping[str, Any]) -> bool:
-        """Whether the job may go on with so many ps: OASiS may say so, where its user does; never more than workers."""
+        """Tell whether the job may go on with so many ps: only under OASiS, if its user allows it."""
         servers = roles.get("PS", {}).get("replicas", 0)
         allowed = self.policy == "oasis" and job.spec.annotations.get(ELASTIC_PS) == "true"
         return allowed and roles == {"PS": {"replicas": servers}} and 1 <= servers <= job.spec.max_workers
 
     def _check_note(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
-        """S3, S4: reports and the policy's memory are written with preconditions, and nothing else is."""
+        """Check S3, S4: only reports and the policy's memory are written, with preconditions."""
         notes = told["patch"]["metadata"].get("annotations", {})
         if (who, verb) != ("controller", "patch") or not notes.keys() <= {REPORTS, MEMORY}:
             self._violated("S4", f"{who} {verb} {ref.name}: {told['patch']}")
@@ -198,7 +200,7 @@ class Writes:
             self._violated("S3", f"notes of {ref.name} without uid or version")
 
     def _check_move(self, job: JobObject, past: Past) -> None:
-        """S4: a whole gang gives its room up only in OASiS's pauses, or once, to be moved, where its user allows it."""
+        """Check S4: a whole gang releases its room only for OASiS's pauses, or once to be moved if allowed."""
         if self.policy == "oasis":
             return
         past.moves += 1
@@ -212,7 +214,7 @@ class Writes:
 
 
 def unsigned(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The write without the name of its leader, which every write of ours carries where a Lease says who leads."""
+    """Return the write without its leader's name, which all our writes carry if a Lease decides who leads."""
     patch = told.get("patch")
     if not isinstance(patch, Mapping) or LEADER not in patch.get("metadata", {}).get("annotations", {}):
         return told
@@ -224,14 +226,14 @@ def unsigned(told: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _numbers(patch: Json) -> bool:
-    """Whether it writes a number and the cost that belongs to it."""
+    """Tell whether it writes a number and the matching deletion cost."""
     notes = patch.get("metadata", {}).get("annotations", {})
     index = str(notes.get(SLOT, "")).rpartition("-")[2]
     return index.isdigit() and notes.get(DELETION_COST) == deletion_cost(int(index))[DELETION_COST]
 
 
 def _workers_in(spec: Json, resource: Resource) -> int | None:
-    """How many workers a patch of the spec sets; None where that is not just what it does."""
+    """Return how many workers a patch of the spec sets, or None if it does anything else."""
     if resource == BATCHJOBS:
         found = spec.get("parallelism")
         whole = {"parallelism": found, "completions": found}

@@ -16,7 +16,7 @@ from extender.routes import stream
 from policy.cluster.events import JobSeen, NodeSeen, Synced, Tick
 from tests import builders
 from tests.browser.scenes import Scene
-from tests.unit.hindsight.test_compare import recorded, scene
+from tests.unit.comparison.test_comparepolicies import recorded, scene
 
 
 class Asked:

@@ -14,6 +14,7 @@ from lab.sim.traces.base import GPU
 from lab.sim.traces.scale import offered
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
+from policy.cluster.layered import SMALL, Layered
 from policy.cluster.reasons import Reason
 
 NAMES = ("decisions", "verbs", "rebuild", "gang_throughput", "burst", "simulator", "beside", "stalled")
@@ -110,6 +111,12 @@ def test_the_scenes_are_what_they_say() -> None:
     assert [full.gang(f"job-run-{n}").state for n in range(3)] == [State.RUNNING] * 3
     assert {verdict.reason for verdict in full.verdicts.values()} == {Reason.NO_ROOM}
     assert [planned.gang(f"job-plan-{n}").state for n in range(4)] == [State.PLANNED] * 4
+
+
+def test_the_maps_of_a_large_scene_are_layered_as_in_a_service_that_has_run_for_a_while() -> None:
+    full = scenes.full_cluster(SMALL, 0)
+    maps = (full.nodes, full.jobs, full.pods, full.members, full.gangs, full.charges, full.charged)
+    assert all(isinstance(entries, Layered) for entries in (*maps, full.index.filed, full.index.room.free))
 
 
 def test_oasis_is_timed_once_for_each_job() -> None:

@@ -11,7 +11,6 @@ import yaml
 from extender.config.settings import Settings
 from extender.kubescheduler.checkconfig import check_file, findings, refused, render
 from extender.kubescheduler.finding import Finding
-from extender.kubescheduler.schedulerconfig import go_duration_seconds
 
 GOOD = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -388,36 +387,6 @@ def test_every_finding_says_what_why_and_how() -> None:
         assert one.allowed
         assert one.why.endswith(".")
         assert one.mend.endswith(".")
-
-
-DURATIONS = {
-    "20s": 20,
-    "1m30s": 90,
-    "1.5h": 5400,
-    "500ms": 0.5,
-    ".5s": 0.5,
-    "1.s": 1,
-    "+3s": 3,
-    "1µs": 1e-6,
-    "0": 0,
-    "0s": 0,
-    "": None,
-    "20": None,
-    "s": None,
-    "-1s": None,
-    "1d": None,
-    "1 s": None,
-    "1s ": None,
-    "1s2": None,
-    ".s": None,
-    "20S": None,
-    "٢s": None,
-}
-
-
-@pytest.mark.parametrize(("text", "want"), DURATIONS.items(), ids=[repr(text) for text in DURATIONS])
-def test_go_duration(text: str, want: float | None) -> None:
-    assert go_duration_seconds(text) == (want if want is None else pytest.approx(want))
 
 
 def written(folder: Path, text: str) -> Path:

@@ -27,10 +27,10 @@ from extender.control.calls import (
     perform,
 )
 from extender.control.controller import Controller
-from extender.control.pace import Pace
-from extender.control.quota import Quota
-from extender.control.source import SourceError
-from extender.control.story import DecisionStory, WaitingStory
+from extender.control.eventquota import EventQuota
+from extender.control.extenderclient import ExtenderError
+from extender.control.jobevents import DecisionEvents, WaitingEvents
+from extender.control.ratelimit import RateLimit
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused
 from extender.kube.jobkinds import GATE, LEADER, RELEASED
 from extender.present.views.base import JobName, Waits
@@ -127,13 +127,13 @@ class FakeExtender:
 
     async def tell(self, path: str, body: bytes, seconds: float) -> None:
         if self.down:
-            raise SourceError("connection refused")
+            raise ExtenderError("connection refused")
         self.told.append(RefusedWritesBody.model_validate_json(body).refused)
 
     async def fetch(self, path: str, query: Mapping[str, str], seconds: float) -> bytes:
         self.asked += 1
         if self.down:
-            raise SourceError("connection refused")
+            raise ExtenderError("connection refused")
         if path == "/v1/decisions":
             since = int(query.get("since", max(0, self.decisions.latest - int(query.get("limit", 0)))))
             found = [entry for entry in self.decisions.decisions if entry.sequence > since]
@@ -141,7 +141,7 @@ class FakeExtender:
         if path == "/v1/queue":
             return self.queue.model_dump_json().encode()
         if path.startswith("/v1/explain/"):
-            raise SourceError("busy")  # an Event is written without it
+            raise ExtenderError("busy")  # an Event is written without it
         assert path == "/v1/desired"
         if int(query["after"]) == self.desired.generation:
             self._new.clear()
@@ -784,7 +784,7 @@ async def test_events_begin_anew_with_a_new_extender() -> None:
 
 
 def test_an_event_is_what_the_api_asks_for() -> None:
-    (event,) = DecisionStory("abcd", "host-1", Quota()).tell([decision(26, 1_700_000_000.5, "Released")])
+    (event,) = DecisionEvents("abcd", "host-1", EventQuota()).tell([decision(26, 1_700_000_000.5, "Released")])
     assert event == {
         "metadata": {"name": "mnist.abcd.1a", "namespace": "team"},
         "eventTime": "2023-11-14T22:13:20.500000Z",
@@ -809,12 +809,12 @@ def waiting(waited: float, reason: str = "WaitingForRoom", name: str = "mnist") 
     return QueueView(generation=1, gated_pods=0, jobs=(job,))
 
 
-def queued(story: WaitingStory, queue: QueueView, now: float) -> list[dict[str, Any]]:
+def queued(story: WaitingEvents, queue: QueueView, now: float) -> list[dict[str, Any]]:
     return [story.queued(job, (), now) for job in story.news(queue, now)]
 
 
 def test_a_waiting_job_is_told_why_and_what_helps_once_it_has_waited_for_a_moment() -> None:
-    story = WaitingStory("host-1", Quota())
+    story = WaitingEvents("host-1", EventQuota())
     assert queued(story, waiting(19), 1000.0) == []
     (event,) = queued(story, waiting(21), 1002.0)
     assert (event["reason"], event["type"], event["regarding"]["name"]) == ("Queued", "Normal", "mnist")
@@ -825,7 +825,7 @@ def test_a_waiting_job_is_told_why_and_what_helps_once_it_has_waited_for_a_momen
 
 
 def test_a_job_whose_reason_flaps_gets_fewer_than_ten_events_an_hour() -> None:
-    story, told = WaitingStory("host-1", Quota()), 0
+    story, told = WaitingEvents("host-1", EventQuota()), 0
     for second in range(0, 3600, 10):
         reason = ("WaitingForRoom", "BehindHeavierJob")[second // 10 % 2]
         told += len(queued(story, waiting(100 + second, reason), 1000.0 + second))
@@ -833,8 +833,8 @@ def test_a_job_whose_reason_flaps_gets_fewer_than_ten_events_an_hour() -> None:
 
 
 def test_a_gang_that_gives_its_room_up_again_and_again_gets_fewer_than_ten_events_an_hour() -> None:
-    quota = Quota()
-    waits, decides, told = WaitingStory("host-1", quota), DecisionStory("abcd", "host-1", quota), list[str]()
+    quota = EventQuota()
+    waits, decides, told = WaitingEvents("host-1", quota), DecisionEvents("abcd", "host-1", quota), list[str]()
     for attempt in range(60):
         at = 1000.0 + 60 * attempt
         told += [one["reason"] for one in queued(waits, waiting(30), at)]
@@ -854,7 +854,7 @@ def test_a_controller_that_starts_again_and_again_tells_no_more() -> None:
     """What it has told it does not remember; the names are the same, and the API server takes a name once."""
     names, written = set[str](), 0
     for minute in range(60):
-        story, now = WaitingStory("host-1", Quota()), 1000.0 + 60 * minute
+        story, now = WaitingEvents("host-1", EventQuota()), 1000.0 + 60 * minute
         starves = waiting(700).model_copy(
             update={"jobs": (waiting(700).jobs[0].model_copy(update={"starving": True}),)}
         )
@@ -864,18 +864,18 @@ def test_a_controller_that_starts_again_and_again_tells_no_more() -> None:
     assert written == 120
     assert len(names) < 10
     other = waiting(700).jobs[0].model_copy(update={"uid": "u-later"})
-    again = WaitingStory("host-1", Quota()).queued(other, (), 1000.0)
+    again = WaitingEvents("host-1", EventQuota()).queued(other, (), 1000.0)
     assert again["metadata"]["name"] not in names, "a job of the same name that came later"
 
 
 def test_the_same_reason_is_told_again_before_the_api_server_forgets_it() -> None:
-    story = WaitingStory("host-1", Quota())
+    story = WaitingEvents("host-1", EventQuota())
     times = [at for at in range(0, 7200, 10) if queued(story, waiting(100 + at), 1000.0 + at)]
     assert times == [0, 3000, 6000]
 
 
 def test_a_job_that_waits_anew_is_told_anew() -> None:
-    story = WaitingStory("host-1", Quota())
+    story = WaitingEvents("host-1", EventQuota())
     (first,) = queued(story, waiting(30), 1000.0)
     assert queued(story, QueueView(generation=1, gated_pods=0, jobs=()), 1010.0) == []
     (second,) = queued(story, waiting(30), 1020.0)
@@ -896,7 +896,7 @@ async def test_why_a_job_waits_becomes_an_event_of_the_replica_that_leads() -> N
 
 
 def test_a_decision_on_a_job_that_is_gone_is_not_told() -> None:
-    assert list(DecisionStory("abcd", "host-1", Quota()).tell([decision(1, 0.0, job=None)])) == []
+    assert list(DecisionEvents("abcd", "host-1", EventQuota()).tell([decision(1, 0.0, job=None)])) == []
 
 
 TOLD = {
@@ -923,15 +923,15 @@ TOLD = {
 
 @pytest.mark.parametrize(("one", "reason"), TOLD.values(), ids=TOLD.keys())
 def test_each_decision_has_its_word(one: DecisionView, reason: str) -> None:
-    assert [event["reason"] for event in DecisionStory("abcd", "host-1", Quota()).tell([one])] == [reason]
+    assert [event["reason"] for event in DecisionEvents("abcd", "host-1", EventQuota()).tell([one])] == [reason]
 
 
 def test_a_binding_that_was_sent_is_no_event() -> None:
-    assert list(DecisionStory("abcd", "host-1", Quota()).tell([decision(1, 1.0, "Bind")])) == []
+    assert list(DecisionEvents("abcd", "host-1", EventQuota()).tell([decision(1, 1.0, "Bind")])) == []
 
 
 def test_a_job_that_starves_is_told_once() -> None:
-    story, queue = WaitingStory("host-1", Quota()), waiting(700)
+    story, queue = WaitingEvents("host-1", EventQuota()), waiting(700)
     starves = queue.model_copy(update={"jobs": (queue.jobs[0].model_copy(update={"starving": True}),)})
     (event,) = story.starving(starves, 1000.0)
     assert (event["reason"], event["regarding"]["name"]) == ("Starving", "mnist")
@@ -946,7 +946,7 @@ def test_what_would_admit_the_job_now_is_told() -> None:
         Kind.WORKERS: "take 2 workers: 2 from team/a",
     }  # fmt: skip
     changes = [ChangeView(kind=kind, size=1, text=text) for kind, text in texts.items()]
-    event = WaitingStory("host-1", Quota()).queued(queue.jobs[0], changes, 1000.0)
+    event = WaitingEvents("host-1", EventQuota()).queued(queue.jobs[0], changes, 1000.0)
     told = "; what helps: add 1 nodes | take 2 workers: 2 from team/a"
     assert event["note"].endswith(told), "what can be done at once comes first, and it is the one part that helps"
     assert event["note"].count("helps") == 1
@@ -954,7 +954,7 @@ def test_what_would_admit_the_job_now_is_told() -> None:
 
 def test_a_note_is_never_longer_than_the_api_takes() -> None:
     job = waiting(100).jobs[0].model_copy(update={"waits": Waits(reason="X", text="t" * 900, detail="d" * 900)})
-    assert len(WaitingStory("host-1", Quota()).queued(job, (), 1000.0)["note"]) == 1024
+    assert len(WaitingEvents("host-1", EventQuota()).queued(job, (), 1000.0)["note"]) == 1024
 
 
 # -- pace ----------------------------------------------------------------------------------------
@@ -974,7 +974,7 @@ async def test_a_pace_gives_a_seconds_worth_at_once_and_then_its_rate() -> None:
 
     clock = Still()
     clock.slept = []
-    pace = Pace(4, clock)
+    pace = RateLimit(4, clock)
     for _ in range(6):
         await pace.turn()
     assert clock.slept == [0.25, 0.5]

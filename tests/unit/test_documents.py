@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from extender.clock import Clock
-from extender.control import story, vocabulary
+from extender.control import eventreasons, jobevents
 from extender.kube import jobkinds
 from extender.kube.training import read_training
 from extender.observe.health import Heartbeat, extender_readiness
@@ -44,13 +44,13 @@ def test_the_example_of_a_training_is_read() -> None:
 
 
 def test_every_event_is_explained() -> None:
-    there = {word for word in vars(vocabulary).values() if isinstance(word, vocabulary.Word)}
+    there = {word for word in vars(eventreasons).values() if isinstance(word, eventreasons.EventReason)}
     assert {word.reason for word in there} == EVENTS.keys()
-    used = set(re.findall(r"words\.([A-Z_]+)\b", Path(story.__file__).read_text())) - {"OF_WAITING", "OF_ACTIONS"}
-    by_action = {*vocabulary.OF_ACTIONS.values()}
-    assert {getattr(vocabulary, name) for name in used} | by_action == there  # each is written by somebody
+    used = set(re.findall(r"reasons\.([A-Z_]+)\b", Path(jobevents.__file__).read_text())) - {"OF_WAITING", "OF_ACTIONS"}
+    by_action = {*eventreasons.OF_ACTIONS.values()}
+    assert {getattr(eventreasons, name) for name in used} | by_action == there  # each is written by somebody
     told = {kind.__name__ for kind in get_args(Effect)} | {*get_args(What)}
-    assert vocabulary.OF_ACTIONS.keys() <= told, "every action with a word is one that a step tells"
+    assert eventreasons.OF_ACTIONS.keys() <= told, "every action with a word is one that a step tells"
 
 
 def test_every_check_is_explained() -> None:

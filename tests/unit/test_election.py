@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extender.clock import Clock
-from extender.config.sections import Lease as LeaseSettings
+from extender.config.sections import LeaseSettings
 from extender.kube.api import LEASES, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
 from extender.leading.election import Election, lease_of
 from extender.leading.lease import Lease

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extender.clock import Clock
-from extender.config.sections import Lease as LeaseSettings
+from extender.config.sections import LeaseSettings
 from extender.kube.api import LEASES, Api, ClusterError, Json, Ref
 from extender.leading.lease import Lease
 from tests.stage import HandClock

@@ -10,11 +10,12 @@ from extender.state.ledger import Ledger, LedgerStoppedError
 from policy.cluster.actions import Decision, Effect, Remember
 from policy.cluster.events import Event, NodeGone, NodeSeen, PodGone, Synced
 from policy.cluster.snapshot import Rules, Snapshot
+from policy.systems.base import Policy
 from tests.builders import job, node
 from tests.stage import LoopClock, Stage, virtual
 
 
-class Script:
+class Script(Policy):
     """A policy that remembers the nodes it saw at each decision, and fails where it is told to."""
 
     name = "script"

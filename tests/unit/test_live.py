@@ -11,10 +11,10 @@ import pytest
 from starlette.requests import Request
 
 from extender.app import Live, resources
-from extender.config.sections import Journal
+from extender.config.sections import JournalSettings
 from extender.config.settings import Settings
 from extender.kube.api import DEPLOYMENTS, JOBSETS, NODES, PODS, ClusterError, Json, Resource
-from extender.kube.groups import COSCHEDULING
+from extender.kube.podgroupkinds import COSCHEDULING
 from extender.kube.reflector import Batch
 from tests.stage import FakeApi, LoopClock, virtual
 from tests.unit.test_own_kinds import deployment, group, in_group, replica
@@ -147,7 +147,7 @@ async def test_a_list_is_one_step_however_many_pages_it_has() -> None:
 async def test_the_lease_is_given_back_before_the_disk_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = Live(Settings(journal=Journal(folder=str(tmp_path))), FakeApi(), LoopClock(), random.Random(1))
+    service = Live(Settings(journal=JournalSettings(folder=str(tmp_path))), FakeApi(), LoopClock(), random.Random(1))
     done: list[str] = []
     assert service.recorder is not None
     end = service.recorder.close

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from extender.kube.api import BATCHJOBS, DEPLOYMENTS, JOBSETS, PODS, STATEFULSETS, Resource
-from extender.kube.groups import COSCHEDULING, NATIVE, NATIVE_ALPHA, VOLCANO, GroupKind
-from extender.kube.jobkinds import INDEXED_JOB, KINDS, SLOT, STATEFULSET
+from extender.kube.jobkinds import INDEXED_JOB, JOBSET, KINDS, SLOT, STATEFULSET
+from extender.kube.podgroupkinds import COSCHEDULING, NATIVE, NATIVE_ALPHA, VOLCANO, GroupKind
 from extender.kube.translate import Translator
 from policy.cluster.events import Event, JobGone, JobSeen, PodGone, PodSeen
 from policy.cluster.model import Job, Pod, Slot
@@ -158,6 +158,13 @@ def test_patches() -> None:
     assert STATEFULSET.workers_patch(4) == {"spec": {"replicas": 4}}
     assert KINDS["TFJob"].workers_patch(4) == {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 4}}}}
     assert KINDS["TFJob"].suspend_patch(False) == {"spec": {"runPolicy": {"suspend": False}}}
+
+
+def test_a_kind_whose_workers_cannot_be_changed_says_so() -> None:
+    assert (JOBSET.worker, JOBSET.workers_at, JOBSET.resizes) == ("", "", False)
+    with pytest.raises(ValueError, match="of a JobSet cannot be changed"):
+        JOBSET.workers_patch(4)
+    assert {kind.kind for kind in KINDS.values() if not kind.resizes} == {"JobSet"}
 
 
 # -- members -------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.kube.api import BATCHJOBS, DEPLOYMENTS, NODES, PODS, STATEFULSETS, Resource
-from extender.kube.groups import COSCHEDULING
+from extender.kube.podgroupkinds import COSCHEDULING
 from extender.kube.translate import Translator
 from policy.cluster.actions import Bind, Edited
 from policy.cluster.charges import planned_charge

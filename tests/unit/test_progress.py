@@ -23,7 +23,7 @@ import pytest
 
 from extender import reporting
 from extender.access.reviews import AT_ONCE, MOST_KEPT, POD_UID, REFUSED_SECONDS, BusyError, Tokens
-from extender.config.sections import Progress as Settings
+from extender.config.sections import ProgressSettings as Settings
 from extender.kube.api import TFJOBS, Done, Outcome, Unknown
 from extender.kube.jobs import reports_of
 from extender.kube.translate import Translator

@@ -47,6 +47,7 @@ from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.cluster.training import Goal, Report, Training, Utility
+from policy.systems.base import Policy
 from policy.systems.kod2 import Kod2
 from tests.builders import job, node, ps, w
 from tests.eventually import wait_until
@@ -240,7 +241,7 @@ def test_a_disk_that_hangs_does_not_keep_the_process(
     assert "the journal on disk lacks its last steps" in caplog.text
 
 
-class Fails:
+class Fails(Policy):
     """A policy with a defect: it cannot bear a job."""
 
     name = "fails"

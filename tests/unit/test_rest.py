@@ -570,7 +570,7 @@ async def test_workers_that_do_not_come_are_told_of(back: bool, ends: str) -> No
     assert entry["text"] == f"3 of the 4 workers given have not come: {ends}"
 
 
-@pytest.mark.parametrize(("left", "told"), [(1, "1 worker taken has"), (2, "2 workers taken have")])
+@pytest.mark.parametrize(("left", "told"), [(1, "1 worker taken away has"), (2, "2 workers taken away have")])
 @virtual
 async def test_workers_that_do_not_go_are_told_of_at_the_job_that_they_were_taken_from(left: int, told: str) -> None:
     service = Service(JobSeen(A), JobSeen(B), Synced())
@@ -626,7 +626,7 @@ async def test_a_parameter_that_is_missing_is_told_as_such() -> None:
     found = await running().ask("/comparison", status=422)
     assert (found["field"], found["value"]) == ("policy", "")
     assert found["detail"] == f"policy: missing; allowed: {found['allowed']}"
-    assert found["allowed"].startswith("text of at most 100 characters (the policy that is asked: one of dragon, ")
+    assert found["allowed"].startswith("text of at most 100 characters (the policy to compare with: one of dragon, ")
 
 
 JSON = "application/json"
@@ -718,7 +718,7 @@ def test_every_problem_has_an_example(path: str, method: str, told: dict[str, An
 @virtual
 async def test_an_unknown_job_is_told_which_there_are(path: str) -> None:
     found = await running().ask(path, status=404)
-    assert found["detail"] == "no job team/c is known; one of a, big"
+    assert found["detail"] == "name: no job team/c is known; allowed: one of a, big"
 
 
 @virtual

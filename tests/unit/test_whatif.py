@@ -71,6 +71,15 @@ async def test_a_shape_has_bounds_and_ps() -> None:
     assert found["after"]["waits"]["reason"] == "GangExceedsCluster"
 
 
+async def test_where_no_number_of_nodes_is_given_one_is_added() -> None:
+    shape = {"workers": 60, "requests": {"cpu": "1"}, "namespace": "team"}
+    one, two, unsaid = [
+        (await ask(running(), shape=shape, add_nodes=[{"like": "n1", **count}]))["jobs"]
+        for count in ({"count": 1}, {"count": 2}, {})
+    ]
+    assert unsaid == one != two
+
+
 async def test_nodes_that_come_and_go() -> None:
     service = running()
     found = await ask(service, add_nodes=[{"like": "n1", "count": 2}])

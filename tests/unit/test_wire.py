@@ -47,6 +47,13 @@ def test_whole_nodes_are_echoed_as_they_came() -> None:
     }
 
 
+def test_where_a_body_has_names_and_whole_nodes_the_names_are_asked_about_and_answered() -> None:
+    got = wire.decode_filter(args(Nodes={"items": [{"metadata": {"name": "n3"}}]}, NodeNames=["n1", "n2"]))
+    assert (got.node_names, got.nodes) == (["n1", "n2"], None)
+    answer = json.loads(wire.encode_filter(wire.filter_result(got, ["n2"], failed={"n1": "full"})))
+    assert (answer["Nodes"], answer["NodeNames"], answer["FailedNodes"]) == (None, ["n2"], {"n1": "full"})
+
+
 NULLS = {
     "no nodes at all": ({"Nodes": None, "NodeNames": None}, HEAD),
     "items null": ({"Nodes": {"items": None}, "NodeNames": None}, HEAD),

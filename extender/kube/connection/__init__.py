@@ -1,4 +1,5 @@
-"""Which API server is asked, on which way and as whom: kubectl's own rules, for the command line and the services.
+"""Finds the API server, the route to it and the credentials by kubectl's rules, for the command line and the services.
 
-`resolve` makes a `Connection` from options, environment and files, and sends nothing. `transport` speaks over one.
+`resolve` makes a `Connection` from options, environment and files, and sends nothing. `transport` sends requests over
+it.
 """

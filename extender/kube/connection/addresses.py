@@ -1,4 +1,6 @@
-"""Reads the addresses of servers and proxies. One that is not allowed is a ClusterError that names its field."""
+"""Reads the addresses of servers and proxies. An address that is not allowed raises a ClusterError that names its
+field.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ from urllib.parse import SplitResult, urlsplit
 from extender.kube.connection.proxies import PORTS
 from extender.kube.connection.target import unusable
 
-IN_FILES: Final = ("http", "https", "socks5")  # a variable may say socks5h, too
+IN_FILES: Final = ("http", "https", "socks5")  # an environment variable may also use socks5h
 
 
 def server_url(text: str) -> str:
-    """The URL of a server; one without a scheme is asked by plain HTTP, as by kubectl."""
+    """Return the URL of a server; one without a scheme is reached by plain HTTP, as kubectl does."""
     parts = _split("server", text)
     if not (parts.scheme and parts.netloc):
         parts = _split("server", f"http://{text}")
@@ -26,7 +28,7 @@ def server_url(text: str) -> str:
 
 
 def proxy_url(cluster: str, text: str) -> str:
-    """The proxy that a cluster names, if any."""
+    """Return the proxy that a cluster of the kubeconfig names; empty where it names none."""
     where = f"cluster {cluster!r}: proxy-url"
     parts = _split(where, text)
     if text and (parts.scheme not in IN_FILES or not parts.hostname):
@@ -36,7 +38,9 @@ def proxy_url(cluster: str, text: str) -> str:
 
 
 def check_proxy(text: str) -> str:
-    """The proxy that the environment names, if any."""
+    """Return the proxy that the environment names, empty for none. Raises ClusterError where its scheme is not
+    supported.
+    """
     if text and urlsplit(text).scheme not in PORTS:
         allowed = ", ".join(f"{scheme}://HOST:PORT" for scheme in PORTS)
         raise unusable(
@@ -49,7 +53,7 @@ def check_proxy(text: str) -> str:
 def _split(field: str, text: str) -> SplitResult:
     try:
         parts = urlsplit(text)
-        _ = parts.port  # is read, and judged, only now
+        _ = parts.port  # the port is only parsed, and checked, when it is read
     except ValueError as error:
         raise unusable(f"{field}: {text!r} is no URL ({error}); correct it") from None
     return parts

@@ -1,4 +1,6 @@
-"""What kubectl checks of a user and a cluster before it connects, whatever the server is. Each raises ClusterError."""
+"""Makes kubectl's checks of a user and a cluster before it connects, whatever the server is. Each raises
+ClusterError.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ PLUGIN_MODES: Final = ("Never", "IfAvailable", "Always")
 
 
 def check_cluster(name: str, cluster: Cluster) -> None:
-    """What is said of a cluster must not contradict itself, and its file must be readable."""
+    """Raise ClusterError where a cluster's fields contradict one another or its certificate file cannot be read."""
     where = f"cluster {name!r}"
     if cluster.certificate_authority and cluster.certificate_authority_data:
         raise _both(where, "certificate-authority", "certificate-authority-data")
@@ -21,7 +23,7 @@ def check_cluster(name: str, cluster: Cluster) -> None:
 
 
 def check_user(name: str, user: User) -> None:
-    """What is said of a user must not contradict itself, and must be complete."""
+    """Raise ClusterError where a user's fields contradict one another or are incomplete."""
     where = f"user {name!r}"
     if user.token and (user.username or user.password):
         raise _both(where, "token", "username or password")

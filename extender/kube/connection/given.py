@@ -1,4 +1,4 @@
-"""What a user says by kubectl's options. Light to import: every command of the command line reads it."""
+"""kubectl's connection options as a user gives them. Cheap to import: every command of the command line reads it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """kubectl's options by their names there; empty: not given."""
+    """kubectl's options by their kubectl names; empty where an option is not given."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -20,7 +20,7 @@ class Given:
     request_timeout: str = ""
 
     def __bool__(self) -> bool:
-        """Whether any was given."""
+        """Tell whether any option is given."""
         return any(astuple(self))
 
 

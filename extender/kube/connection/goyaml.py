@@ -1,7 +1,8 @@
-"""Reads YAML and JSON as Go's YAML does, by which kubectl reads: it differs from Python's in what is no text.
+"""Parses YAML and JSON as Go's YAML library does, which kubectl uses; it differs from Python's in which scalars are
+text.
 
-`y` and `n` are yes and no, and 1e5 is a number; 2026-01-01 and 12:30 are text. A token that is read otherwise than by
-kubectl would be another token.
+`y` and `n` are booleans and 1e5 is a number, while 2026-01-01 and 12:30 are text. A token that is parsed otherwise than
+by kubectl would be another token.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ WORD: Final = re.compile(r"^(?:y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No
 
 
 def plain(text: bytes) -> Any:
-    """What stands in JSON or YAML, in the first document of it; what is null is left out. Raises ValueError."""
+    """Return the value of the first document of JSON or YAML, without nulls. Raises ValueError."""
     try:
-        return _without_nulls(json.loads(text))  # with tabs it is no YAML to PyYAML
+        return _without_nulls(json.loads(text))  # PyYAML does not accept JSON that has tabs
     except ValueError:
         pass
     try:

@@ -1,13 +1,12 @@
-"""As whom a server is asked: the credentials of a user, and whom it acts as.
+"""Reads the credentials of a user of the kubeconfig, and the user that it impersonates.
 
-Nobody goes on as nobody where kubectl would not: a user without credentials, and a kind of credentials that is not
-supported, are refused by name.
+No request is sent anonymously where kubectl would not do so: a user without credentials, or with an unsupported kind of
+credentials, raises an error that names the field.
 """
 
 from __future__ import annotations
 
 import base64
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,13 +16,13 @@ from extender.kube.api import ClusterError
 from extender.kube.connection.checks import PLUGIN_VERSIONS
 from extender.kube.connection.kubeconfig import Cluster, Context, PluginForm, User, decoded
 from extender.kube.connection.target import NO_PEM, Connection, Pem, Plugin, unusable
+from extender.kube.connection.tokenfile import header_value, token_in
 
-IN_A_HEADER_NAME: Final = "!#$&'*+^`|"  # beside letters, digits and `-._~`
-UNSPEAKABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+IN_A_HEADER_NAME: Final = "!#$&'*+^`|"  # allowed besides letters, digits and `-._~`
 
 
 def with_credentials(bare: Connection, context: Context, cluster: Cluster, user: User) -> Connection:
-    """The connection to a server with TLS, with all that the user has to show. Raises ClusterError."""
+    """Return the connection to a TLS server with all credentials of the user. Raises ClusterError."""
     where = f"user {context.user!r}"
     if user.auth_provider is not None:
         raise unusable(
@@ -45,14 +44,14 @@ def with_credentials(bare: Connection, context: Context, cluster: Cluster, user:
             f"cluster {context.cluster!r}: insecure-skip-tls-verify and a certificate-authority are both given; keep "
             "one of them"
         )
-    # As in kubectl a plugin is not run for a user who has something else to show.
+    # As in kubectl a plugin is not run for a user who has other credentials.
     is_asked = not (token or user.username or certificate)
     return replace(
         bare,
         authority=_pem(cluster.certificate_authority, cluster.certificate_authority_data),
         insecure=cluster.insecure_skip_tls_verify,
         server_name=cluster.tls_server_name,
-        token=_speakable(f"{where}: token", token),
+        token=header_value(f"{where}: token", token),
         token_file=user.token_file,
         username=user.username,
         password=user.password,
@@ -63,7 +62,7 @@ def with_credentials(bare: Connection, context: Context, cluster: Cluster, user:
 
 
 def impersonation(name: str, user: User) -> tuple[tuple[str, str], ...]:
-    """The headers by which the server takes the request as somebody else's."""
+    """Return the headers that make the server treat the request as another user's."""
     if not user.as_user:
         return ()
     headers = [("Impersonate-User", user.as_user)]
@@ -72,38 +71,19 @@ def impersonation(name: str, user: User) -> tuple[tuple[str, str], ...]:
     for key, values in user.as_user_extra.items():
         header = f"Impersonate-Extra-{quote(key, safe=IN_A_HEADER_NAME)}"
         headers += [(header, value) for value in values]
-    return tuple((header, _speakable(f"user {name!r}: {header}", value)) for header, value in headers)
+    return tuple((header, header_value(f"user {name!r}: {header}", value)) for header, value in headers)
 
 
 def token_of(where: str, user: User) -> str:
-    """The token in force: that of the file, where it can be read or none stands beside it. Raises ClusterError."""
+    """Return the token in force: that of the file, or the user's own where the file cannot be read. Raises
+    ClusterError.
+    """
     try:
         return token_in(where, user.token_file) or user.token
     except ClusterError:
         if not user.token:
             raise
         return user.token
-
-
-def token_in(where: str, file: str) -> str:
-    """The token in a file; `transport` reads it again now and then. Raises ClusterError."""
-    if not file:
-        return ""
-    try:
-        token = Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = str(error.strerror).lower() if isinstance(error, OSError) else "it is no text"
-        raise unusable(f"{where}: tokenFile: {file!r}: {why}; name a file that holds a token") from None
-    if not token:
-        raise unusable(f"{where}: tokenFile: {file!r} is empty; write the token into it")
-    return token
-
-
-def _speakable(field: str, value: str) -> str:
-    """What can stand in a header."""
-    if UNSPEAKABLE.search(value):
-        raise unusable(f"{field} has a line break or another control character in it; take it out")
-    return value
 
 
 def _pem(file: str, data: str) -> Pem:
@@ -129,7 +109,7 @@ def _plugin(user: str, plugin: PluginForm, cluster: Cluster) -> Plugin:
 
 
 def _told(cluster: Cluster) -> dict[str, Any]:
-    """What a plugin is told of the cluster, in the words of client.authentication.k8s.io."""
+    """Return what a plugin learns about the cluster, in the fields of client.authentication.k8s.io."""
     authority = cluster.certificate_authority_data
     if cluster.certificate_authority:
         authority = base64.b64encode(Path(cluster.certificate_authority).read_bytes()).decode()

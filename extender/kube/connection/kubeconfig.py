@@ -1,7 +1,7 @@
-"""Reads kubeconfigs as kubectl does: of several files, the first one that says something is right.
+"""Reads kubeconfigs as kubectl does: of several files, the first one that sets a value counts.
 
-A file that is not there is passed over; one that cannot be read, or has not the form of a kubeconfig, is an error.
-Paths in a file are relative to its own folder.
+A file that does not exist is skipped; one that cannot be read, or is not a kubeconfig, is an error. Paths in a file are
+relative to the file's own folder.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class _Form(msgspec.Struct, rename="kebab", kw_only=True): ...
 
 
 class PluginVariable(_Form):
-    """A variable in the environment of a plugin."""
+    """An environment variable that is set for a plugin."""
 
     name: str = ""
     value: str = ""
 
 
 class PluginForm(_Form, rename="camel"):
-    """A program that prints credentials."""
+    """An exec plugin: a program that prints credentials."""
 
     command: str = ""
     args: tuple[str, ...] = ()
@@ -45,18 +45,18 @@ class PluginForm(_Form, rename="camel"):
 
     @property
     def mode(self) -> str:
-        """Whether it talks with people; older versions need not say so."""
+        """Return whether the plugin talks with people; versions before v1 may leave it out, which means IfAvailable."""
         return self.interactive_mode or ("IfAvailable" if self.api_version in OPTIONAL_MODE else "")
 
 
 class ProviderForm(_Form):
-    """A way to credentials that is built into kubectl."""
+    """An auth provider: a way to get credentials that was built into kubectl."""
 
     name: str = ""
 
 
 class User(_Form):
-    """Who asks."""
+    """A user of a kubeconfig: its credentials, and whom it impersonates."""
 
     client_certificate: str = ""
     client_certificate_data: str = ""
@@ -75,14 +75,14 @@ class User(_Form):
 
 
 class Extension(_Form):
-    """What others have written into an entry."""
+    """Data of other tools in an entry."""
 
     name: str = ""
     extension: Any = None
 
 
 class Cluster(_Form):
-    """Which server is asked."""
+    """A cluster of a kubeconfig: its server and how to reach it."""
 
     server: str = ""
     tls_server_name: str = ""
@@ -95,12 +95,12 @@ class Cluster(_Form):
 
     @property
     def plugin_settings(self) -> Any:
-        """What a plugin is told of the cluster beside its address; None where nothing is."""
+        """Return what a plugin learns about the cluster besides its address; None where nothing is set."""
         return next((one.extension for one in self.extensions if one.name == PLUGIN_SETTINGS), None)
 
 
 class Context(_Form):
-    """Which cluster, which user, which namespace."""
+    """A context of a kubeconfig: cluster, user and namespace."""
 
     cluster: str = ""
     user: str = ""
@@ -132,7 +132,7 @@ class _File(_Form):
 
 
 class Kubeconfig(msgspec.Struct, frozen=True):
-    """All files together. looked: the paths that were looked for."""
+    """All files merged. ``looked``: the paths that were tried; ``current``: the name of the current context."""
 
     looked: tuple[str, ...]
     current: str
@@ -142,7 +142,7 @@ class Kubeconfig(msgspec.Struct, frozen=True):
 
 
 def load(kubeconfig: str, environ: Mapping[str, str]) -> Kubeconfig:
-    """Read the file that an option names, else those of KUBECONFIG, else the default one. Raises ClusterError."""
+    """Read the file that --kubeconfig names, else those of KUBECONFIG, else the default one. Raises ClusterError."""
     if kubeconfig:
         return _merged((kubeconfig,), [_read(kubeconfig, by_option=True)])
     named = environ.get("KUBECONFIG", "")
@@ -164,7 +164,7 @@ def _merged(looked: tuple[str, ...], files: list[_File]) -> Kubeconfig:
 
 
 def _read(path: str, *, by_option: bool = False) -> _File:
-    """One file with its paths made absolute; empty where it is not there, unless an option names it."""
+    """Return one file with its paths made absolute; empty where it does not exist, unless an option names it."""
     try:
         text = Path(path).read_bytes()
     except FileNotFoundError:
@@ -177,7 +177,7 @@ def _read(path: str, *, by_option: bool = False) -> _File:
         raise _fault(path, str(error.strerror).lower(), by_option) from None
     try:
         file = _parsed(text)
-        folder = os.path.abspath(os.path.dirname(path))  # noqa: PTH100, PTH120  (links in it stay as they are)
+        folder = os.path.abspath(os.path.dirname(path))  # noqa: PTH100, PTH120  (symbolic links in the path stay)
         return msgspec.structs.replace(
             file,
             clusters=tuple(_cluster_in(folder, one) for one in file.clusters),
@@ -198,7 +198,7 @@ _Entry = TypeVar("_Entry", _NamedCluster, _NamedUser, _NamedContext)
 
 
 def _parsed(text: bytes) -> _File:
-    """What a file says. Raises ValueError."""
+    """Return a file's contents. Raises ValueError where it is not a kubeconfig."""
     try:
         file = msgspec.convert(plain(text), _File)
     except msgspec.ValidationError as error:
@@ -229,7 +229,7 @@ def _user_in(folder: str, named: _NamedUser) -> _NamedUser:
     decoded(found.client_certificate_data, f"{where}: client-certificate-data")
     decoded(found.client_key_data, f"{where}: client-key-data")
     plugin = found.exec
-    if plugin is not None and os.sep in plugin.command:  # another is looked for on PATH
+    if plugin is not None and os.sep in plugin.command:  # a bare name is looked up on PATH
         plugin = msgspec.structs.replace(plugin, command=_absolute(folder, plugin.command))
     user = msgspec.structs.replace(
         found,
@@ -248,7 +248,9 @@ def _absolute(folder: str, path: str) -> str:
 
 
 def decoded(text: str, field: str) -> bytes:
-    """What stands in base64. Raises ValueError, which names the field and not what stands there."""
+    """Return base64-decoded bytes. Raises ValueError, which names the field and keeps its secret value out of the
+    message.
+    """
     try:
         return base64.b64decode("".join(text.splitlines()), validate=True)
     except (binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""Runs a program that prints credentials, as kubectl does (client.authentication.k8s.io)."""
+"""Runs an exec plugin, a program that prints credentials, as kubectl does (client.authentication.k8s.io)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from extender.kube.connection.target import NO_PEM, Pem, Plugin, unusable
 
 KIND: Final = "ExecCredential"
 VARIABLE: Final = "KUBERNETES_EXEC_INFO"
-WORDS: Final = 500  # of what a program that failed has said
+WORDS: Final = 500  # characters of a failed program's output
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a program has printed. expires: seconds since the epoch; None: never."""
+    """The credentials that a plugin printed. ``expires``: seconds since the epoch; None: never."""
 
     token: str = field(default="", repr=False)
     certificate: Pem = NO_PEM
@@ -47,7 +47,10 @@ class _Printed(msgspec.Struct, rename="camel"):
 
 
 async def run(plugin: Plugin, environ: Mapping[str, str] = os.environ) -> Credential:
-    """Run it to its end and read what it prints. Raises ClusterError: with its words, its exit code, what helps."""
+    """Run the plugin to its end and return its credentials.
+
+    Raises ClusterError with the plugin's output, its exit code, and what to do.
+    """
     who = f"user {plugin.user!r}: the exec plugin {plugin.command!r}"
     interactive = _is_interactive(plugin, who)
     if (path := _path_of(plugin.command, environ)) is None:
@@ -57,7 +60,7 @@ async def run(plugin: Plugin, environ: Mapping[str, str] = os.environ) -> Creden
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
     told = json.dumps({"kind": KIND, "apiVersion": plugin.api_version, "spec": spec})
-    shown = sys.stderr.isatty()  # somebody may have to act on its words before it ends
+    shown = sys.stderr.isatty()  # its output may ask the user to do something before it ends
     try:
         process = await asyncio.create_subprocess_exec(
             path, *plugin.args, env={**environ, **plugin.env, VARIABLE: told},
@@ -76,7 +79,7 @@ async def run(plugin: Plugin, environ: Mapping[str, str] = os.environ) -> Creden
 
 
 async def _end_of(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
-    """What it has said when it is over; who does not wait for it ends it."""
+    """Return what the plugin has written to stdout and stderr at its end; kill it where the wait is cancelled."""
     try:
         printed, words = await process.communicate()
     except BaseException:
@@ -95,7 +98,7 @@ def _is_interactive(plugin: Plugin, who: str) -> bool:
 
 
 def _path_of(command: str, environ: Mapping[str, str]) -> str | None:
-    """Where the program is; as in Go, never because the current folder happens to be on PATH."""
+    """Return the path of the program. As in Go, a relative folder on PATH is never searched."""
     if os.sep in command:
         return command if os.path.exists(command) else None  # noqa: PTH110
     folders = [folder for folder in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]  # noqa: PTH117
@@ -103,7 +106,7 @@ def _path_of(command: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _read(printed: bytes, api_version: str) -> Credential:
-    """Raises ValueError."""
+    """Return the credentials in what the plugin printed. Raises ValueError."""
     try:
         found = msgspec.convert(plain(printed), _Printed)
     except msgspec.ValidationError as error:

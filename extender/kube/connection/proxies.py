@@ -1,7 +1,7 @@
-"""Which proxy the environment names for a URL: the rule of Go, by which kubectl goes.
+"""Chooses the proxy that the environment names for a URL, by Go's rule, which kubectl follows.
 
-Python's own rule differs: it knows no CIDR in NO_PROXY, sends requests for loopback to the proxy, and passes over a
-proxy without a scheme.
+Python's own rule differs: it knows no CIDR in NO_PROXY, sends requests for loopback to the proxy, and ignores a proxy
+without a scheme.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def proxy_for(url: str, environ: Mapping[str, str]) -> str:
-    """The URL of the proxy for requests to ``url``; empty: none."""
+    """Return the URL of the proxy for requests to ``url``; empty for none."""
     server = urlsplit(url)
     named = _first(environ, f"{server.scheme.upper()}_PROXY", f"{server.scheme}_proxy")
     if not named or not _is_proxied(server, _first(environ, "NO_PROXY", "no_proxy")):
@@ -25,10 +25,10 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str:
 
 
 def _host_of(url: str) -> str:
-    """Empty also where there is no scheme, or no URL at all."""
+    """Return the host of a URL; empty also where the URL has no scheme or is malformed."""
     try:
         parts = urlsplit(url)
-        _ = parts.port  # a wrong one is found only now
+        _ = parts.port  # a malformed port is only noticed when it is read
         return parts.hostname or "" if parts.scheme else ""
     except ValueError:
         return ""
@@ -47,7 +47,7 @@ def _is_proxied(server: SplitResult, excepted: str) -> bool:
 
 
 def address_of(text: str) -> Address | None:
-    """The IP address that a host is; None: it is a name."""
+    """Return the IP address that a host is, or None for a name."""
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
@@ -56,7 +56,7 @@ def address_of(text: str) -> Address | None:
 
 
 def _excepts(entry: str, host: str, address: Address | None, port: int) -> bool:
-    """Whether an entry of NO_PROXY is about that host and port."""
+    """Tell whether an entry of NO_PROXY covers that host and port."""
     if entry == "*":
         return True
     if (network := _network_of(entry)) is not None:
@@ -82,9 +82,9 @@ def _network_of(entry: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | N
 
 
 def _split(entry: str) -> tuple[str, str]:
-    """Host and port; the port is empty where none is named. An IPv6 address with a port stands in brackets."""
+    """Return host and port; the port is empty where none is named. An IPv6 address with a port is in brackets."""
     if entry.startswith("["):
         host, closed, port = entry[1:].partition("]:")
-        return (host, port) if closed else ("", "")  # brackets without a port are nothing to Go
+        return (host, port) if closed else ("", "")  # Go ignores brackets without a port
     host, _, port = entry.partition(":")
     return (host, port) if entry.count(":") == 1 else (entry, "")

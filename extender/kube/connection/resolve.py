@@ -1,6 +1,7 @@
-"""Options, environment and files into a `Connection`, by kubectl's rules; nothing is sent.
+"""Makes a `Connection` from options, environment and files by kubectl's rules; it sends nothing.
 
-A kubeconfig is stronger than the account of the pod that this may run in; a pod without a kubeconfig uses its account.
+A kubeconfig takes precedence over the service account of the pod that this may run in; a pod without a kubeconfig uses
+its service account.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import msgspec
 from extender.kube.api import ClusterError
 from extender.kube.connection.addresses import check_proxy, proxy_url, server_url
 from extender.kube.connection.checks import check_cluster, check_user
-from extender.kube.connection.durations import seconds_of
 from extender.kube.connection.given import NOTHING, Given
-from extender.kube.connection.identity import impersonation, token_in, with_credentials
+from extender.kube.connection.identity import impersonation, with_credentials
 from extender.kube.connection.kubeconfig import Cluster, Context, Kubeconfig, User, load
 from extender.kube.connection.proxies import proxy_for
+from extender.kube.connection.requesttimeout import seconds_of
 from extender.kube.connection.target import NO_CLUSTER, NO_PEM, Connection, OptionError, Pem, unusable
+from extender.kube.connection.tokenfile import token_in
 
 SERVER_VARIABLE: Final = "KUBERNETES_MASTER"
 DEFAULT_SERVER: Final = "http://localhost:8080"
@@ -28,7 +30,10 @@ ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def resolve(given: Given = NOTHING, environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT) -> Connection:
-    """Who is asked, and as whom. account: the folder of the pod's own one. Raises ClusterError."""
+    """Return the API server to use and the credentials for it.
+
+    ``account``: the folder of the pod's service account. Raises ClusterError.
+    """
     config = load(given.kubeconfig, environ)
     context = _context(config, given)
     cluster, user, timeout = _cluster(config, context), _user(config, context, given), seconds_of(given.request_timeout)
@@ -51,7 +56,7 @@ def resolve(given: Given = NOTHING, environ: Mapping[str, str] = os.environ, acc
 
 
 def namespace(given: Given = NOTHING, environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT) -> str:
-    """The namespace of the context in force, else that of the pod, else ``default``. Raises ClusterError."""
+    """Return the namespace of the context in force, else that of the pod, else ``default``. Raises ClusterError."""
     named = _context(load(given.kubeconfig, environ), given).namespace
     if named or not _is_in_pod(environ, account):
         return named or "default"
@@ -62,18 +67,20 @@ def namespace(given: Given = NOTHING, environ: Mapping[str, str] = os.environ, a
 
 
 def check_options(given: Given, environ: Mapping[str, str] = os.environ) -> None:
-    """Raise OptionError where an option names what is not there, ClusterError where a kubeconfig cannot be read."""
+    """Raise OptionError where an option names something that does not exist, ClusterError where a kubeconfig is
+    unreadable.
+    """
     seconds_of(given.request_timeout)
     _extra_of(given)
     if given.kubeconfig or given.context or given.cluster or given.user:
         _context(load(given.kubeconfig, environ), given)
 
 
-# -- what is in force ----------------------------------------------------------------------------
+# -- the context, cluster and user in force --------------------------------------------------------
 
 
 def _context(config: Kubeconfig, given: Given) -> Context:
-    """The context, with the cluster and the user that options name."""
+    """Return the context, with the cluster and the user that the options name."""
     for option, name, known in (
         ("--context", given.context, config.contexts),
         ("--cluster", given.cluster, config.clusters),
@@ -100,7 +107,7 @@ def _cluster(config: Kubeconfig, context: Context) -> Cluster:
 
 
 def _user(config: Kubeconfig, context: Context, given: Given) -> User:
-    """The user, with whom options want to act as."""
+    """Return the user, with the impersonation that the options ask for."""
     found = config.users.get(context.user, User())
     changes: dict[str, Any] = {
         "as_user": given.as_user,
@@ -123,7 +130,7 @@ def _extra_of(given: Given) -> dict[str, tuple[str, ...]]:
 
 
 def _no_cluster(config: Kubeconfig, context: Context) -> str:
-    """Why nobody is named; the caller knows how to name one."""
+    """Return why no cluster is named; the caller adds how to name one."""
     looked = " or ".join(repr(path) for path in config.looked)
     if not any(Path(path).exists() for path in config.looked):
         return f"{looked}: no such file"

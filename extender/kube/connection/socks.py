@@ -1,6 +1,6 @@
-"""Connects through a SOCKS5 proxy (RFC 1928, 1929), which aiohttp does not do by itself.
+"""Connects through a SOCKS5 proxy (RFC 1928, 1929), which aiohttp does not support.
 
-The proxy is told the server's name and looks it up, for socks5:// as for socks5h://, as in Go.
+The proxy gets the server's name and resolves it, for socks5:// as for socks5h://, as in Go.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REFUSALS: Final = {
 
 
 class SocksConnector(aiohttp.TCPConnector):
-    """Connections that go through one proxy."""
+    """Opens connections through one SOCKS5 proxy."""
 
     def __init__(self, proxy: SplitResult, *, limit: int) -> None:
         super().__init__(limit=limit, resolver=_Unresolved())
@@ -36,7 +36,7 @@ class SocksConnector(aiohttp.TCPConnector):
         self, *args: Any, addr_infos: Any, req: aiohttp.ClientRequest, timeout: Any, client_error: Any = None,
         **kwargs: Any,
     ) -> Any:  # fmt: skip
-        """Where aiohttp opens its socket: there is no public place for it."""
+        """Override the method with which aiohttp opens its socket: aiohttp has no public hook for it."""
         loop, sock = asyncio.get_running_loop(), None
         try:
             sock = await _connected(self._through)
@@ -51,7 +51,7 @@ class SocksConnector(aiohttp.TCPConnector):
 
 
 class _Unresolved(AbstractResolver):
-    """Looks no name up: the proxy does."""
+    """Leaves names unresolved, because the proxy resolves them."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -81,7 +81,7 @@ async def _connected(proxy: SplitResult) -> socket.socket:
 
 
 async def _handshake(sock: socket.socket, proxy: SplitResult, host: str, port: int) -> None:
-    """Ask for a connection to the server. Raises OSError."""
+    """Ask the proxy for a connection to the server. Raises OSError."""
     loop = asyncio.get_running_loop()
     methods = (NO_LOGIN, LOGIN) if proxy.username else (NO_LOGIN,)
     await loop.sock_sendall(sock, bytes([VERSION, len(methods), *methods]))

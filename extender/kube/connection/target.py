@@ -1,4 +1,6 @@
-"""The answer to «which API server, on which way, as whom»: a value that `resolve` makes and `transport` uses."""
+"""Defines `Connection`: the API server, the route to it and our credentials, as `resolve` finds and `transport` uses
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ NO_CLUSTER: Final = "NoCluster"
 
 
 def unusable(text: str) -> ClusterError:
-    """The error for files and options by which nobody can connect; ``text`` says what to do, too."""
+    """Return the error for files and options with which no connection is possible; ``text`` also says what to do."""
     return ClusterError(0, CREDENTIALS, text)
 
 
@@ -26,9 +28,9 @@ class OptionError(ClusterError):
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A program that prints credentials (`exec` in a kubeconfig). user: whose, for messages.
+    """An exec plugin of a kubeconfig, a program that prints credentials. ``user``: whose plugin it is, for messages.
 
-    cluster: what the program is told of the cluster; None: nothing.
+    ``cluster``: what the program learns about the cluster; None for nothing.
     """
 
     user: str
@@ -43,7 +45,9 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class Pem:
-    """A certificate or key: the path of its file, which is read anew when it changes, or what would stand there."""
+    """A certificate or key: the path of its file, which is read again when it changes, or the contents of such a
+    file.
+    """
 
     file: str = ""
     data: bytes = field(default=b"", repr=False)
@@ -57,12 +61,12 @@ NO_PEM: Final = Pem()
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """An API server and who we are to it.
+    """An API server and our credentials for it.
 
-    server: its URL, without a slash at the end. proxy: a URL; empty: none. authority: by whom its certificate must be
-    signed; empty: the system's. server_name: the name in its certificate, where that is not the host of the URL.
-    token_file: read again every minute; it is stronger than the token. impersonate: headers. timeout: seconds for one
-    request, 0 for no limit, None where nobody has said.
+    server: its URL, without a slash at the end. proxy: a URL; empty for none. authority: the certificate authority that
+    must have signed its certificate; empty for the system's. server_name: the name in its certificate, where that is
+    not the host of the URL. token_file: read again every minute; it takes precedence over the token. impersonate:
+    headers. timeout: seconds for one request, 0 for no limit, None where none is given.
     """
 
     server: str
@@ -82,5 +86,5 @@ class Connection:
 
     @property
     def is_tls(self) -> bool:
-        """Whether the server is asked by TLS; else no credentials are sent."""
+        """Tell whether the server is reached by TLS; otherwise no credentials are sent."""
         return self.server.startswith("https://")

@@ -1,7 +1,7 @@
-"""The TLS side of a connection: by whom the server must be known, and what we show it.
+"""Makes the TLS context of a connection: the authorities that we trust, and the client certificate that we present.
 
-As in Go, and other than by Python's defaults: any certificate given as an authority is trusted as such, and a
-server's common name is no host name.
+As in Go, and unlike Python's defaults, any certificate given as an authority is trusted as one, and a server's common
+name does not count as its host name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from extender.kube.connection.target import Connection, Pem, unusable
 
 
 def tls_context(connection: Connection, certificate: Pem, key: Pem) -> ssl.SSLContext:
-    """Reads the files anew. Raises ClusterError."""
+    """Return a TLS context made from the present contents of the files. Raises ClusterError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.hostname_checks_common_name = False
@@ -58,12 +58,14 @@ def _show(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
 
 
 def _no_password() -> str:
-    raise ValueError("the key has a password")  # OpenSSL would ask for it on the terminal
+    raise ValueError("the key has a password")  # otherwise OpenSSL would ask for it on the terminal
 
 
 @contextmanager
 def _in_file(pem: Pem) -> Iterator[str]:
-    """A path: Python's ssl reads a key from a file only. Nobody else may read it, and it is gone at once."""
+    """Yield a path, because Python's ssl reads a key from a file only. The file is private and is deleted at
+    the end.
+    """
     if pem.file:
         yield pem.file
         return

@@ -1,4 +1,4 @@
-"""Sends requests over a `Connection`: with its credentials, which are renewed as they change, and through its proxy.
+"""Sends requests over a `Connection` and its proxy, with credentials that are renewed as they change.
 
 aiohttp repeats a GET, PUT or DELETE once, by itself, on a kept connection that turns out to be closed; POST and PATCH
 are never repeated.
@@ -24,18 +24,21 @@ from extender.kube.connection import plugin
 from extender.kube.connection.socks import SocksConnector
 from extender.kube.connection.target import Connection
 from extender.kube.connection.tls import tls_context
+from extender.kube.connection.tokenfile import header_value, token_in
 
-AGAIN_SECONDS: Final = 50.0  # after which files are read again; the kubelet renews a token minutes before its end
+AGAIN_SECONDS: Final = 50.0  # after which files are read again; the kubelet renews a token minutes before it expires
 BUFFER: Final = 2**21  # bytes: one event of a watch may be long
 NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
 AGENT: Final = "kohort"
 
 
 class Transport:
-    """One API server, as one user. Nothing is sent before `sign_in`, or the first request, has the credentials."""
+    """Sends requests to one API server as one user. Nothing is sent before `sign_in`, or the first request, has
+    credentials.
+    """
 
     def __init__(self, connection: Connection, clock: Clock, connections: int) -> None:
-        """``connections``: at most so many at once. Raises ClusterError where the certificates are of no use."""
+        """Prepare at most ``connections`` at once. Raises ClusterError where the certificates cannot be used."""
         self._connection = connection
         self._clock = clock
         self._limit = connections
@@ -54,7 +57,9 @@ class Transport:
             await self._session.close()
 
     async def sign_in(self) -> None:
-        """Have valid credentials. Raises ClusterError where there are none: nothing is sent without them."""
+        """Fetch or renew credentials where they are due. Raises ClusterError, so that nothing is sent without
+        credentials.
+        """
         self._read_again()
         if (program := self._connection.plugin) is None or not self._is_due():
             return
@@ -69,7 +74,7 @@ class Transport:
     async def open(
         self, method: str, path: str, query: Mapping[str, str], body: Any, headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
-        """Send one request and return as soon as the answer's head is there; the caller sets the time limit."""
+        """Send one request and return as soon as the head of the answer has arrived; the caller sets the time limit."""
         await self.sign_in()
         data = None if body is None else msgspec.json.encode(body)
         response = await self._opened().request(
@@ -77,18 +82,18 @@ class Transport:
             **self._way(),
         )  # fmt: skip
         if response.status == 401:
-            self._signed = self._connection.plugin is None  # the next request has it renewed
+            self._signed = self._connection.plugin is None  # the next request renews the credentials
         return response
 
     async def socket(self, path: str, query: Mapping[str, str], protocol: str) -> aiohttp.ClientWebSocketResponse:
-        """Open a WebSocket; the caller closes it."""
+        """Open a WebSocket, which the caller closes."""
         await self.sign_in()
         opened: aiohttp.ClientWebSocketResponse = await self._opened().ws_connect(
             self._url(path, query), headers=self._headers({}), protocols=(protocol,), **self._way()
         )
         return opened
 
-    # -- what every request has in common ----------------------------------------------------------
+    # -- parts of every request ------------------------------------------------------------------------
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -129,20 +134,21 @@ class Transport:
             return f"Basic {base64.b64encode(f'{ours.username}:{ours.password}'.encode()).decode()}"
         return ""
 
-    # -- what is renewed -----------------------------------------------------------------------------
+    # -- credentials that are renewed ------------------------------------------------------------------
 
     def _is_due(self) -> bool:
         expires = self._credential.expires
         return not self._signed or (expires is not None and self._clock.now() > expires)
 
     def _read_again(self) -> None:
-        """Take what files hold now, where they can be read; else what they held before stays good."""
+        """Read the files again where that is due; what cannot be read keeps its last value."""
         if self._clock.monotonic() - self._read_at < AGAIN_SECONDS:
             return
         self._read_at = self._clock.monotonic()
-        self._token = _token_in(self._connection.token_file) or self._token
+        with suppress(ClusterError):  # half written, or gone for a moment
+            self._token = header_value("token", token_in("user", self._connection.token_file)) or self._token
         if (stamps := self._stamps_now()) != self._stamps:
-            with suppress(ClusterError):  # half written: it is looked at again
+            with suppress(ClusterError):  # the file may be half written, and is read again next time
                 self._tls, self._stamps = self._tls_now(), stamps
 
     def _stamps_now(self) -> tuple[int, ...]:
@@ -150,19 +156,12 @@ class Transport:
         return tuple(_stamp(one.file) for one in files)
 
     def _tls_now(self) -> ssl.SSLContext | None:
-        """A new one opens new connections: none is kept that showed another certificate."""
+        """Return a new context, which opens new connections: none stays open that presented another certificate."""
         ours, theirs = self._connection, self._credential
         if not ours.is_tls:
             return None
         certificate, key = (ours.certificate, ours.key) if ours.certificate else (theirs.certificate, theirs.key)
         return tls_context(ours, certificate, key)
-
-
-def _token_in(file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="ascii").strip() if file else ""
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _stamp(file: str) -> int:

@@ -1,5 +1,5 @@
-// The page keeps itself current: an event of the stream says that there is a new revision, then what has changed in
-// the page's lists is fetched and put in place. Nothing is ever written back.
+// The page keeps itself current: when an event of the stream announces a new revision, this script fetches the changes
+// of the page's lists and applies them. It writes nothing to the service.
 "use strict";
 
 const body = document.body;
@@ -23,11 +23,11 @@ function show(parts) {
   refine();
 }
 
-let ahead = Number(body.dataset.now) - Date.now() / 1000; // seconds by which the service's clock is ahead of ours
+let ahead = Number(body.dataset.now) - Date.now() / 1000; // seconds by which the service's clock is ahead of the browser's
 
 // -- the stream ----------------------------------------------------------------------------------
 
-const SOON = 250; // milliseconds that what nobody has decided may wait, for a decision often follows it
+const SOON = 250; // milliseconds: changes without a decision wait so long, because a decision often follows
 let asking = false;
 let again = false;
 let due = 0;
@@ -52,7 +52,7 @@ async function refresh() {
     if (answer.ok && !paused) show(await answer.json());
     if (answer.ok) heard = performance.now();
   } catch {
-    // the stream notices and says so
+    // nothing to do: the stream's error event shows that the connection is lost
   } finally {
     asking = false;
     if (again) {
@@ -62,7 +62,7 @@ async function refresh() {
   }
 }
 
-const SAID_EVERY = 20_000; // milliseconds; a screen reader is not talked over
+const SAID_EVERY = 20_000; // milliseconds between announcements, so that a screen reader can finish each
 let saidAt = -SAID_EVERY;
 
 function say(text, urgent) {
@@ -89,10 +89,10 @@ function listen() {
   });
   stream.addEventListener("revision", (event) => {
     live("live", "live");
-    if (paused) return; // nor is a screen reader told of what the page does not show yet
+    if (paused) return; // a screen reader is not told either what the page does not show yet
     const { decisions } = JSON.parse(event.data);
     const named = decisions.filter((one) => one.job && one.action !== "Bind");
-    if (named.length) say(`${named.length} new: ${named[0].job.name} ${named[0].text}`, false);
+    if (named.length) say(`${named.length} new decisions: ${named[0].job.name} ${named[0].text}`, false);
     if (decisions.some((one) => one.action !== "Remember")) refresh();
     else soon();
   });
@@ -150,7 +150,7 @@ function filter() {
 
 // -- the node map --------------------------------------------------------------------------------
 
-let here = 0; // the tile that Tab comes to
+let here = 0; // the index of the tile that Tab reaches
 
 function tell(tile) {
   put(find("told-node"), tile.getAttribute("aria-label"));
@@ -228,7 +228,7 @@ function togglePause() {
 function everySecond() {
   if (!paused && !document.hidden) {
     waits();
-    if (performance.now() - heard > 30_000) refresh(); // charts go on, also where nothing is decided
+    if (performance.now() - heard > 30_000) refresh(); // the charts change also while nothing is decided
   }
 }
 

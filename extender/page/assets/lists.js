@@ -1,5 +1,5 @@
-// Lists of rows, changed by what the service tells. Rows that stay are kept. Those in view that come or change place are
-// put in anew, so that nothing is seen to move; those out of view stay where they are, for there are hundreds of them.
+// Applies the service's changes to the lists of rows. Rows that stay are kept. Rows in view that are new or change place
+// are inserted anew, so that nothing visibly moves; hundreds of rows out of view stay in place, which is cheaper.
 "use strict";
 
 const listOf = (name) => document.querySelector(`[data-list="${CSS.escape(name)}"]`);
@@ -7,7 +7,7 @@ const known = new WeakMap(); // row -> HTML
 
 function row(html) {
   const holder = document.createElement("template");
-  holder.innerHTML = html; // escaped by the server; scripts in it would not run, and the page's policy forbids them
+  holder.innerHTML = html; // the server has escaped it; scripts in it would not run, and the page's policy forbids them
   const made = holder.content.firstElementChild;
   known.set(made, html);
   return made;
@@ -38,7 +38,7 @@ function arrange(old, pieces) {
   return rows;
 }
 
-// The first and the last of the rows that are in view, and so many more that a change cannot bring others there.
+// Returns the first and last row in view, widened by so many rows that a change cannot bring others into view.
 function inView(list) {
   const rows = [...list.children];
   const box = (list.closest(".scroll") ?? list).getBoundingClientRect();
@@ -68,9 +68,9 @@ function apply({ list, pieces, view: [first, last] }) {
   });
 }
 
-// What has changed of each list, by its name: HTML of new rows, [first, number] for a run of old ones.
+// Takes the changes of each list by its name: HTML for a new row, [first, number] for a run of old rows.
 function change(told) {
   const changed = Object.entries(told).map(([name, pieces]) => ({ list: listOf(name), pieces })).filter((one) => one.list);
-  for (const one of changed) one.view = inView(one.list); // of all, before anything is changed that has to be laid out anew
+  for (const one of changed) one.view = inView(one.list); // measure every list first: measuring after a change would force a new layout
   changed.forEach(apply);
 }

@@ -1,4 +1,7 @@
-"""Amounts, as Kubernetes writes them (``500m``, ``8Gi``) and exact: millicores for cpu, else bytes or pieces."""
+"""Amounts in two forms: as Kubernetes writes them (``500m``, ``8Gi``), and as an exact integer.
+
+The exact form is millicores for cpu, bytes for memory and storage, and a number of pieces for anything else.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,20 @@ BINARY: Final = (("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("K
 class Quantity(View):
     """One amount of one resource."""
 
-    quantity: str = Field(description="As Kubernetes writes it: 500m, 8Gi, 2.")
-    exact: int = Field(description="Millicores for cpu, bytes for memory and storage, else pieces.")
+    quantity: str = Field(description="The amount as Kubernetes writes it: 500m, 8Gi, 2.")
+    exact: int = Field(description="The exact amount: millicores for cpu, bytes for memory and storage, else pieces.")
 
 
 Amounts = dict[str, Quantity]
 
 
 def amounts(resources: Resources) -> Amounts:
-    """Every resource in both spellings."""
+    """Return every resource in both forms."""
     return {name: Quantity(quantity=quantity(name, resources[name]), exact=resources[name]) for name in resources}
 
 
 def quantity(name: str, amount: int) -> str:
-    """Write an exact amount as Kubernetes does, without loss."""
+    """Return an exact amount as Kubernetes writes it, without loss."""
     if name == "cpu":
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if name.startswith(BYTES):

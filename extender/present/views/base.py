@@ -1,4 +1,4 @@
-"""What every view stands on, and the parts that many of them have."""
+"""The base class of all views, and parts that many of them share."""
 
 from __future__ import annotations
 
@@ -8,27 +8,32 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class View(BaseModel):
-    """An answer; a client of an older version ignores what it does not know."""
+    """An answer of REST. A client of an older version ignores fields that it does not know."""
 
     model_config = ConfigDict(frozen=True)
 
 
-WARNINGS: Final = "Why this may not be all, or why nothing moves: the service starts, follows, or lacks something."
+WARNINGS: Final = (
+    "Why the list may be incomplete, or why no decision is made: the service starts, does not lead, or lacks something."
+)
 
 
 class ListView(View):
-    """A list of one revision of the ledger. With ``limit``, ``continue`` is what to ask the next page with."""
+    """A list at one revision of the ledger.
+
+    With ``limit``, ``continue`` is the value with which to ask for the next page.
+    """
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     generation: int
     warnings: tuple[str, ...] = Field((), description=WARNINGS)
     continues: str = Field("", alias="continue", description="Empty at the end of the list.")
-    remaining: int = Field(0, description="Entries behind this page.")
+    remaining: int = Field(0, description="The number of entries after this page.")
 
 
 class JobName(View):
-    """A job as everybody names it."""
+    """The namespace, name, kind and UID of a job, as the API server knows them."""
 
     namespace: str
     name: str
@@ -37,14 +42,16 @@ class JobName(View):
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """Return ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
 
 class Waits(View):
-    """Why something waits."""
+    """Why a job waits."""
 
-    reason: str = Field(description="The code, one of a closed set: the same in filter answers, metrics and here.")
+    reason: str = Field(
+        description="The reason's code, one of a closed set: filter's answers, metrics and REST use the same codes."
+    )
     text: str = Field(description="The reason's constant sentence.")
-    detail: str = Field("", description="The numbers behind it.")
-    behind: str = Field("", description="namespace/name of the job that comes first, if that is why.")
+    detail: str = Field("", description="The figures of this job.")
+    behind: str = Field("", description="namespace/name of the job that comes first, where that is the reason.")

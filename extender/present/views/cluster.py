@@ -1,4 +1,4 @@
-"""Nodes, who is on them or holds room of them still, and the plans for them."""
+"""Nodes with the members and finished pods on them, and the plans of gangs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from extender.present.views.base import JobName, ListView, View
 
 
 class HeldView(View):
-    """Room that a pod of a finished job still holds."""
+    """Resources that a pod of a finished job still holds."""
 
     job: str
     pod: str
@@ -18,7 +18,10 @@ class HeldView(View):
 
 
 class Guest(View):
-    """A member of a gang on a node; ``finished``: its job has ended, and it holds the room still."""
+    """A member of a gang on a node.
+
+    finished: whether its job has ended; then its pod still holds resources.
+    """
 
     job: str
     role: str
@@ -29,7 +32,7 @@ class Guest(View):
 
 
 class NodeView(View):
-    """A node: what it holds, what is free, and whose members are on it."""
+    """A node: its capacity, what is free, and the members on it."""
 
     name: str
     ready: bool
@@ -37,25 +40,27 @@ class NodeView(View):
     allocatable: Amounts
     free: Amounts
     members: tuple[Guest, ...]
-    other_pods: int = Field(description="Pods on it that did not opt in.")
+    other_pods: int = Field(description="The number of pods on it that did not opt in.")
 
 
 class NodesView(ListView):
     """GET /v1/nodes."""
 
     nodes: tuple[NodeView, ...]
-    held: tuple[HeldView, ...] = Field((), description="Room that pods of finished jobs hold.")
+    held: tuple[HeldView, ...] = Field((), description="Resources that pods of finished jobs still hold.")
 
 
 class PlanView(JobName):
-    """What Kohort intends for an admitted gang."""
+    """The plan of an admitted gang."""
 
     plan: str
     state: str
     workers: int
-    nodes: dict[str, str] = Field(description="Node by member (worker-0).")
-    waits_for: tuple[str, ...] = Field((), description="Pods (namespace/name) whose room it takes over.")
-    at_barrier: tuple[str, ...] = Field((), description="Members whose bind is held.")
+    nodes: dict[str, str] = Field(description="The node of each member (worker-0).")
+    waits_for: tuple[str, ...] = Field(
+        (), description="The pods (namespace/name) that must be gone before it starts, since it gets their resources."
+    )
+    at_barrier: tuple[str, ...] = Field((), description="The members whose binding is held.")
     in_flight: int = 0
     window_ends_in_seconds: float | None = None
     deadline_in_seconds: float | None = None

@@ -1,4 +1,4 @@
-"""The recorded journal beside what another policy would have made of it."""
+"""The recorded journal compared with the decisions of another policy."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from extender.present.views.base import View
 
 
 class ActionView(View):
-    """What a policy would do with one job."""
+    """An action that a policy would take on one job."""
 
     job: str = Field(description="namespace/name")
     text: str
 
 
 class DifferenceView(View):
-    """One decision that the two policies would have made otherwise, about the same state."""
+    """A recorded state about which the two policies would have decided differently."""
 
     at: float
     recorded: tuple[ActionView, ...]
@@ -23,7 +23,7 @@ class DifferenceView(View):
 
 
 class LoadView(View):
-    """How busy the cluster was at one moment. used: share of what ready nodes have, by resource."""
+    """The load of the cluster at one moment. ``used``: the share of what ready nodes have, by resource."""
 
     at: float
     waiting: int
@@ -32,7 +32,7 @@ class LoadView(View):
 
 
 class CourseView(View):
-    """The recorded hours under one policy. Means are over time; ``started``, ``ended``: jobs."""
+    """The recorded hours under one policy. Means are over time; ``started`` and ``ended`` count jobs."""
 
     policy: str
     started: int
@@ -44,19 +44,23 @@ class CourseView(View):
 
 
 class ComparisonView(View):
-    """GET /v1/comparison: the recorded journal, and what another policy would have made of it."""
+    """GET /v1/comparison: the recorded journal, and what another policy would have decided."""
 
-    generation: int = Field(0, description="The ledger's revision when it was asked.")
-    recorded: str = Field(description="The policy that made the record.")
-    other: str = Field(description="The policy that is asked about.")
+    generation: int = Field(0, description="The ledger's revision at the time of the request.")
+    recorded: str = Field(description="The policy that made the recorded decisions.")
+    other: str = Field(description="The policy that is compared with it.")
     begin: float
     end: float
-    whole: bool = Field(description="Whether time sufficed for all that is recorded; else it is told until ``end``.")
+    whole: bool = Field(
+        description="Whether the whole record was compared within journal.compare_seconds; else it was up to ``end``."
+    )
     steps: int
-    asked: int = Field(description="Decisions of the record, about each of which the other one was asked.")
-    differing: int = Field(description="At how many of them it would have done something else.")
-    counts: dict[str, dict[str, int]] = Field(description="Actions (start, resize ...) by who takes them.")
-    differences: tuple[DifferenceView, ...] = Field(description="The newest of them, newest first.")
+    asked: int = Field(description="The number of recorded decisions on which the other policy was run.")
+    differing: int = Field(description="The number of them in which the other policy decided differently.")
+    counts: dict[str, dict[str, int]] = Field(
+        description="The number of actions (start, resize ...) of each kind, for both policies."
+    )
+    differences: tuple[DifferenceView, ...] = Field(description="The newest decisions that differ, newest first.")
     courses: dict[str, CourseView] = Field(
         description="as_recorded: what was; recorded, other: the same arrivals once more under each policy, in a "
         "cluster where pods come and go at once. These two can be compared with one another. All are of the same time, "

@@ -1,4 +1,4 @@
-"""What was decided: the journal, one job's part of it, and the stream."""
+"""Decisions: the journal, one job's part of it, and the stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from extender.present.views.base import WARNINGS, JobName, View
 
 
 class DecisionView(View):
-    """One entry of the journal. ``job`` is null where the job is gone already."""
+    """One entry of the journal. ``job`` is null where the job no longer exists."""
 
     sequence: int
     at: float
@@ -22,33 +22,37 @@ class DecisionView(View):
     nodes: dict[str, str] = Field({})
     reason: str = ""
     direction: Literal["", "in", "out"] = ""
-    inputs: dict[str, str] = Field({}, description="What it was decided from, in figures.")
+    inputs: dict[str, str] = Field({}, description="The figures from which it was decided.")
     on_behalf_of: str = ""
     pod: str = ""
     text: str
 
 
 class DecisionsView(View):
-    """GET /v1/decisions. ``latest`` is what to give as ``since`` next time."""
+    """GET /v1/decisions. ``latest`` is the value of ``since`` for the next request."""
 
     instance: str
-    at: float = Field(0.0, description="Now, by the clock that dates the decisions: seconds since the epoch.")
+    at: float = Field(
+        0.0, description="The time of the answer by the clock that dates the decisions, in seconds since the epoch."
+    )
     warnings: tuple[str, ...] = Field((), description=WARNINGS)
     latest: int
     decisions: tuple[DecisionView, ...]
 
 
 class RevisionView(DecisionsView):
-    """One event of GET /v1/stream: the ledger's revision, and what was decided since the event before."""
+    """One event of GET /v1/stream: the ledger's revision, and the decisions since the event before."""
 
     generation: int
 
 
 class StepView(View):
-    """What was decided about a job in one step. ``step``: the number that all decisions of that step share."""
+    """What was decided about a job in one step. ``step`` is the number that all decisions of the step share."""
 
     step: int
     at: float
-    because: tuple[str, ...] = Field(description="The kinds of facts that made the step.")
+    because: tuple[str, ...] = Field(description="The kinds of events that caused the step.")
     told: tuple[str, ...]
-    inputs: dict[str, str] = Field({}, description="What it was decided from: weights, needs, free room, prices.")
+    inputs: dict[str, str] = Field(
+        {}, description="The figures from which it was decided: weights, needs, free resources, prices."
+    )

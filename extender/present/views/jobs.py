@@ -1,4 +1,4 @@
-"""Jobs and the queue."""
+"""Jobs, their members, and the queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from extender.present.views.refused import RefusedView
 
 
 class RoleView(View):
-    """The replicas of one role and what each asks for."""
+    """The replicas of one role, and what each asks for."""
 
     role: str
     replicas: int
@@ -21,7 +21,7 @@ class RoleView(View):
 
 
 class MemberView(View):
-    """One member of a gang and where it is."""
+    """One member of a gang, with its pod and its node."""
 
     role: str
     index: int
@@ -31,7 +31,7 @@ class MemberView(View):
 
 
 class JobView(JobName):
-    """A job with its bounds and where it stands."""
+    """A job with its bounds and state."""
 
     state: str
     min_workers: int
@@ -39,18 +39,20 @@ class JobView(JobName):
     max_workers: int
     replicas: int = Field(description="Workers that the job object asks for now.")
     elastic: bool
-    note: str = Field("", description="What of the job object is not used, and why.")
+    note: str = Field("", description="Which part of the job object is ignored, and why.")
     utility: float
     weight: float | None = None
     arrival: float
     waited_seconds: float | None = None
     admitted_at: float | None = None
     scaled_at: float | None = None
-    keeps_pods: bool = Field(description="cleanPodPolicy None: a ps that goes on running keeps its room after the end.")
+    keeps_pods: bool = Field(
+        description="Whether cleanPodPolicy is None: then a ps that still runs keeps its resources after the end."
+    )
     gated_pods: int = 0
     waits: Waits | None = None
     refused: tuple[RefusedView, ...] = Field(
-        (), description="What the API server refuses of it, or of what it waits for."
+        (), description="The writes that the API server refuses for this job, or for one that it waits for."
     )
 
 
@@ -69,11 +71,11 @@ class JobsView(ListView):
 
 
 class ExpectedView(View):
-    """When a waiting job may start if nobody else comes; both times are null where that is not known."""
+    """When a waiting job may start if no other job comes; both times are null where that is not known."""
 
     at: float | None = None
     in_seconds: float | None = None
-    basis: str = Field(description="What it stands on, or why it is not known.")
+    basis: str = Field(description="What the estimate is based on, or why there is none.")
 
 
 class QueuedJob(JobName):
@@ -83,34 +85,36 @@ class QueuedJob(JobName):
     weight: float | None = None
     starving: bool = False
     waited_seconds: float
-    members: int = Field(description="Members of the gang at its minimum.")
+    members: int = Field(description="The number of members of the gang at its minimum.")
     min_workers: int
     max_workers: int
-    needs: Amounts = Field(description="What the gang asks for at its minimum.")
+    needs: Amounts = Field(description="What the gang requests at its minimum.")
     gated_pods: int = 0
     waits: Waits
-    refused: tuple[RefusedView, ...] = Field((), description="As of a job.")
+    refused: tuple[RefusedView, ...] = Field(
+        (), description="The writes that the API server refuses for this job, or for one that it waits for."
+    )
     expected: ExpectedView | None = Field(None, description="Null if not asked for.")
 
 
 class InvalidJob(JobName):
-    """A job that is not taken, and so does not queue. ``detail``: the field, its value and what is allowed."""
+    """A malformed job, which does not queue. ``detail`` names the field, its value and what is allowed."""
 
     detail: str
 
 
 class UnplacedMembers(JobName):
-    """A running job of which members have no node. ``members``: how many; ``detail``: what binds them."""
+    """A running job some of whose members have no node. ``members``: how many; ``detail``: what keeps them waiting."""
 
     members: int
     detail: str
 
 
 class QueueView(ListView):
-    """GET /v1/queue. ``held``: what finished jobs hold.
+    """GET /v1/queue. ``held``: resources that finished jobs hold.
 
-    ``invalid``: who would wait if the job were well formed; ``unplaced``: running jobs of which members wait. Both are
-    on every page of the list.
+    ``invalid``: malformed jobs, which do not queue until they are corrected. ``unplaced``: running jobs some of whose
+    members wait. Both are on every page of the list.
     """
 
     gated_pods: int

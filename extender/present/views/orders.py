@@ -1,4 +1,4 @@
-"""What the controller is to make true."""
+"""What the controller should make true."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from policy.cluster.orders import NoteOrder, PodOrder, ReplicaOrder, SuspendOrde
 
 
 class DesiredView(View):
-    """GET /v1/desired. ``gate`` is null while nobody may decide (not rebuilt, not leading): leave it as it is.
+    """GET /v1/desired.
 
-    ``instance`` names the process that answers: where it changes, generations and sequences begin anew.
+    ``gate`` is null while this replica does not decide (it is being rebuilt, or does not lead): then the gate stays as
+    it is. ``instance`` names the process that answers: where it changes, generations and sequence numbers begin anew.
     """
 
     instance: str

@@ -1,4 +1,4 @@
-"""What is wrong with a request."""
+"""The answer to a request that cannot be served."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from extender.present.views.base import View
 
 
 class ProblemView(View):
-    """What is wrong with a request (RFC 9457): the field, its value, and what is allowed, where it is a field."""
+    """What is wrong with a request (RFC 9457): the field, its value, and what is allowed, where a field is wrong."""
 
-    type: str = Field("about:blank", description="None of its own: the title says all.")
-    title: str = Field(description="The status in words.")
-    status: int = Field(description="The status.")
+    type: str = Field("about:blank", description="Always about:blank: the title says what is wrong.")
+    title: str = Field(description="The HTTP status in words.")
+    status: int = Field(description="The HTTP status.")
     detail: str = Field(description="What is wrong, and what is allowed.")
-    field: str = Field("", description="What is wrong: a parameter, a key of the body, body, path or method.")
-    value: str | bool | int | float = Field(
-        "", description="What was said there, text of at most 100 characters; empty where it is missing."
+    field: str = Field(
+        "", description="The field that is wrong: a parameter, a key of the body, `body`, `path` or `method`."
     )
-    allowed: str = Field("", description="What may be said there.")
+    value: str | bool | int | float = Field(
+        "", description="The value of that field, as text of at most 100 characters; empty where it is missing."
+    )
+    allowed: str = Field("", description="The values that are allowed for that field.")

@@ -1,4 +1,4 @@
-"""Writes that the API server refuses: as the controller tells them, and as people are told."""
+"""Writes that the API server refuses: as the controller reports them, and as people see them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class RefusedBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    write: Annotated[str, AfterValidator(_known)] = Field(description="Which write it is.")
-    namespace: str = Field(max_length=63, description="Of the object that is written; empty of the admission gate.")
-    uid: str = Field(max_length=500, description="Of the job or pod that is written; empty of the admission gate.")
-    message: str = Field(max_length=MOST_CHARACTERS, description="The API server's words.")
-    lasting: bool = Field(description="Whether the same write will be refused again.")
+    write: Annotated[str, AfterValidator(_known)] = Field(description="The kind of the write.")
+    namespace: str = Field(max_length=63, description="The namespace of the object; empty for the admission gate.")
+    uid: str = Field(max_length=500, description="The UID of the job or pod; empty for the admission gate.")
+    message: str = Field(max_length=MOST_CHARACTERS, description="The API server's message.")
+    lasting: bool = Field(description="Whether the API server would refuse the same write again.")
 
 
 class RefusedWritesBody(BaseModel):
-    """All writes of the controller that are refused now; what was told before and is missing here is over."""
+    """All writes of the controller that are refused now. A write that is missing here is no longer refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,11 +40,11 @@ class RefusedWritesBody(BaseModel):
 
 
 class RefusedView(View):
-    """A write that the API server refuses, or refused when something was given up for it.
+    """A write that the API server refuses, or that it refused when a plan was given up for that reason.
 
-    ``job`` is whose write it is (namespace/name): also told at the job that waits for what it was to bring.
+    ``job`` is the job of the write (namespace/name). The write is also shown at a job that waits for its effect.
     """
 
     job: str
-    write: str = Field(description="Which write: Bind, SetReplicas, Suspend, Ungate and so on.")
-    text: str = Field(description="One sentence, with the API server's own words.")
+    write: str = Field(description="The kind of the write: Bind, SetReplicas, Suspend, Ungate and so on.")
+    text: str = Field(description="A sentence with the API server's own message.")

@@ -1,4 +1,4 @@
-"""Who would stand elsewhere after a decision that was not made."""
+"""The answer of what-if: the jobs whose state, place or nodes would change."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ from extender.present.views.base import JobName, View, Waits
 
 
 class StandingView(View):
-    """Where a job stands: its state, the workers it was given, its members on each node, and its place in the queue."""
+    """A job's state, its workers, its members on each node, and its place in the queue."""
 
     state: str
     workers: int
-    nodes: dict[str, int] = Field({}, description="Members by node.")
-    members: dict[str, str] = Field({}, description="Node by member (worker-0).")
+    nodes: dict[str, int] = Field({}, description="The number of members on each node.")
+    members: dict[str, str] = Field({}, description="The node of each member (worker-0).")
     waits: Waits | None = None
-    position: int | None = Field(None, description="In the queue, from 1, as in GET /v1/queue; null: it does not wait.")
-    ahead: str = Field("", description="namespace/name of the waiting job directly ahead of it, if there is one.")
+    position: int | None = Field(
+        None, description="The place in the queue, from 1, as in GET /v1/queue; null where the job does not wait."
+    )
+    ahead: str = Field(
+        "", description="namespace/name of the waiting job directly ahead of it; empty where there is none."
+    )
 
 
 class MovedView(JobName):
-    """A job that would stand elsewhere; ``before`` is null of the job that is asked about."""
+    """A job whose state, place or nodes would change. ``before`` is null for the job that the question is about."""
 
     before: StandingView | None = None
     after: StandingView
 
 
 class WhatIfView(View):
-    """POST /v1/what-if: who would stand elsewhere after one decision, by arrival."""
+    """POST /v1/what-if: the jobs that would be changed by one decision, in order of arrival."""
 
     generation: int
     policy: str

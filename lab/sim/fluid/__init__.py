@@ -1,1 +1,1 @@
-"""Gangs in virtual time: the same ``step``; pods are made, bound and ended whole, and work flows at a rate."""
+"""The job-level simulator: the live ``step`` in virtual time, whole gangs, and work that flows at a rate."""

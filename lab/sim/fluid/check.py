@@ -1,4 +1,4 @@
-"""What must hold after every step of a run, whatever the policy: hand a ``Checker`` to ``simulate`` as ``on_step``."""
+"""Invariants that must hold after every step of a run under any policy: pass a ``Checker`` as ``on_step``."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from policy.cluster.invariants import violations
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Policy, base_of
+from policy.systems.base import Policy
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.schedule import MEMORY
 
 
 class Checker:
-    """Collects what was broken, each with its time in seconds since the epoch; an empty list is health.
+    """Collects the violations, each with its time in seconds since the epoch; a correct run has none.
 
-    ``policy``: whose run it is; OASiS's prices are looked at, too, whenever its book has changed.
+    If ``policy`` is OASiS, its prices are checked too, whenever its book has changed.
     """
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.broken: list[str] = []
-        self.markets = 0  # that were looked at
-        base = base_of(policy)
+        self.markets = 0  # number of markets that were checked
+        base = policy.base if policy is not None else None
         self._oasis = base if isinstance(base, Oasis) else None
         self._book: object = None
 
     def __call__(self, step: Step) -> None:
-        """Look at one step."""
+        """Check one step."""
         found = [*broken(step)]
         book = step.snapshot.memory.get(MEMORY)
         if self._oasis is not None and book is not self._book:
@@ -41,7 +41,7 @@ class Checker:
 
 
 def broken(step: Step) -> Iterator[str]:
-    """Every broken rule of one step, as a sentence."""
+    """Yield a sentence for each violation in the step."""
     yield from violations(step.snapshot)
     yield from _decisions(step)
     yield from _rooms(step.snapshot)
@@ -50,7 +50,7 @@ def broken(step: Step) -> Iterator[str]:
 
 
 def _decisions(step: Step) -> Iterator[str]:
-    """What was asked for is within each job's bounds, or a pause; a gang is planned whole."""
+    """Yield decisions outside a job's bounds, except a pause, and plans that do not cover the whole gang."""
     for effect in step.effects:
         match effect:
             case Admit(job_uid=uid, workers=workers, nodes=nodes, whole=whole, ps=ps) if uid in step.snapshot.jobs:
@@ -72,7 +72,7 @@ def _decisions(step: Step) -> Iterator[str]:
 
 
 def _rooms(snapshot: Snapshot) -> Iterator[str]:
-    """No node holds more than it has: bound pods alone, as plans may wait for room."""
+    """Yield nodes whose bound pods exceed their room; plans do not count, because they may wait for room."""
     held: dict[str, Resources] = {}
     for pod in snapshot.pods.values():
         if pod.holds_room:
@@ -86,7 +86,7 @@ def _rooms(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _gangs(snapshot: Snapshot) -> Iterator[str]:
-    """A gang that runs has all its rigid members and its minimum; one that waits holds nothing."""
+    """Yield running gangs without a rigid member or below their minimum, and waiting gangs that hold room."""
     for uid, job in sorted(snapshot.jobs.items()):
         gang = snapshot.gang(uid)
         bound = {pod.slot for pod in snapshot.pods_of(uid) if pod.slot is not None and pod.holds_room}
@@ -107,7 +107,7 @@ def _lacks(job: Job, gang: Gang, bound: set[Slot], workers: int) -> Iterator[str
 
 
 def _verdicts(snapshot: Snapshot) -> Iterator[str]:
-    """Nobody waits without being told why."""
+    """Yield waiting jobs without a verdict."""
     for job in snapshot.waiting():
         if snapshot.gang(job.uid).state is not State.RELEASING and job.uid not in snapshot.verdicts:
             yield f"{job.key}: waits without a verdict"

@@ -1,4 +1,4 @@
-"""The simulated cluster: nodes, jobs and pods, and the facts that each change of them makes."""
+"""The cluster of the job-level simulator: nodes, jobs and pods, and the facts that each change of them makes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from policy.cluster.snapshot import Snapshot
 
 
 class Cluster:
-    """Every method answers with the facts that it makes. Whose pods changed is in ``moved`` until it is taken."""
+    """The cluster's state; methods return the facts that they make, and ``moved`` collects jobs whose pods changed."""
 
     def __init__(self, trace: Trace) -> None:
         self.known = {node.name: node for node in trace.nodes}
@@ -26,23 +26,23 @@ class Cluster:
         self.bound: dict[str, None] = {}
 
     def takes(self, node: str) -> bool:
-        """Whether the node exists and is not cordoned."""
+        """Tell whether the node exists and is not cordoned."""
         return node in self.nodes and not self.nodes[node].unschedulable
 
     def arrive(self, uid: str, spec: JobSpec, now: float) -> list[Event]:
-        """The job and all the pods that it asks for."""
+        """Add the job and all the pods that it asks for."""
         members = self.jobs[uid] = Members.arriving(spec, uid, now)
         return [JobSeen(members.job), *members.fill(Gang(uid), self, now)]
 
     def end(self, uid: str) -> tuple[list[Event], list[Event]]:
-        """The job has ended. What is seen at once: it is finished, its pods are gone; and later: so is its object."""
+        """End the job; return the facts seen at once (finished, pods gone) and those seen later (job object gone)."""
         members = self.jobs.pop(uid)
         ended = replace(members.job, finished=True, version=members.job.version + 1)
         gone = [self._drop(members, slot) for slot in list(members.pods)]
         return [JobSeen(ended), *gone], [JobGone(uid)]
 
     def follow(self, snapshot: Snapshot, uids: Iterable[str], now: float) -> list[Event]:
-        """Do what the snapshot says of these jobs: what is freed first, then what takes its place."""
+        """Carry out the snapshot's plans for these jobs: deletions of all jobs first, then creations and bindings."""
         found = [(self.jobs[uid], snapshot.gang(uid)) for uid in sorted(uids) if uid in self.jobs]
         events: list[Event] = []
         for members, gang in found:
@@ -53,7 +53,7 @@ class Cluster:
         return events
 
     def befall(self, fault: faults.Fault, uids: Mapping[str, str]) -> list[Event]:
-        """What a fault other than a deleted job makes; ``uids`` by the jobs' names."""
+        """Apply a fault other than a deleted job; ``uids`` maps the jobs' names to UIDs."""
         match fault:
             case faults.NodeLost(name) if name in self.nodes:
                 del self.nodes[name]

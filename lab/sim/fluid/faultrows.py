@@ -1,4 +1,4 @@
-"""What befalls a simulated cluster as rows: seconds after the start, which fault, and whom it befalls."""
+"""Read faults of a simulated cluster from rows: seconds after the start, the fault, and the node, job or pod."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from policy.cluster.model import WORKER, Slot
 
 WHEN, WHAT, NODE, JOB, ROLE, INDEX = "seconds", "what", "node", "job", "role", "index"
 COLUMNS = (WHEN, WHAT, NODE, JOB, ROLE, INDEX)
-SHOWN = 10  # names that are told where one is not known; a cluster may have thousands
+SHOWN = 10  # names listed in an error message; a cluster may have thousands
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What the trace has, by name."""
+    """The nodes and jobs of the trace, by name."""
 
     nodes: Collection[str]
     jobs: Mapping[str, JobSpec]
 
 
 def faults_of(table: Table, trace: Trace) -> tuple[tuple[float, Fault], ...]:
-    """(seconds, fault) of every row, in their order. Raises TraceError with every faulty row."""
+    """Return (seconds, fault) for every row, in order. Raises TraceError with every faulty row."""
     named = _Named({node.name for node in trace.nodes}, {job.name: job for job in trace.jobs})
     return tuple(read(table, lambda line: _row(line, named)))
 
@@ -50,7 +50,7 @@ def _job(line: Line, named: _Named) -> str:
 
 
 def _slot(line: Line, named: _Named) -> Slot:
-    """One that the job may have."""
+    """Return the slot, which must be one that the job can have."""
     job = named.jobs[_job(line, named)]
     role = line.choice(ROLE, {one.name: one for one in job.roles})
     count = max(role.replicas, job.max_workers) if role.name == WORKER else role.replicas
@@ -69,7 +69,7 @@ def _known(line: Line, column: str, names: Collection[str]) -> str:
     return name
 
 
-# By name: the columns that it needs, and what is made of them.
+# For each fault: the columns that it needs, and the function that reads it.
 KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Line, _Named], Fault]]] = {
     NodeLost.__name__: ((NODE,), lambda line, named: NodeLost(_node(line, named))),
     NodeBack.__name__: ((NODE,), lambda line, named: NodeBack(_node(line, named))),

@@ -1,4 +1,4 @@
-"""What may befall a simulated cluster. Nodes by name, jobs by the name in their trace."""
+"""The faults that can be injected into a simulated cluster; nodes and jobs are named as in the trace."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from policy.cluster.model import Slot
 
 @dataclass(frozen=True, slots=True)
 class NodeLost:
-    """The node is deleted, and with it the pods on it; their successors wait for a node."""
+    """The node is deleted, and with it its pods, whose successors wait for a node."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class NodeBack:
-    """The node is there (again), empty of what it lost, and takes pods: this also ends a cordon."""
+    """The node exists (again), without the pods that it lost, and accepts pods; this also ends a cordon."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCordoned:
-    """The node takes no new pods; those on it go on."""
+    """The node accepts no new pods; those on it go on."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class PodEvicted:
-    """The pod in that slot is deleted; its successor waits for a node. Nothing happens where there is no such pod."""
+    """The pod in that slot is deleted, and its successor waits for a node; without such a pod nothing happens."""
 
     job: str
     slot: Slot
@@ -39,7 +39,7 @@ class PodEvicted:
 
 @dataclass(frozen=True, slots=True)
 class JobDeleted:
-    """The user deletes the job: it ends unserved. Nothing happens where it has ended or not arrived."""
+    """The user deletes the job, which ends unfinished; nothing happens before its arrival or after its end."""
 
     job: str
 
@@ -48,7 +48,7 @@ Fault = NodeLost | NodeBack | NodeCordoned | PodEvicted | JobDeleted
 
 
 def check(fault: Fault, nodes: Container[str], jobs: Container[str]) -> None:
-    """Raises ValueError where the fault names what the trace does not have."""
+    """Raise ValueError if the fault names a node or job that the trace does not have."""
     match fault:
         case NodeLost(node) | NodeBack(node) | NodeCordoned(node):
             if node not in nodes:

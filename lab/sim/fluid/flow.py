@@ -16,12 +16,12 @@ from policy.cluster.model import Node
 from policy.cluster.training import Goal, Report
 
 Do = Callable[[], None]
-DUST = 1e-6  # seconds: a pause that is shorter is none, or t + pause == t would never end
+DUST = 1e-6  # seconds; a shorter pause is skipped, or rounding could leave t + pause equal to t for ever
 SAME_RATE = 1e-12
 
 
 class Doing(Enum):
-    """What a job does: nothing (it waits), it comes up, it stands still for a change, it computes."""
+    """What a job does: wait, start up, stand still for a change of its members, or compute."""
 
     WAITING = "waiting"
     STARTING = "starting"
@@ -34,7 +34,7 @@ NO_SECONDS = dict.fromkeys(Doing, 0.0)
 
 @dataclass(slots=True)
 class Work:
-    """One job's work. left: seconds of one worker's work; since: when its figures were last brought up to date."""
+    """One job's work: ``left`` is in seconds of one worker's work, as of the time ``since``."""
 
     spec: JobSpec
     since: float
@@ -50,11 +50,11 @@ class Work:
 
     @property
     def done(self) -> float:
-        """Share of the work that was done when it was last brought up to date."""
+        """Return the share of the work that was done at ``since``."""
         return 1.0 - self.left / self.spec.work_seconds
 
     def advance(self, now: float) -> None:
-        """Time has passed at the present rate."""
+        """Let time pass at the current rate."""
         passed = now - self.since
         self.seconds[self.doing] += passed
         if self.rate:
@@ -63,7 +63,7 @@ class Work:
 
 
 class Flow:
-    """All jobs that have arrived and not ended. ``finished`` is told of a job whose work is done."""
+    """All jobs that have arrived and not ended; ``finished`` is called with the UID of a job whose work is done."""
 
     def __init__(self, settings: FluidSettings, engine: Engine[Do], finished: Callable[[str], None]) -> None:
         self._settings, self._engine, self._finished = settings, engine, finished
@@ -73,11 +73,11 @@ class Flow:
         self._computing: dict[str, Running] = {}
 
     def enter(self, uid: str, spec: JobSpec, now: float) -> None:
-        """The job has arrived."""
+        """Add a job that has arrived."""
         self.works[uid] = Work(spec, now, spec.work_seconds)
 
     def leave(self, uid: str, now: float) -> Work:
-        """The job has ended, however it did."""
+        """Remove a job that has ended, for any reason, and return its work."""
         work = self.works.pop(uid)
         self._moving.discard(uid)
         work.advance(now)
@@ -87,11 +87,11 @@ class Flow:
         return work
 
     def move(self, uid: str) -> None:
-        """The job is being migrated: that all of its members are others next is no loss of them."""
+        """Record that the job is being migrated, so that replacing all of its members next is not counted as a loss."""
         self._moving.add(uid)
 
     def lay_out(self, uid: str, running: Running | None, members: frozenset[str], now: float) -> None:
-        """The gang is now placed so, with these pods; None: it cannot compute. A change of what is up costs a pause."""
+        """Set the gang's layout and pods (None: it cannot compute); a change of a gang that is up costs a pause."""
         work = self.works[uid]
         before, work.members = work.members, members if running is not None else frozenset()
         if running == work.running and work.members == before:
@@ -106,7 +106,7 @@ class Flow:
             self._change(uid, work, before, now)
 
     def _change(self, uid: str, work: Work, before: frozenset[str], now: float) -> None:
-        """A gang that is up has grown, shrunk, moved, or had members replaced, which start anew."""
+        """Pause a gang that is up because it has grown, shrunk or moved, or because members were replaced."""
         kept, settings = before & work.members, self._settings
         if not kept and uid in self._moving:
             self._moving.discard(uid)
@@ -119,7 +119,7 @@ class Flow:
             self._do(uid, work, Doing.STARTING, now, settings.start_seconds)
 
     def _do(self, uid: str, work: Work, doing: Doing, now: float, pause: float = 0.0) -> None:
-        """Begin something else; what is paused goes on by itself. A longer pause that is under way is not cut short."""
+        """Switch to another activity; after ``pause`` the gang computes. A longer pause under way is not shortened."""
         self._engine.cancel(work.ticket)
         until = max(now + pause, work.until if work.doing in PAUSES else now)
         work.doing, work.rate, work.until, work.ticket = doing, 0.0, until, 0
@@ -141,7 +141,7 @@ class Flow:
         self.changed.add(uid)
 
     def settle(self, now: float, nodes: Mapping[str, Node]) -> set[str]:
-        """Ask for the rates anew after the changes of this instant; the answer is whose state or layout changed."""
+        """Compute the rates after the changes of this instant; return the jobs whose activity or layout changed."""
         changed, self.changed = self.changed, set()
         if not changed:
             return changed
@@ -167,11 +167,11 @@ class Flow:
         self._finished(uid)
 
     def computing(self) -> list[str]:
-        """Uids of the jobs that compute, sorted."""
+        """Return the UIDs of the computing jobs, sorted."""
         return sorted(self._computing)
 
     def report(self, uid: str, now: float) -> Report:
-        """What the training says of itself: its metric and the share of its work that is done."""
+        """Return what the training reports: its metric, and the share of its work that is done."""
         work = self.works[uid]
         work.advance(now)
         loss = _loss(work.spec.decay, work.done)
@@ -180,7 +180,7 @@ class Flow:
 
 
 def _loss(decay: float, done: float) -> float:
-    """From 1 at the start to 0 at the end, as exp(-k p) falls (SpeCon, Figure 1: k from 5 to 20)."""
+    """Return the loss, from 1 at the start to 0 at the end, falling as exp(-k p) (SpeCon, Figure 1: k from 5 to 20)."""
     last = math.exp(-decay)
     return (math.exp(-decay * done) - last) / (1.0 - last) if decay else 1.0 - done
 

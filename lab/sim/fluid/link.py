@@ -1,10 +1,11 @@
-"""DRAGON's speeds: its measured table (Figure 2), and remote workers whose traffic shares the nodes' links.
+"""DRAGON's speeds: its measured table (DRAGON, Figure 2), and remote workers that share the nodes' links.
 
-A worker beside its ps takes n B / thr(n) for a mini-batch of B images. One elsewhere also fetches the parameters and
-sends its gradients: P / bandwidth each way. A link carries at most its capacity per direction; where the transfers on
-it would together be under way more than all the time, they share it (fixed point over their duty cycles). Training is
-asynchronous: a job's rate is the sum over its workers. Figure 2 ends at four workers; beyond, the saturating curve
-fitted to it goes on from there. The parameter sizes are this project's (the paper has none), as is the batch of 64.
+A worker beside its ps takes n B / thr(n) for a mini-batch of B images. A worker on another node also fetches the
+parameters and sends its gradients, which takes P / bandwidth each way. A link carries at most its capacity per
+direction; if its transfers together would need more than all the time, they share it (a fixed point over their duty
+cycles). Training is asynchronous, so a job's rate is the sum over its workers. Figure 2 ends at four workers; beyond
+that, the saturating curve fitted to it continues. The parameter sizes and the batch of 64 are this project's, because
+the paper gives none.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from dataclasses import dataclass, field
 from lab.sim.fluid.speeds import Running
 from policy.cluster.model import Node
 
-GIGABIT_ETHERNET = 117e6  # bytes per second and direction that 1 Gb/s carries as payload
+GIGABIT_ETHERNET = 117e6  # bytes per second and direction of payload on 1 Gb/s
 SAME = 1e-9
 ITERATIONS = 1000
 
-Link = tuple[str, str]  # node, direction
+Link = tuple[str, str]  # (node, direction)
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A model as measured: images per second with 1, 2, ... workers beside their ps, bytes of parameters.
+    """A measured model: images per second with 1, 2, ... workers beside their ps, and bytes of parameters.
 
-    contention: ``a`` of the saturating curve n / (1 + a (n - 1)) that extends the table.
+    ``contention`` is ``a`` of the saturating curve n / (1 + a (n - 1)) that extends the table.
     """
 
     images: tuple[float, ...]
@@ -35,7 +36,7 @@ class Trained:
     contention: float
 
     def throughput(self, workers: int) -> float:
-        """Images per second of so many workers, all beside their ps."""
+        """Return the images per second of so many workers, all beside their ps."""
         measured = len(self.images)
         if workers <= measured:
             return self.images[workers - 1]
@@ -56,8 +57,8 @@ DRAGON: Mapping[str, Trained] = {
 class SharedLinks:
     """Rates by the measured table and by traffic over links; a job's ``model`` names its row.
 
-    batch: images of one worker's step. volume: factor on the traffic. bandwidth: bytes per second of a node's link,
-    each direction.
+    ``batch`` is the images in one worker's step, ``volume`` a factor on the traffic, and ``bandwidth`` the bytes per
+    second of a node's link in each direction.
     """
 
     models: Mapping[str, Trained] = field(default_factory=lambda: DRAGON)
@@ -67,11 +68,11 @@ class SharedLinks:
     coupled: bool = True
 
     def work_seconds(self, model: str, steps: int) -> float:
-        """How long one worker beside its ps takes for so many steps: what a trace's job has as its work."""
+        """Return the seconds that one worker beside its ps needs for so many steps (a job's work)."""
         return steps * self.batch / self._model(model).throughput(1)
 
     def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
-        """All gangs together. Raises ValueError for a model that the table does not have."""
+        """Return the rates of all gangs together. Raises ValueError for a model that is not in the table."""
         del nodes  # every node has the same link
         groups = [group for uid, gang in running.items() for group in self._groups(uid, gang)]
         self._share(groups)
@@ -81,7 +82,7 @@ class SharedLinks:
         return rates
 
     def _groups(self, uid: str, gang: Running) -> Iterator[_Group]:
-        """The gang's workers by node: those of one node are alike."""
+        """Yield the gang's workers grouped by node; workers on the same node behave alike."""
         model = self._model(gang.spec.model)
         workers = len(gang.workers)
         computing = workers * self.batch / model.throughput(workers)
@@ -97,9 +98,9 @@ class SharedLinks:
             yield _Group(uid, count, computing, alone, transfers)
 
     def _share(self, groups: list[_Group]) -> None:
-        """Lengthen the steps until the shares that the transfers get agree with how long they are under way.
+        """Lengthen the steps until the transfers' shares of the links agree with their duty cycles.
 
-        From the shortest steps on duty cycles and times only grow, so the loop ends at the least fixed point.
+        Starting from the shortest steps, duty cycles and times only grow, so the loop ends at the least fixed point.
         """
         for _ in range(ITERATIONS):
             busy: dict[Link, float] = {}
@@ -126,14 +127,14 @@ class SharedLinks:
 
 
 class Transfer:
-    """Bytes that one worker moves in each step, over the sender's and the receiver's link."""
+    """The bytes that one worker moves in each step, over the sender's and the receiver's link."""
 
     def __init__(self, links: tuple[Link, Link], size: float) -> None:
         self.links, self.size, self.seconds = links, size, 0.0
 
 
 class _Group:
-    """Workers of one gang on one node: seconds of computing alone, and of a whole step."""
+    """The workers of one gang on one node, with the seconds of computing alone and of a whole step."""
 
     def __init__(self, uid: str, count: int, computing: float, alone: float, transfers: list[Transfer]) -> None:
         self.uid, self.count, self.computing, self.alone = uid, count, computing, alone

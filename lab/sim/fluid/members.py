@@ -1,4 +1,4 @@
-"""A job's object and pods as the API would show them, and what operator and controller make of a plan, as facts."""
+"""A job's object and pods as the API would show them, and the facts that carrying out a plan makes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ EVALUATOR = "evaluator"
 
 
 class Rooms(Protocol):
-    """What a binding has to know of the cluster: the uids of all bound pods, and which nodes take pods."""
+    """What a binding needs to know of the cluster."""
 
     @property
     def bound(self) -> Collection[str]:
-        """Uids of the bound pods of all jobs."""
+        """Return the UIDs of the bound pods of all jobs."""
         ...
 
     def takes(self, node: str) -> bool:
-        """Whether the node exists and is not cordoned."""
+        """Tell whether the node exists and is not cordoned."""
         ...
 
 
@@ -34,7 +34,8 @@ class Rooms(Protocol):
 class Members:
     """One job that has arrived and not ended.
 
-    made: pods that were ever created. servers: how many ps it was given, where the policy says so.
+    ``made`` counts the pods that were ever created. ``servers`` is the number of ps that the policy gave, None if it
+    gave none.
     """
 
     spec: JobSpec
@@ -45,21 +46,21 @@ class Members:
 
     @classmethod
     def arriving(cls, spec: JobSpec, uid: str, now: float) -> Members:
-        """The job as its user submits it, before its operator has seen it."""
+        """Return the job as its user submits it, before its operator has seen it."""
         return cls(spec, job_fact(JobObject(uid, spec, created=now, version=1)))
 
     @property
     def asked(self) -> int:
-        """Worker replicas of the job object."""
+        """Return the job object's worker replicas."""
         return self.job.worker.replicas if self.job.worker else 0
 
     @property
     def bound(self) -> frozenset[str]:
-        """Uids of the bound pods."""
+        """Return the UIDs of the bound pods."""
         return frozenset(pod.uid for pod in self.pods.values() if pod.node)
 
     def running(self, nodes: Mapping[str, Node]) -> Running | None:
-        """Where it computes: every rigid member and at least the minimum of workers are bound; else None."""
+        """Return where the gang computes, or None unless all rigid members and the minimum of workers are bound."""
         bound = {slot: pod.node for slot, pod in sorted(self.pods.items()) if pod.node in nodes}
         workers = sum(1 for slot in bound if slot.role == WORKER)
         if workers < self.job.min_workers or not all(slot in bound for slot in self.job.slots(0, self.servers)):
@@ -68,10 +69,10 @@ class Members:
         servers = tuple(node for slot, node in bound.items() if slot.role == PS)
         return Running(self.spec, computing, servers) if computing else None
 
-    # -- what follows from a plan ------------------------------------------------------------------
+    # -- carrying out a plan ----------------------------------------------------------------------
 
     def scale(self, gang: Gang) -> Iterator[Event]:
-        """Patch the replica count to what the gang was given; one that waits asks for its minimum at least."""
+        """Set the replica count to the gang's target; a waiting gang asks for its minimum at least."""
         self.servers = gang.ps
         workers = gang.workers if gang.state in ADMITTED else max(self.asked, self.job.min_workers)
         if workers != self.asked:
@@ -80,16 +81,16 @@ class Members:
             yield JobSeen(self.job)
 
     def shed(self, gang: Gang) -> Iterator[PodGone]:
-        """Delete pods beyond the count, and bound ones of a gang that is let go, or that the plan has elsewhere."""
+        """Delete surplus pods, and bound pods of a gang that is released or whose plan has them on another node."""
         wanted = frozenset(self._wanted())
         for slot, pod in list(self.pods.items()):
             if slot not in wanted or (pod.node and _misplaced(pod, slot, gang)):
                 yield self.drop(slot)
 
     def fill(self, gang: Gang, cluster: Rooms, now: float) -> Iterator[PodSeen]:
-        """Create the pods that are missing and make the plan's bindings, all in this instant.
+        """Create missing pods and make the plan's bindings, all in this instant.
 
-        A plan that waits for pods which still hold room binds nothing yet, nor does any on a node that takes nobody.
+        A plan that waits for pods which still hold room binds nothing yet; a node that accepts no pods gets none.
         """
         waits = gang.state not in ADMITTED or any(uid in cluster.bound for uid in gang.waits_for)
         for slot in self._wanted():
@@ -105,18 +106,18 @@ class Members:
             yield PodSeen(made)
 
     def drop(self, slot: Slot) -> PodGone:
-        """The pod in that slot is gone."""
+        """Remove the pod in that slot."""
         return PodGone(self.pods.pop(slot).uid)
 
     def unfinished(self, gang: Gang) -> bool:
-        """Whether a later step may do something for the gang without naming it: fill a hole, free its room."""
+        """Tell whether a later step may act for the gang without naming it (fill a hole, free its room)."""
         if gang.state is State.RELEASING:
             return True
         lacking = any(not pod.node and gang.gives(slot) for slot, pod in self.pods.items())
         return gang.state in ADMITTED and (bool(gang.waits_for) or lacking)
 
     def _wanted(self) -> tuple[Slot, ...]:
-        """The pods that there should be. A kind whose ps come and go has as many of them as it was given."""
+        """Return the slots that should have pods; where ps are elastic, as many ps as the gang was given."""
         return self.job.slots(self.asked, self.servers)
 
     def _make(self, slot: Slot, now: float) -> Pod:
@@ -137,7 +138,7 @@ class Members:
 
 
 def _misplaced(pod: Pod, slot: Slot, gang: Gang) -> bool:
-    """Bound, but its gang gives up its room, was given fewer ps, or is to be elsewhere."""
+    """Tell whether a bound pod's gang gives up its room, was given fewer ps, or has it planned on another node."""
     if gang.state in (State.RELEASING, State.PAUSED):
         return True
     return gang.state in ADMITTED and (not gang.gives(slot) or gang.nodes.get(slot, pod.node) != pod.node)

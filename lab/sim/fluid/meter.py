@@ -1,4 +1,4 @@
-"""What happened in a fluid run, measured from the facts that it made: never from what the ledger believes."""
+"""Measure a job-level run from the facts that it made, never from the ledger's view of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from policy.cluster.resources import NOTHING, Resources
 
 @dataclass(slots=True)
 class Record:
-    """What one job holds and has been through."""
+    """What one job holds, and what has happened to it so far."""
 
     held: Counter[str] = field(default_factory=Counter)
     computing: bool = False
@@ -33,7 +33,7 @@ class Record:
 
 
 class Meter:
-    """Integrates room over time, from the first arrival on. ``take`` facts as they are made; then ``look``."""
+    """Integrates room over time from the first arrival on; ``take`` facts as they are made, then ``look``."""
 
     def __init__(self, trace: Trace, start: float, speeds: Speeds, slot_seconds: float) -> None:
         self._trace, self._start, self._speeds, self._slot = trace, start, speeds, slot_seconds
@@ -50,7 +50,7 @@ class Meter:
         self._outcomes: dict[str, JobOutcome] = {}
 
     def run_to(self, now: float) -> None:
-        """Time passes in the state that was last looked at."""
+        """Let time pass in the state last looked at."""
         passed = now - self._at
         if passed <= 0:
             return
@@ -62,7 +62,7 @@ class Meter:
         self._at = now
 
     def take(self, events: Iterable[Event]) -> None:
-        """Facts of this instant."""
+        """Process the facts of this instant."""
         for event in events:
             match event:
                 case PodSeen(pod) if pod.node and pod.uid not in self._pods:
@@ -79,7 +79,7 @@ class Meter:
                     pass
 
     def look(self, uid: str, work: Work | None) -> None:
-        """Whether the job computes now; None has ended."""
+        """Record whether the job computes now; ``work`` is None for a job that has ended."""
         record = self._records.get(uid)
         computing = work is not None and work.doing is Doing.COMPUTING
         if record is not None and record.computing is not computing:
@@ -87,13 +87,13 @@ class Meter:
             _add(self._now["computing"], record.held, 1 if computing else -1)
 
     def given(self, uid: str, workers: int, work: Work) -> None:
-        """The job was given so many workers: a resize where it has computed with another number."""
+        """Record the job's target; a change after it has computed counts as a resize."""
         record = self._record(uid)
         record.resizes += workers != record.workers and work.computed_at is not None
         record.workers = workers
 
     def moved(self, uid: str) -> None:
-        """The job was migrated."""
+        """Count a migration of the job."""
         self._record(uid).moves += 1
 
     def _record(self, uid: str) -> Record:
@@ -113,7 +113,7 @@ class Meter:
             self._pair(record, pod, pod.slot.role, sign)
 
     def _pair(self, record: Record, pod: Pod, role: str, sign: int) -> None:
-        """Count the ps-worker pairs that a new binding makes with the siblings that are bound."""
+        """Count the ps-worker pairs that a new binding forms with bound members of its job."""
         others = record.places[WORKER if role == PS else PS]
         if sign > 0:
             record.pairs += others.total()
@@ -130,7 +130,7 @@ class Meter:
     # -- results -----------------------------------------------------------------------------------
 
     def end(self, uid: str, work: Work, now: float, **how: bool) -> None:
-        """The job has ended, or the run has before it. ``how``: finished, terminated or rejected."""
+        """Record the end of the job, or of the run before it; ``how`` is finished, terminated or rejected."""
         record, spec = self._records.pop(uid, None) or Record(), work.spec
         curve = spec.training.utility if spec.training is not None and how.get("finished") else None
         late = delay(self._start + spec.arrival, now, self._slot)
@@ -154,7 +154,7 @@ class Meter:
         )
 
     def _ideal(self, spec: JobSpec) -> float:
-        """How long the work takes at the workers asked for, together on the largest node and alone there."""
+        """Return how long the work takes with the workers asked for, together and alone on the largest node."""
         node = self._largest
         here = {role: (node.name,) * sum(r.replicas for r in spec.roles if r.name == role) for role in (WORKER, PS)}
         alone = {"": Running(spec, here[WORKER], here[PS])}
@@ -162,7 +162,7 @@ class Meter:
         return spec.work_seconds / rate if rate > 0 else math.inf
 
     def result(self, policy: str, now: float) -> Result:
-        """The run as values; it was ended now."""
+        """Return the result of the run, which ended at ``now``."""
         jobs = tuple(outcome for _, outcome in sorted(self._outcomes.items()))
         last = max((job.ended for job in jobs), default=0.0)
         first = min((job.arrival for job in jobs), default=0.0)
@@ -174,7 +174,7 @@ class Meter:
         )  # fmt: skip
 
     def _use(self) -> dict[str, Use]:
-        """Of each resource, the share of the room over time that was held and that computed."""
+        """Return, for each resource, the shares of the room over time that were held, and that computed."""
         room = self._sums["room"]
         return {
             name: Use(*(self._sums[what].get(name, 0.0) / room[name] for what in ("held", "computing")))
@@ -184,10 +184,10 @@ class Meter:
 
 
 class _Free:
-    """Free room, measured in the resource that a typical worker takes most of.
+    """Free room, measured in the resource of which a typical worker takes most.
 
-    The typical worker has the request that most workers of the trace have. A node's free room is of use as far as
-    whole typical workers fit into it; the rest is fragmented.
+    The typical worker has the request that most workers of the trace have. A node's free room is usable as far as whole
+    typical workers fit into it; the rest is fragmented.
     """
 
     def __init__(self, typical: Resources, nodes: Iterable[Node]) -> None:
@@ -197,24 +197,24 @@ class _Free:
         names = [name for name in typical if name != "pods" and room[name]]
         self._typical = typical
         self._name = max(names, key=lambda name: (typical[name] / room[name], name), default="")
-        self._nodes: dict[str, tuple[Resources, int]] = {}  # what is free there, and for how many typical workers
+        self._nodes: dict[str, tuple[Resources, int]] = {}  # by node: what is free, and how many typical workers fit
         self._all = self._useful = 0
         self._seconds = self._lost = 0.0
 
     def run(self, passed: float) -> None:
-        """Time passes."""
+        """Let time pass."""
         self._seconds += passed
         if self._all > 0:
             self._lost += (1.0 - self._useful / self._all) * passed
 
     def node(self, old: Node | None, new: Node | None) -> None:
-        """A node came, changed or went."""
+        """Account for a node that was added, changed or removed."""
         for node, sign in ((old, -1), (new, 1)):
             if node is not None:
                 self._change(node.name, node.allocatable, sign)
 
     def hold(self, node: str, requests: Resources, sign: int) -> None:
-        """A pod took room there, or gave it back."""
+        """Account for a pod that took room on the node or freed it."""
         self._change(node, requests, -sign)
 
     def _change(self, node: str, amounts: Resources, sign: int) -> None:
@@ -227,7 +227,7 @@ class _Free:
 
     @property
     def mean(self) -> float:
-        """Over all the time that passed."""
+        """Return the mean fragmentation over the time that passed."""
         return self._lost / self._seconds if self._seconds else 0.0
 
 

@@ -1,4 +1,4 @@
-"""OASiS's prices never fall as more of a resource is taken (equation 22): a rule for its runs."""
+"""Check that OASiS's prices never fall as more of a resource is taken (OASiS, equation 22)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from policy.systems.oasis.market import Market, market
 from policy.systems.oasis.prices import usable
 from policy.systems.oasis.schedule import MEMORY, Book
 
-ROUNDING = 1e-9  # share of a price
+ROUNDING = 1e-9  # as a share of a price
 
 
 def falling_prices(policy: Oasis, snapshot: Snapshot, now: float) -> Iterator[str]:
-    """Resources of which less is taken on one node than on another of its pool, and costs more; from this slot on."""
+    """Yield resources that cost less where more of them is taken, by pool, from the current slot on."""
     book = snapshot.memory.get(MEMORY)
     if not isinstance(book, Book):
         return
@@ -29,7 +29,9 @@ def falling_prices(policy: Oasis, snapshot: Snapshot, now: float) -> Iterator[st
 
 
 def falls(found: Market) -> Iterator[str]:
-    """The same of a market: all its slots together, each pool by itself, for its bounds are its own."""
+    """Yield resources that cost less where more of them is taken, over all slots of the market and each pool by
+    itself.
+    """
     ground = found.ground
     share = np.divide(found.used, ground.capacity, out=np.ones_like(found.used), where=ground.capacity > 0)
     pools = ground.hosts[WORKER] + 2 * ground.hosts[PS].astype(int)

@@ -1,7 +1,7 @@
-"""The job-level simulator: the very same ``step``, and gangs that are created, bound and ended whole.
+"""Run a trace job by job: the live ``step``, with gangs that are created, bound and ended whole.
 
-What a step decides becomes facts of the same instant: pods are made, bound as planned and deleted at once; what takes
-time is the training (start-up, the pauses for a change, the work itself). A run is a function of its arguments alone.
+A step's decisions become facts of the same instant: pods are created, bound as planned and deleted at once. Only the
+training takes time: start-up, pauses for a change, and the work itself. A run depends on nothing but its arguments.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from policy.cluster.gang import Gang
 from policy.cluster.model import WORKER
 from policy.cluster.snapshot import Snapshot
 from policy.step import step
-from policy.systems.base import Foresees, Policy, ahead_seconds, next_moment
+from policy.systems.base import Policy
 
-EARLY = 1e-6  # seconds: a moment that the policy names may have been rounded up
-ROUNDS = 1000  # steps of one instant: a policy that wants more will never be content
+EARLY = 1e-6  # seconds; a moment that the policy names may have been rounded up
+ROUNDS = 1000  # steps at one instant; a policy that wants more will never settle
 
 
 class RestlessError(RuntimeError):
-    """The policy changes its mind for ever in one instant: a defect of the policy."""
+    """The policy keeps deciding at one instant without end, which is a defect of the policy."""
 
 
 def simulate(
@@ -46,9 +46,10 @@ def simulate(
     faults: Iterable[tuple[float, befalls.Fault]] = (),
     on_step: Callable[[Step], None] | None = None,
 ) -> Result:
-    """Run the trace under the policy. ``on_step`` sees every step; ``faults``: (seconds after the start, what).
+    """Run the trace under the policy; ``faults`` are (seconds after the start, fault).
 
-    Raises ValueError where two jobs of the trace have one name, or a fault names what the trace does not have.
+    ``on_step`` is called with every step. Raises ValueError if two jobs of the trace have the same name, or if a fault
+    names a node or job that the trace does not have.
     """
     run = Run(trace, policy, settings or FluidSettings(), on_step)
     for at, what in faults:
@@ -57,32 +58,32 @@ def simulate(
 
 
 class Run:
-    """One run. What happens at one instant is gathered; then steps are made until nothing more follows."""
+    """One run: the events of one instant are collected, then steps are made until nothing more follows."""
 
     def __init__(
         self, trace: Trace, policy: Policy, settings: FluidSettings, on_step: Callable[[Step], None] | None
     ) -> None:
         self._policy, self._settings, self._on_step = policy, settings, on_step
         self._now = START
-        self._quiet_seconds = max(settings.quiet_seconds, ahead_seconds(policy))
+        self._quiet_seconds = max(settings.quiet_seconds, policy.base.ahead_seconds)
         self._snapshot = Snapshot(rules=settings.rules)
         self._cluster = Cluster(trace)
-        self._events: Engine[Do] = Engine()  # what happens by itself
-        self._clock: Engine[Do] = Engine()  # ticks, deadlines, reports: nothing happens but that we look
+        self._events: Engine[Do] = Engine()  # events that change the simulated cluster
+        self._clock: Engine[Do] = Engine()  # ticks, deadlines and reports, which only cause a step
         self._flow = Flow(settings, self._events, self._finish)
         self._meter = Meter(trace, START, settings.speeds, slot_of(settings.slot_seconds, trace, policy))
         self._uids = _uids(trace)
         self._to_come = len(trace.jobs)
         self._inbox: list[Event] = []
-        self._ended: list[Event] = []  # jobs whose end is told with the next batch, and with the one after:
-        self._forgotten: list[Event] = []  # the API has them no more
-        self._open: set[str] = set()  # jobs for which a later step may do something unasked
+        self._ended: list[Event] = []  # facts of jobs' ends, sent with the batch after the next one:
+        self._forgotten: list[Event] = []  # facts sent with the next batch: the API no longer has these jobs
+        self._open: set[str] = set()  # jobs for which a later step may act without naming them
         self._named: set[str] = set()  # jobs whose deadlines may have changed at this instant
         self._stalls: dict[str, float] = {}
         self._stepped = self._happened = START
-        self._due = START + settings.tick_seconds  # when the next tick is to be
-        self._ticks_at: tuple[float, int] | None = None  # when we look whether it is due, and the ticket of that
-        self._quiet = False  # whether the last step did nothing
+        self._due = START + settings.tick_seconds  # when the next tick is due
+        self._ticks_at: tuple[float, int] | None = None  # (time, ticket) of the timer for that tick
+        self._quiet = False  # whether the last step had no effects
         self._post([*(NodeSeen(node) for node in trace.nodes), Synced()])
         self._events.schedule(START, lambda: None)
         for spec in trace.jobs:
@@ -92,12 +93,12 @@ class Run:
         self._await_moment()
 
     def let_happen(self, seconds: float, fault: befalls.Fault) -> None:
-        """Plan a fault. Raises ValueError where it names a node or job that the trace does not have."""
+        """Schedule a fault. Raises ValueError if it names a node or job that the trace does not have."""
         befalls.check(fault, self._cluster.known, self._uids)
         self._events.schedule(START + seconds, partial(self._befall, fault))
 
     def until_done(self) -> Result:
-        """Go on until every job has ended, to the horizon, or until nothing but ticks has happened for long."""
+        """Continue until all jobs have ended, to the horizon, or until only ticks have happened for long."""
         stop = START + self._settings.horizon
         while not self._done() and (at := self._next_time()) is not None and at <= stop:
             self._now = at
@@ -114,7 +115,7 @@ class Run:
         return not (self._to_come or self._cluster.jobs)
 
     def _next_time(self) -> float | None:
-        """The next instant; None where for long only the clock would go on."""
+        """Return the next instant, or None if for long only the clock would go on."""
         happens, looks = self._events.next_time(), self._clock.next_time()
         if happens is None and (looks is None or looks > self._happened + self._quiet_seconds):
             return None
@@ -127,7 +128,7 @@ class Run:
         self._meter.run_to(end)
         return self._meter.result(self._policy.name, end)
 
-    # -- what happens ------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------
 
     def _arrive(self, spec: JobSpec) -> None:
         uid = self._uids[spec.name]
@@ -143,7 +144,7 @@ class Run:
             self._end(uid, terminated=True)
 
     def _end(self, uid: str, **how: bool) -> None:
-        """``how``: finished, terminated or rejected."""
+        """End the job; ``how`` is finished, terminated or rejected."""
         seen, later = self._cluster.end(uid)
         self._post(seen)
         self._ended += later
@@ -162,21 +163,23 @@ class Run:
     # -- the clock ---------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        """Post a tick where no step was made for so long; a step sets the timer anew, as in the live service.
+        """Post a tick if no step was made for ``tick_seconds``; each step restarts the timer, as in the live service.
 
-        Those of which the policy knows that it would do nothing are left out.
+        Ticks of which the policy can tell that they would change nothing are skipped.
         """
         self._ticks_at = None
-        if self._due <= self._now and self._quiet and isinstance(self._policy, Foresees):
+        quiet = self._due <= self._now and self._quiet
+        change = self._policy.next_change(self._snapshot, self._stepped) if quiet else None
+        if change is not None:
             tick = self._settings.tick_seconds
-            ticks = (self._policy.next_change(self._snapshot, self._stepped) - EARLY - self._stepped) / tick
+            ticks = (change - EARLY - self._stepped) / tick
             self._due = self._stepped + tick * max(1, math.ceil(ticks)) if ticks < math.inf else ticks
         if self._due <= self._now:
             self._inbox.append(Tick())
 
     def _await_moment(self) -> None:
-        """Be there when the policy wants to be asked, whatever the tick."""
-        at = next_moment(self._policy, self._now)
+        """Schedule a step for the next moment at which the policy wants to be asked, regardless of ticks."""
+        at = self._policy.next_moment(self._now)
         if at < math.inf:
             self._clock.schedule(at, self._keep_moment)
 
@@ -196,7 +199,7 @@ class Run:
         self._clock.schedule(self._now + seconds, partial(self._report, seconds))
 
     def _alarm(self, uid: str, at: float) -> None:
-        """A deadline of that gang; nothing where it has passed by."""
+        """Post a tick for the gang's deadline, unless the deadline has changed."""
         if at in _deadlines(self._snapshot.gang(uid)):
             self._inbox.append(Tick())
             self._open.add(uid)
@@ -211,7 +214,7 @@ class Run:
         self._happened = self._now
 
     def _settle(self) -> None:
-        """Step until nothing follows; then let the work flow on."""
+        """Step until nothing more follows; then let the work continue at the new rates."""
         for _ in range(ROUNDS):
             if not self._inbox:
                 break
@@ -240,7 +243,7 @@ class Run:
         self._follow({uid for effect in effects if (uid := self._heed(effect))} | self._open)
 
     def _heed(self, effect: Effect) -> str:
-        """Whose affairs the effect changes; empty where it concerns nobody's pods."""
+        """Record the effect; return the UID of the job whose pods it changes, or "" if there is none."""
         match effect:
             case Admit(job_uid=uid, workers=workers) | Resize(job_uid=uid, workers=workers):
                 if uid in self._flow.works:
@@ -290,11 +293,11 @@ def _deadlines(gang: Gang) -> list[float]:
 
 
 def _uids(trace: Trace) -> dict[str, str]:
-    """Uids by name, in the order of the trace."""
+    """Return UIDs by job name, in the order of the trace. Raises ValueError for a repeated name or no worker role."""
     uids: dict[str, str] = {}
     for number, spec in enumerate(trace.jobs):
         if spec.name in uids:
-            raise ValueError(f"jobs: name is {spec.name!r} twice, must be unique")
+            raise ValueError(f"jobs: the name {spec.name!r} occurs twice, but must be unique")
         if spec.role(WORKER) is None:
             raise ValueError(f"jobs: {spec.name} has no role {WORKER!r}")
         uids[spec.name] = f"job-{number:06d}"

@@ -1,4 +1,4 @@
-"""How the job-level simulator runs: what its actors cost, and when it ends."""
+"""The settings of the job-level simulator: what each activity costs, and when a run ends."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ from policy.cluster.snapshot import Rules
 
 @dataclass(frozen=True, slots=True)
 class FluidSettings:
-    """Times in seconds.
+    """Settings of a run; times are in seconds.
 
     start_seconds: from the binding of a gang until it computes; also when it starts again after it stood still.
-    grow_seconds, shrink_seconds, migrate_seconds: how long a gang that computes stands still for a change of its
-    members (checkpoint, restart). A change while it is starting costs no more than the start.
-    tick_seconds: a step is made at the latest so long after the last one.
-    report_seconds: all gangs that compute report their loss and their share of work at each multiple; None: no reports.
-    patience: a job that holds pods for so long without computing is ended, and counts with that time; None: never.
-    horizon: when the run ends. quiet_seconds: a run ends early when for so long nothing happened but ticks,
-    and for no shorter than the policy plans ahead.
+
+    grow_seconds, shrink_seconds, migrate_seconds: how long a computing gang stands still for a change of its members
+    (checkpoint, restart). A change during start-up costs no more than the start.
+
+    tick_seconds: the longest time between two steps.
+
+    report_seconds: all computing gangs report their loss and their share of work at each multiple; None: no reports.
+
+    patience: a job that holds pods this long without computing is ended, and counts with that time; None: never.
+
+    horizon: when the run ends. quiet_seconds: a run ends early when nothing but ticks has happened for this long, and
+    for at least as long as the policy plans ahead.
+
     slot_seconds: the slot in which utility curves count a job's delay; None: the trace's own, else the policy's.
     """
 
@@ -50,5 +56,5 @@ class FluidSettings:
                 raise ValueError(f"{name} is {value!r}, must be 0 or more, and finite")
 
 
-NEVER = frozenset({"report_seconds", "patience", "slot_seconds"})  # those that may be None
+NEVER = frozenset({"report_seconds", "patience", "slot_seconds"})  # settings that may be None
 COSTS = frozenset({"start_seconds", "grow_seconds", "shrink_seconds", "migrate_seconds"})

@@ -22,27 +22,27 @@ class Running:
 
 
 class Speeds(Protocol):
-    """A speed model. ``coupled``: a gang's rate depends on the others (a link or a CPU is shared)."""
+    """A speed model; if it is ``coupled``, a gang's rate depends on other gangs (a link or a CPU is shared)."""
 
     @property
     def coupled(self) -> bool:
-        """Whether all rates must be asked for anew whenever one gang changes; else only the changed gang's."""
+        """Tell whether a change of one gang requires new rates of all; if not, of the changed gang alone."""
         ...
 
     def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
-        """The rate of each of these gangs (by job uid)."""
+        """Return the rate of each of these gangs, by job UID."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Saturating:
-    """The saturating ps-worker model (lab/sim/speed.py); gangs do not touch one another."""
+    """The saturating ps-worker model (lab/sim/speed.py); gangs do not affect one another."""
 
     remote: float = REMOTE
     coupled: bool = False
 
     def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
-        """Each gang by itself."""
+        """Return each gang's rate, independent of the others."""
         del nodes
         return {
             uid: training_rate(gang.workers, gang.servers, gang.spec.contention, self.remote)
@@ -52,7 +52,7 @@ class Saturating:
 
 @dataclass(frozen=True, slots=True)
 class SharedCpu:
-    """Gangs share each node's processors (SpeCon): n workers on a node get 1 / (n (1 + gamma (n - 1))) of it each.
+    """Gangs share each node's CPU (SpeCon): n workers on a node get 1 / (n (1 + gamma (n - 1))) of it each.
 
     A gang's rate is the sum over its workers; 1 is a worker that has a node to itself.
     """
@@ -61,7 +61,7 @@ class SharedCpu:
     coupled: bool = True
 
     def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
-        """All gangs together."""
+        """Return the rates of all gangs together."""
         del nodes
         crowd = Counter(node for gang in running.values() for node in gang.workers)
         share = {node: 1.0 / (n * (1.0 + self.gamma * (n - 1))) for node, n in crowd.items()}
@@ -70,11 +70,11 @@ class SharedCpu:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Every worker counts in full wherever it is (OASiS: enough bandwidth is reserved for its ps)."""
+    """Every worker counts in full wherever it is (OASiS reserves enough bandwidth for its ps)."""
 
     coupled: bool = False
 
     def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
-        """Each gang by itself."""
+        """Return each gang's rate, independent of the others."""
         del nodes
         return {uid: float(len(gang.workers)) for uid, gang in running.items()}

@@ -1,7 +1,7 @@
-"""Speeds from step times that were measured by placement (the tables of Pollux and Sia, OSDI 2021 and SOSP 2023).
+"""Speeds from step times measured by placement (the tables of Pollux, OSDI 2021, and Sia, SOSP 2023).
 
-A row is a placement (workers on each node, as digits), a local batch, and the seconds of one synchronous step. n
-workers do n steps' work in one, so a gang runs at n * step(one worker) / step(placement).
+A row has a placement (the workers on each node, as digits), a local batch, and the seconds of one synchronous step. n
+workers do n steps' work in one step, so a gang runs at n * step(one worker) / step(placement).
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from lab.sim.fluid.speeds import Running
 from lab.sim.traces.reading import FieldError, Line, Table, TraceError, read
 from policy.cluster.model import Node
 
-Placement = tuple[int, ...]  # workers on each node, most first
+Placement = tuple[int, ...]  # workers on each node, the most first
 
 
 @dataclass(frozen=True)
 class StepTimes:
     """Seconds of a step by placement and local batch.
 
-    Nodes are a ring in the measurement and alike here, so placements that differ in order alone are averaged. What was
-    not measured is read off a line: between batches of one placement, and between placements over as many nodes (or
-    else over the most nodes measured) by the number of their workers. Beyond the first and the last the nearest counts.
+    The measured nodes form a ring, while here all nodes are alike, so placements that differ in order alone are
+    averaged. Unmeasured values are interpolated linearly: between batches of one placement, and between placements over
+    the same number of nodes (or else over the largest number measured) by their number of workers. Outside the measured
+    range, the nearest value counts.
     """
 
     seconds: Mapping[Placement, Mapping[float, float]]
 
     def step(self, placement: Placement, batch: float) -> float:
-        """The seconds of one step; at least one worker."""
+        """Return the seconds of one step; the placement must have at least one worker."""
         if placement in self.seconds:
             return _between(sorted(self.seconds[placement].items()), batch)
         workers, nodes = sum(placement), min(len(placement), max(self._by_nodes))
@@ -47,13 +48,13 @@ class StepTimes:
 
     @property
     def middle_batch(self) -> float:
-        """The median of the batches that were measured with one worker."""
+        """Return the median of the batches that were measured with one worker."""
         batches = sorted(self.seconds[1,])
         return batches[len(batches) // 2]
 
     @cached_property
     def _by_nodes(self) -> dict[int, dict[int, list[Placement]]]:
-        """Placements by their nodes, then by their workers."""
+        """Return the placements by their number of nodes, then by their number of workers."""
         found: dict[int, dict[int, list[Placement]]] = defaultdict(lambda: defaultdict(list))
         for placement in sorted(self.seconds):
             found[len(placement)][sum(placement)].append(placement)
@@ -62,13 +63,16 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Rates from step times; a job's ``model`` names its table, and counts at its local batch, else the middle one."""
+    """Rates from step times; a job's ``model`` names its table.
+
+    A job counts with its local batch, or else with the median batch of the table.
+    """
 
     tables: Mapping[str, StepTimes]
     coupled: bool = False
 
     def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
-        """Each gang by itself. Raises ValueError for a model without a table."""
+        """Return each gang's rate, independent of the others. Raises ValueError for a model without a table."""
         del nodes
         return {uid: self._rate(gang) for uid, gang in running.items()}
 
@@ -82,7 +86,7 @@ class Measured:
 
 
 def step_times(table: Table) -> StepTimes:
-    """From rows with the columns placement, local_bsz, step_time. Raises TraceError with every faulty row."""
+    """Read rows with the columns placement, local_bsz, step_time. Raises TraceError with every faulty row."""
     found: dict[Placement, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     for placement, batch, seconds in read(table, _row):
         found[placement][batch].append(seconds)
@@ -100,7 +104,7 @@ def _row(line: Line) -> tuple[Placement, float, float]:
 
 
 def _between(line: Sequence[tuple[float, float]], x: float) -> float:
-    """The value at x of the line through these points, which are in order."""
+    """Return the value at x of the piecewise linear function through these points, which are sorted."""
     right = bisect_left(line, (x,))
     if right == len(line):
         return line[-1][1]

@@ -1,1 +1,1 @@
-"""The papers' experiments: what each claims, and what our runs must reach. Pure: a seed is a result."""
+"""The papers' experiments: what each paper claims, and what our runs must reach; a seed determines the result."""

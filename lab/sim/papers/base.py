@@ -1,20 +1,20 @@
-"""An experiment of a paper: one function of a seed, the bars over many seeds, and the mutants that must miss them."""
+"""An experiment of a paper: a function of a seed, bars over many seeds, and mutants that must miss some bars."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-Row = Mapping[str, float]  # what one seed gave: measure -> value
-Measure = Callable[[int], Row]  # top-level functions, so that other processes can be sent them
+Row = Mapping[str, float]  # one seed's result: measure -> value
+Measure = Callable[[int], Row]  # a top-level function, so that it can be sent to other processes
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What must hold over the rows of all seeds. value: from the rows to the number; inclusive bounds.
+    """A bound that must hold over the rows of all seeds; ``value`` computes the number, and bounds are inclusive.
 
-    paper: the paper's own number in words, or what it says. reason: why a bar that is missed cannot be reached.
-    untested: why no mutant is named for it, where none is.
+    ``paper`` is the paper's own number or statement. ``reason`` says why a bar that is missed cannot be reached, and
+    ``untested`` why no mutant names the bar.
     """
 
     claim: str
@@ -28,18 +28,18 @@ class Bar:
 
     @property
     def bounded(self) -> bool:
-        """Whether anything is needed; else the number is only reported."""
+        """Tell whether the bar has a bound; without one, the number is only reported."""
         return self.at_least is not None or self.at_most is not None
 
     def met(self, rows: Sequence[Row]) -> bool:
-        """Whether the bound holds; a value that is not a number meets no bound."""
+        """Tell whether the bound holds; NaN meets no bound."""
         value = self.value(rows)
         low = self.at_least is None or value >= self.at_least
         high = self.at_most is None or value <= self.at_most
-        return low and high and value == value  # NaN equals nothing
+        return low and high and value == value  # NaN is not equal to itself
 
     def spread(self, rows: Sequence[Row]) -> tuple[float, float] | None:
-        """p10 and p90 of what each seed alone gives; None of one seed, and of a value that only all of them have."""
+        """Return p10 and p90 of the single seeds' values; None for one seed, and for a value of all seeds together."""
         if isinstance(self.value, OfAll) or len(rows) < 2:
             return None
         try:
@@ -51,10 +51,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """The same experiment with one mechanism switched off; ``misses``: claims of bars that it must miss.
+    """The same experiment with one mechanism switched off; ``misses`` names the bars that it must miss.
 
-    ``measure``: what the mechanism may change; the rest is as in the experiment's own row of that seed.
-    ``reason``: why it is not caught, where no bar of the experiment depends on the mechanism.
+    ``measure`` returns the measures that the mechanism may change; the others are those of the experiment's own row for
+    that seed. ``reason`` says why no bar depends on the mechanism, so that the mutant cannot be caught.
     """
 
     name: str
@@ -65,10 +65,11 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """source: section, table or figure of the paper. seeds: how many the bars are stated for, from 1,000 up.
+    """An experiment of a paper.
 
-    figure: the paper's figure from our rows; takes the rows and a matplotlib Figure.
-    assumed: what the paper leaves open and we have set; printed with the result.
+    ``source`` is the section, table or figure of the paper. ``seeds`` is the number of seeds, from 1,000 up, for which
+    the bars are stated. ``figure`` draws the paper's figure from our rows on a matplotlib Figure. ``assumed`` lists
+    what the paper leaves open and this project has set; it is printed with the result.
     """
 
     name: str
@@ -84,48 +85,48 @@ class Experiment:
 
 
 def beside(own: Sequence[Row], changed: Sequence[Row]) -> list[dict[str, float]]:
-    """The rows of a mutant: the experiment's own, seed by seed, with what the mutant has measured in their place."""
+    """Return the mutant's rows: the experiment's own rows, seed by seed, overwritten with what the mutant measured."""
     return [{**row, **new} for row, new in zip(own, changed, strict=True)]
 
 
 def mean(measure: str) -> Callable[[Sequence[Row]], float]:
-    """The mean of a measure over the seeds."""
+    """Return a function that computes the mean of a measure over the seeds."""
     return lambda rows: sum(row[measure] for row in rows) / len(rows)
 
 
 def cut(ours: str, plain: str) -> Callable[[Sequence[Row]], float]:
-    """By how many percent the mean of the one measure is below the mean of the other."""
+    """Return a function that computes by how many percent the mean of ``ours`` is below that of ``plain``."""
     return lambda rows: 100 * (1 - mean(ours)(rows) / mean(plain)(rows))
 
 
 @dataclass(frozen=True, slots=True)
 class OfAll:
-    """A value that only all seeds together have: a share of them, a quantile, the worst."""
+    """A value of all seeds together: a share of them, a quantile, the worst."""
 
     value: Callable[[Sequence[Row]], float]
 
     def __call__(self, rows: Sequence[Row]) -> float:
-        """The value over these rows."""
+        """Return the value over these rows."""
         return self.value(rows)
 
 
 def share(measure: str, holds: Callable[[float], bool]) -> OfAll:
-    """The share of seeds in which a measure holds."""
+    """Return the share of seeds in which ``holds`` is true for the measure."""
     return OfAll(lambda rows: sum(1 for row in rows if holds(row[measure])) / len(rows))
 
 
 def quantile(measure: str, q: float) -> OfAll:
-    """A quantile of a measure over the seeds, linear between ranks."""
+    """Return a quantile of a measure over the seeds, linear between ranks."""
     return OfAll(lambda rows: _quantile([row[measure] for row in rows], q))
 
 
 def worst(measure: str) -> OfAll:
-    """The lowest value over the seeds."""
+    """Return the lowest value over the seeds."""
     return OfAll(lambda rows: min(row[measure] for row in rows))
 
 
 def best(measure: str) -> OfAll:
-    """The highest value over the seeds."""
+    """Return the highest value over the seeds."""
     return OfAll(lambda rows: max(row[measure] for row in rows))
 
 

@@ -1,4 +1,4 @@
-"""DRAGON's experiments: Table 1 (Figures 6, 7, 8) and a hundred jobs (Figures 9, 10)."""
+"""DRAGON's experiments: Table 1 (DRAGON, Figures 6, 7, 8) and a hundred jobs (DRAGON, Figures 9, 10)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from policy.systems.dragon import Dragon, Sizes, Victims
 
 DRAGON = Dragon()
 JOBS = [f"job-{number:02d}" for number in range(1, 13)]
-GAPS = (400, 250, 167, 125, 83, 62)  # mean seconds between arrivals; the paper's intensity is about 250 / gap
+GAPS = (400, 250, 167, 125, 83, 62)  # mean seconds between arrivals; the paper's workload intensity is about 250 / gap
 
 
 # -- Table 1 -------------------------------------------------------------------------------------
@@ -25,14 +25,14 @@ GAPS = (400, 250, 167, 125, 83, 62)  # mean seconds between arrivals; the paper'
 
 @dataclass(frozen=True)
 class Case:
-    """The policy under test and how it is run; ``baselines``: beside both of these, run as ever."""
+    """The policy under test and its settings; ``baselines`` adds runs of the two baselines with unchanged settings."""
 
     policy: Policy = DRAGON
     how: FluidSettings = SETTINGS
     baselines: bool = True
 
     def __call__(self, seed: int) -> Row:
-        """All of them; only the default scheduler's placement hangs on the seed."""
+        """Run all of them; only the default scheduler's placement depends on the seed."""
         if not self.baselines:
             return self._same
         return {**row_of("kubeflow", table_1(), KubeflowSpread(seed=seed + 1)), **self._same}
@@ -44,7 +44,7 @@ class Case:
 
 
 def speedups(plain: str, ours: str) -> Callable[[Sequence[Row]], list[float]]:
-    """Of each job: the mean running time under the one over that under the other."""
+    """Return, for each job, the mean running time under ``plain`` over that under ``ours``."""
     return lambda rows: [mean(f"run/{plain}/{job}")(rows) / mean(f"run/{ours}/{job}")(rows) for job in JOBS]
 
 
@@ -61,7 +61,7 @@ def _share_scaling(rows: Sequence[Row]) -> float:
 
 
 def pod_by_pod(seed: int) -> Row:
-    """Neither gangs nor elasticity where DRAGON should be."""
+    """Run without gangs and elasticity instead of DRAGON."""
     return row_of("dragon", table_1(), FifoPod(Retry.RANDOM, seed))
 
 
@@ -157,24 +157,24 @@ TABLE_1 = Experiment(
 
 
 def hundred(seed: int) -> Row:
-    """All three policies at every load."""
+    """Run all three policies at every load."""
     baselines: dict[str, Policy] = {"kubeflow": KubeflowSpread(seed=seed + 1), "locality": LocalityOnly()}
     return at_every_load(seed, {**baselines, "dragon": DRAGON})
 
 
 def unyielding(seed: int) -> Row:
-    """Nobody is urgent, and jobs start at the workers that they ask for."""
+    """Run DRAGON without urgent jobs, and with jobs that start at the workers that they ask for."""
     return at_every_load(seed, {"dragon": Dragon(urgent_threshold=math.inf, sizes=Sizes.ASKED)})
 
 
 def rigid(seed: int) -> Row:
-    """Nothing of DRAGON but its order and its placement: no scale-down, no scale-up, no smaller starts."""
+    """Run DRAGON's order and placement alone: no scale-down, no scale-up, no smaller starts."""
     nothing = Dragon(urgent_threshold=math.inf, idle_threshold=math.inf, sizes=Sizes.ASKED)
     return at_every_load(seed, {"dragon": nothing})
 
 
 def at_every_load(seed: int, policies: Mapping[str, Policy]) -> Row:
-    """What each gave, by measure/name-gap."""
+    """Run each policy at each load; the measures are named measure/name-gap."""
     row: dict[str, float] = {}
     for gap in GAPS:
         trace = hundred_jobs(seed, gap)

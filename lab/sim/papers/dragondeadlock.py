@@ -1,4 +1,4 @@
-"""The deadlock of jobs that are placed pod by pod (DRAGON, sections 2.3 and 3.1), and all five systems without it."""
+"""The deadlock of jobs placed pod by pod (DRAGON, sections 2.3 and 3.1), and the five systems, which avoid it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BASELINE = "it is about the baseline alone"
 
 
 def deadlock(seed: int) -> Row:
-    """How many jobs never finish, on each trace, without gangs and under the five together."""
+    """Return how many jobs never finish on each trace, without gangs and under the five systems together."""
     return {
         **{f"without gang/{name}": _left(name, FifoPod(Retry.RANDOM, seed)) for name in DEADLOCKS},
         **{f"with gang/{name}": _left_by_the_five(name) for name in DEADLOCKS},
@@ -24,7 +24,7 @@ def deadlock(seed: int) -> Row:
 
 
 def without_gang(seed: int) -> Row:
-    """The pod-by-pod baseline where the five should be."""
+    """Run the pod-by-pod baseline in place of the five systems."""
     return {f"with gang/{name}": _left(name, FifoPod(Retry.RANDOM, seed)) for name in DEADLOCKS}
 
 
@@ -34,7 +34,7 @@ def _left(name: str, policy: Policy) -> float:
 
 @cache
 def _left_by_the_five(name: str) -> float:
-    """The same for every seed: none of them draws."""
+    """Return how many jobs never finish; it is the same for every seed, because no system is random."""
     return sum(_left(name, make_policy(policy)) for policy in FIVE)
 
 

@@ -1,4 +1,4 @@
-"""DRAGON's figures from our rows. A figure is matplotlib's (the extra ``sim``), handed in by who draws."""
+"""Draw DRAGON's figures from our rows; the caller passes a matplotlib Figure (the extra ``sim``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REFERENCE_GAP = 250.0  # mean seconds between arrivals at the paper's intensity 
 
 
 def draw_table_1(rows: Sequence[Row], figure: Any) -> None:
-    """Figures 6, 7 and 8."""
+    """Draw DRAGON's Figures 6, 7 and 8."""
     six, seven, eight = figure.subplots(3, 1)
     _draw_6(rows, six)
     _draw_7(rows, seven)
@@ -23,7 +23,7 @@ def draw_table_1(rows: Sequence[Row], figure: Any) -> None:
 
 
 def _draw_6(rows: Sequence[Row], axes: Any) -> None:
-    """Running time of each job."""
+    """Draw the running time of each job."""
     jobs = [key.rsplit("/", 1)[1] for key in rows[0] if key.startswith("run/dragon/")]
     for shift, (name, label) in zip((-0.27, 0.0, 0.27), NAMES.items(), strict=True):
         heights = [mean(f"run/{name}/{job}")(rows) for job in jobs]
@@ -36,7 +36,7 @@ def _draw_6(rows: Sequence[Row], axes: Any) -> None:
 
 
 def _draw_7(rows: Sequence[Row], axes: Any) -> None:
-    """Mean elapsed time in its parts; Kubeflow's is 1."""
+    """Draw the parts of the mean elapsed time, normalised to Kubeflow's."""
     whole, floor = mean("elapsed/kubeflow")(rows), dict.fromkeys(NAMES, 0.0)
     for part, label in PARTS.items():
         heights = {name: mean(f"{part}/{name}")(rows) / whole for name in NAMES}
@@ -47,7 +47,7 @@ def _draw_7(rows: Sequence[Row], axes: Any) -> None:
 
 
 def _draw_8(rows: Sequence[Row], axes: Any) -> None:
-    """Share of the GPUs held over time, mean over the seeds."""
+    """Draw the share of GPUs held over time, as the mean over the seeds."""
     for name, label in NAMES.items():
         keys = sorted(key for key in rows[0] if key.startswith(f"use/{name}/"))
         minutes = [SLICE_MINUTES * (index + 0.5) for index in range(len(keys))]
@@ -58,7 +58,7 @@ def _draw_8(rows: Sequence[Row], axes: Any) -> None:
 
 
 def draw_hundred(rows: Sequence[Row], figure: Any) -> None:
-    """Figures 9 and 10: by how much DRAGON reduces elapsed, running and waiting time, by workload intensity."""
+    """Draw DRAGON's Figures 9 and 10: the reduction of elapsed, running and waiting time by workload intensity."""
     gaps = sorted((int(key.rsplit("-", 1)[1]) for key in rows[0] if key.startswith("elapsed/dragon-")), reverse=True)
     for axes, plain in zip(figure.subplots(1, 2), ("locality", "kubeflow"), strict=True):
         for measure, label in (("elapsed", "elapsed"), ("run", "running"), ("wait", "waiting")):

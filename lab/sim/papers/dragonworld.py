@@ -1,4 +1,4 @@
-"""DRAGON's traces (section 4) and how they are run; DRS is run on the same."""
+"""The traces and settings of DRAGON's experiments (DRAGON, section 4), which DRS's experiments use too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.sim.traces.base import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Node, Role
 from policy.systems.base import Policy
 
-# model, workers, minimum, steps, arrival in minutes (printed as seconds); the maximum is 4 for all
+# model, workers, minimum, steps, arrival in minutes (the paper prints seconds); the maximum is 4 for all
 TABLE_1 = (
     ("ResNet-50", 4, 2, 2800, 0.0),
     ("InceptionV3", 4, 2, 3600, 0.56),
@@ -33,19 +33,22 @@ TABLE_1 = (
 )
 MAXIMUM = 4
 GPU = "nvidia.com/gpu"
-RESTART_SECONDS = 50.0  # section 4.2: about 40 s to 1 min
+RESTART_SECONDS = 50.0  # DRAGON, section 4.2: about 40 s to 1 min
 TICK_SECONDS = 15.0
 SPEEDS = SharedLinks()
-# Pods that ask for GPUs only: kube-scheduler counts 100 millicores and 200 MB for what a pod does not ask for.
+# Pods that ask for GPUs only: kube-scheduler counts 100 millicores and 200 MB for a pod without such requests.
 SERVER = Role(PS, 1, pod_requests(0.1, 0.2))
 ONE_WORKER = Role(WORKER, 1, pod_requests(0.1, 0.2, 1))
 HUNDRED, MEAN_SECONDS = 100, 1600.0
-SLICE = 300.0  # seconds: the grain of Figure 8
+SLICE = 300.0  # seconds; the resolution of DRAGON's Figure 8
 SLICES = 48
 
 
 def settings(restart: float = RESTART_SECONDS, volume: float = 1.0) -> FluidSettings:
-    """How all of them are run. ``restart``: seconds that a change of workers costs; ``volume``: of the traffic."""
+    """Return the settings of all runs.
+
+    ``restart`` is the seconds that a change of workers costs, ``volume`` a factor on the traffic.
+    """
     return FluidSettings(
         speeds=replace(SPEEDS, volume=volume), grow_seconds=restart, shrink_seconds=restart,
         tick_seconds=TICK_SECONDS, report_seconds=30.0,
@@ -56,7 +59,10 @@ SETTINGS = settings()
 
 
 def job(name: str, model: str, bounds: tuple[int, int, int], steps: int, arrival: float) -> JobSpec:
-    """A job of that model with one ps. ``bounds``: minimum, asked, maximum of workers; ``arrival`` in seconds."""
+    """Return a job of that model with one ps.
+
+    ``bounds`` has the minimum, asked and maximum number of workers; ``arrival`` is in seconds.
+    """
     least, asked, most = bounds
     return JobSpec(
         name, (SERVER, replace(ONE_WORKER, replicas=asked)), least, most, SPEEDS.work_seconds(model, steps), arrival,
@@ -65,7 +71,7 @@ def job(name: str, model: str, bounds: tuple[int, int, int], steps: int, arrival
 
 
 def table_1() -> Trace:
-    """The twelve jobs on two nodes of 4 GPUs, 16 cores and 64 GB."""
+    """Return the twelve jobs on two nodes of 4 GPUs, 16 cores and 64 GB."""
     jobs = (
         job(f"job-{number:02d}", model, (least, asked, MAXIMUM), steps, minutes * 60.0)
         for number, (model, asked, least, steps, minutes) in enumerate(TABLE_1, 1)
@@ -74,20 +80,21 @@ def table_1() -> Trace:
 
 
 def steps_in(model: str, seconds: float, workers: int) -> int:
-    """Of a job that takes so long with so many workers, all beside their ps."""
+    """Return the steps of a job that takes so many seconds with so many workers, all beside their ps."""
     return round(seconds * SPEEDS.models[model].throughput(workers) / SPEEDS.batch)
 
 
 def four_nodes() -> tuple[Node, ...]:
-    """Of 8 GPUs each."""
+    """Return four nodes of 8 GPUs each."""
     return tuple(node(f"node-{index}", 32, 128, 8) for index in range(4))
 
 
 def hundred_jobs(seed: int, gap: float) -> Trace:
-    """Section 4.3: a hundred jobs with Poisson arrivals, every ``gap`` seconds in the mean, on 4 nodes of 8 GPUs.
+    """Return a hundred jobs with Poisson arrivals, one every ``gap`` seconds on average (DRAGON, section 4.3).
 
-    Minimum, asked and maximum are three draws from 2 to 8 in order; each job has 0.5 to 1.5 times 1600 s of work at
-    the workers that it asks for, all beside their ps. The paper says neither how long the jobs are nor how they differ.
+    They run on 4 nodes of 8 GPUs. Minimum, asked and maximum are three sorted draws from 2 to 8. Each job has 0.5 to
+    1.5 times 1600 s of work at the workers that it asks for, all beside their ps. The paper says neither how long the
+    jobs are nor how they differ.
     """
     draw, jobs, at = random.Random(seed), list[JobSpec](), 0.0
     for number in range(HUNDRED):
@@ -101,13 +108,13 @@ def hundred_jobs(seed: int, gap: float) -> Trace:
 
 
 def rigid_jobs(count: int, workers: int) -> Trace:
-    """So many equal jobs at once, of so many workers each, on 8 GPUs: they deadlock where pods are placed singly."""
+    """Return so many equal rigid jobs at once on 8 GPUs; they deadlock where pods are placed one by one."""
     jobs = tuple(job(f"job-{number}", "ResNet-50", (workers, workers, workers), 500, 0.0) for number in range(count))
     return Trace(tuple(node(f"node-{index}", 16, 64, 4) for index in range(2)), jobs)
 
 
 class Busy:
-    """GPUs held, by slices of time; looks on at a run."""
+    """Integrates the GPUs held by slices of time; pass it as ``on_step`` of a run."""
 
     def __init__(self, trace: Trace) -> None:
         self._gpus = sum(node.allocatable[GPU] for node in trace.nodes)
@@ -116,7 +123,7 @@ class Busy:
         self.sums = [0.0] * SLICES
 
     def __call__(self, step: Step) -> None:
-        """After this step it is as it says."""
+        """Account for the time up to this step, and take over its state."""
         if math.isnan(self._start):
             self._start = self._since = step.at
         self._run_to(step.at)
@@ -131,17 +138,19 @@ class Busy:
             self._since = until
 
     def shares(self) -> list[float]:
-        """Share of the GPUs held in each slice."""
+        """Return the share of the GPUs held in each slice."""
         return [held / (self._gpus * SLICE) for held in self.sums]
 
 
 def run(trace: Trace, policy: Policy, how: FluidSettings = SETTINGS) -> Result:
-    """One run, job by job."""
+    """Run the trace in the job-level simulator."""
     return simulate(trace, policy, how)
 
 
 def row_of(name: str, trace: Trace, policy: Policy, how: FluidSettings = SETTINGS) -> dict[str, float]:
-    """What a run gave, in minutes: measure/name, by job measure/name/job, and use/name/slice."""
+    """Run and return measures in minutes: measure/name, for each job measure/name/job, and use/name/slice in
+    percent.
+    """
     busy = Busy(trace)
     result = simulate(trace, policy, how, on_step=busy)
     row = {

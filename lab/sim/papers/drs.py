@@ -1,7 +1,7 @@
-"""DRS on DRAGON's Table 1 with three assignments of utilities: the article's own tables are not in its text.
+"""DRS on DRAGON's Table 1 with three assignments of utilities, because DRS's own tables are not in its text.
 
-E1: all jobs equal, so that only the scaling differs. E2: utilities drawn from 1, 2, 3. E3: all equal, and a large job
-of more utility comes into the full cluster.
+E1: all jobs have the same utility, so that only scaling differs. E2: utilities are drawn from 1, 2, 3. E3: all are
+equal, and a large job of higher utility arrives in the full cluster.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ LOADED_GAP = 125.0
 
 
 @dataclass(frozen=True, slots=True)
-class OtherUtilities:
-    """A policy that sees each utility times ``factor``: 0 hides them, -1 turns their order round."""
+class OtherUtilities(Policy):
+    """A policy that sees each utility multiplied by ``factor``: 0 hides utilities, -1 reverses their order."""
 
     policy: Policy
     factor: float
 
     @property
     def name(self) -> str:
-        """Whose utilities are others."""
+        """Return the policy's name with the factor."""
         return f"{self.policy.name}, utilities x {self.factor:g}"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """The policy's decision on a snapshot with those utilities."""
+        """Return the policy's decision on a snapshot with the changed utilities."""
         jobs = {uid: replace(one, utility=self.factor * one.utility) for uid, one in snapshot.jobs.items()}
         return self.policy.decide(replace(snapshot, jobs=jobs), now)
 
 
 def equal_jobs(seed: int) -> Trace:
-    """E1: Table 1 as it is; nothing is drawn."""
+    """Return E1: Table 1 unchanged, without randomness."""
     del seed
     return table_1()
 
 
 def drawn_utilities(seed: int) -> Trace:
-    """E2: Table 1, each job's utility one of 1, 2, 3; at least one job has 3."""
+    """Return E2: Table 1, in which each job's utility is 1, 2 or 3 and at least one job has 3."""
     draw, trace = random.Random(seed), table_1()
     worth = [float(draw.randint(1, 3)) for _ in trace.jobs]
     if HIGH not in worth:
@@ -64,7 +64,7 @@ def drawn_utilities(seed: int) -> Trace:
 
 
 def late_large_job(seed: int) -> Trace:
-    """E3: Table 1 at utility 1, and a job of 4 workers (3 at least) of utility 3 that comes while the GPUs are full."""
+    """Return E3: Table 1 at utility 1, and a later job of 3 to 4 workers and utility 3 while the GPUs are full."""
     draw, trace = random.Random(seed), table_1()
     model = draw.choice(sorted(SPEEDS.models))
     steps = steps_in(model, draw.uniform(600.0, 1200.0), MAXIMUM)
@@ -74,7 +74,7 @@ def late_large_job(seed: int) -> Trace:
 
 
 def loaded(seed: int) -> Trace:
-    """DRAGON's hundred jobs, one every 125 s, each of utility 1, 2 or 3: a cluster with a queue."""
+    """Return DRAGON's hundred jobs, one every 125 s, each of utility 1, 2 or 3: a cluster with a queue."""
     draw, trace = random.Random(seed), hundred_jobs(seed, LOADED_GAP)
     return replace(trace, jobs=tuple(replace(one, utility=float(draw.randint(1, 3))) for one in trace.jobs))
 
@@ -88,7 +88,7 @@ class Case:
     baseline: bool = True
 
     def __call__(self, seed: int) -> Row:
-        """Mean elapsed minutes of all, and of the jobs of the highest utility (elapsed/NAME/top)."""
+        """Return the mean elapsed minutes of all jobs, and of those of the highest utility (elapsed/NAME/top)."""
         trace = self.trace(seed)
         runs: dict[str, Policy] = {"dragon": Dragon(), "drs": self.policy}
         if self.baseline:
@@ -103,7 +103,7 @@ class Case:
 
 
 def _classes(trace: Trace) -> dict[str, list[JobSpec]]:
-    """The jobs by utility: ``top``, and the others by theirs."""
+    """Return the jobs by utility: ``top`` for the highest, and the others by their number."""
     top = max(one.utility for one in trace.jobs)
     found: dict[str, list[JobSpec]] = {"top": []}
     for one in trace.jobs:
@@ -137,12 +137,12 @@ SHORT_QUEUE = (
 
 
 def no_gang(trace: Callable[[int], Trace], seed: int) -> Row:
-    """Pod by pod where DRS should be."""
+    """Run pod by pod instead of DRS."""
     return Case(trace, FifoPod(Retry.RANDOM, seed), baseline=False)(seed)
 
 
 def blind(trace: Callable[[int], Trace], *misses: str, reason: str = "") -> Mutant:
-    """DRS is told that all jobs are worth the same."""
+    """Return the mutant in which DRS sees the same utility for all jobs."""
     return Mutant("no utility", Case(trace, OtherUtilities(DRS, 0.0), baseline=False), misses, reason)
 
 

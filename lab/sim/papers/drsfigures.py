@@ -1,4 +1,4 @@
-"""The article's bar charts from our rows. A figure is matplotlib's (the extra ``sim``), handed in by who draws."""
+"""Draw DRS's bar charts from our rows; the caller passes a matplotlib Figure (the extra ``sim``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = {"kubeflow": "Kubeflow", "dragon": "DRAGON", "drs": "DRS"}
 
 
 def draw_classes(rows: Sequence[Row], figure: Any) -> None:
-    """Mean elapsed time under each scheduler: of all jobs, and of those of each utility. Lower is better."""
+    """Draw the mean elapsed time under each scheduler, of all jobs and of those of each utility; lower is better."""
     axes = figure.subplots()
     groups = {"all": "", "highest utility": "/top"}
     known = {name: label for name, label in NAMES.items() if f"elapsed/{name}" in rows[0]}

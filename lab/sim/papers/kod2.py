@@ -1,7 +1,8 @@
-"""KOD2 (Jeong and Yu, KTCCS 11(7), 2022), section 5: ten jobs every 30 s against the default scheduler.
+"""KOD2 (Jeong and Yu, KTCCS 11(7), 2022), section 5: ten jobs, one every 30 s, against the default scheduler.
 
 The paper gives neither the jobs' requests, bounds and steps nor what ends a deadlocked job of the baseline. Every
-figure is stated with the baseline's patience D and its retry order; the jobs are lab.sim.traces.generate.kod2.
+number is therefore stated with the baseline's patience D and its retry order. The jobs are those of
+lab.sim.traces.generate.kod2.
 """
 
 from __future__ import annotations
@@ -18,33 +19,36 @@ from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Gate, Kod2
 
 JOBS = 10
-PATIENCE = (600, 1800, 3600)  # D, seconds
+PATIENCE = (600, 1800, 3600)  # D in seconds
 HALF_HOUR = 1800
 SEEDS = 100
 
 
 def ten_jobs(seed: int) -> Row:
-    """KOD2 against the default scheduler, once for each patience and once in FIFO retry order."""
+    """Run KOD2 against the default scheduler, once for each patience and once in FIFO retry order."""
     return _row(seed, simulate(kod2(seed), Kod2()))
 
 
 def strict_gate(seed: int) -> Row:
-    """Algorithm 1, lines 5-17 read literally: nobody starts below the largest running weight, room or not."""
+    """Run with KOD2's Algorithm 1, lines 5-17, read literally.
+
+    No job starts below the largest running weight, even if there is room.
+    """
     return _row(seed, simulate(kod2(seed), Kod2(gate=Gate.STRICT)))
 
 
 def without_scale_out(seed: int) -> Row:
-    """Jobs start with their minimum and stay there."""
+    """Run with jobs that start at their minimum and never grow."""
     return _row(seed, simulate(kod2(seed), WithoutScaleOut(Kod2())))
 
 
 def without_scale_in(seed: int) -> Row:
-    """Nobody gives workers back for a heavier job."""
+    """Run with jobs that never give workers back for a heavier job."""
     return _row(seed, simulate(kod2(seed), WithoutScaleIn(Kod2())))
 
 
 def without_gang(seed: int) -> Row:
-    """Kohort's own path with the policy that places pod by pod."""
+    """Run Kohort with the policy that places pod by pod."""
     return _row(seed, _pods_through_kohort(kod2(seed), seed))
 
 
@@ -61,7 +65,7 @@ def _row(seed: int, ours: Result) -> dict[str, float]:
 
 
 def _against(plain: Result, ours: Result, name: str) -> dict[str, float]:
-    """``charged``: where each job that did not finish is charged until the horizon."""
+    """Return the measures against the baseline; ``charged`` counts each unfinished job until the horizon."""
     return {
         f"jct_{name}": plain.mean_jct_seconds,
         f"charged_{name}": plain.charged_jct_seconds,
@@ -82,7 +86,7 @@ def _cut(patience: int, least: float) -> Bar:
 
 
 def _charged(measure: str, against: str) -> Bar:
-    """Report only: the same with each lost job charged until the end of the run's horizon."""
+    """Return a bar without bound: the reduction if each unfinished job counts until the horizon."""
     claim = f"mean JCT reduction where lost jobs are charged the horizon, {against}"
     return Bar(claim, mean(f"charged_cut_{measure}"), unit="%")
 

@@ -1,16 +1,15 @@
-"""KOD2's Figures 4, 7 and 8: four models and five batch sizes, which the paper names without any number of theirs.
+"""KOD2's Figures 4, 7 and 8: four models and five batch sizes, which the paper names without their properties.
 
-Our model of a step. A worker computes ``batch`` images, hands its gradient to the ps and takes the parameters back:
-over the memory of its node, or over the network to another. Each node has one GPU for several workers and the paper
-weighs and measures CPU only, so workers compute on their cores. Per image and step:
-
+This project's model of a step: a worker computes ``batch`` images, sends its gradient to the ps and fetches the
+parameters, over the memory of its node or over the network to another. Each node has one GPU for several workers, and
+the paper weighs and measures CPU only, so workers compute on their cores. Costs per image and step:
 - compute: 6 operations (forward and backward) for each multiply-add of the forward pass, on two cores;
 - exchange: parameters once each way, at MEMORY on one node, at NETWORK between two;
-- overhead: what a step costs whatever its batch.
-
-From this follow a job's work (relative to batch 32: the trace's 5-20 minutes are taken to be at 32), the contention
-``a`` (the part of a step for which the ps serves one worker) and the remote factor (a step beside the ps over one
-across the network). CPU: a gang that computes uses the cores it asked for, one that only holds pods uses none.
+- overhead: a constant time per step, for any batch.
+They determine a job's work (relative to batch 32, at which the trace's 5-20 minutes are taken to hold), the contention
+``a`` (the share of a step in which the ps serves one worker), and the remote factor (a step beside the ps over one
+across the network). CPU utilisation: a gang that computes uses the cores that it asked for, one that only holds pods
+uses none.
 """
 
 from __future__ import annotations
@@ -30,48 +29,48 @@ from lab.sim.traces import Trace, kod2, rigid
 from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Kod2
 
-CORE = 15e9  # operations a second that one core sustains in training
+CORE = 15e9  # operations per second that one core sustains in training
 CORES = 2  # of the worker by which work is measured: the middle of the trace's 1-3
-MEMORY = 1e9  # bytes a second between two processes of one node, serialised
-NETWORK = 117e6  # bytes a second: 1 Gb/s less its headers; the paper does not state its network
-OVERHEAD = 0.02  # seconds of a step
-REFERENCE = 32  # the batch at which the trace's work is meant
+MEMORY = 1e9  # bytes per second between two processes on one node, serialised
+NETWORK = 117e6  # bytes per second: 1 Gb/s without its headers; the paper does not state its network
+OVERHEAD = 0.02  # seconds per step
+REFERENCE = 32  # the batch at which the trace's work holds
 PATIENCE = 1800.0
 BATCHES = (8, 16, 32, 64, 128)
-SHOWN = 64  # Figure 8's batch
-WORKERS = (1, 2, 3, 4)  # of Figure 4
+SHOWN = 64  # the batch of KOD2's Figure 8
+WORKERS = (1, 2, 3, 4)  # of KOD2's Figure 4
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """multiply_adds: of one image's forward pass. parameters: float32, 4 bytes each."""
+    """A model: multiply-adds of one image's forward pass, and float32 parameters of 4 bytes each."""
 
     multiply_adds: float
     parameters: float
 
     def step(self, batch: int, bandwidth: float = MEMORY) -> float:
-        """Seconds of a worker's step."""
+        """Return the seconds of a worker's step."""
         return 6 * self.multiply_adds * batch / (CORES * CORE) + OVERHEAD + self.exchange(bandwidth)
 
     def exchange(self, bandwidth: float) -> float:
-        """Seconds for gradient and parameters."""
+        """Return the seconds in which gradient and parameters are transferred."""
         return 2 * 4 * self.parameters / bandwidth
 
     def work(self, batch: int) -> float:
-        """Work of one image at this batch against the reference's."""
+        """Return the work per image at this batch, relative to the reference batch."""
         return (self.step(batch) / batch) / (self.step(REFERENCE) / REFERENCE)
 
     def contention(self, batch: int) -> float:
-        """The part of a step for which the ps serves one worker."""
+        """Return the share of a step in which the ps serves one worker."""
         return self.exchange(MEMORY) / self.step(batch)
 
     def remote(self, batch: int) -> float:
-        """What a worker on another node is worth."""
+        """Return the speed of a worker on another node than its ps, relative to one beside it."""
         return self.step(batch) / self.step(batch, NETWORK)
 
 
-# Sizes as their papers and the usual CIFAR-10 variants have them; ResNext-110 is not a published network, so it has
-# the size of ResNeXt-29 (8 x 64d).
+# Sizes are those of the models' papers and of the usual CIFAR-10 variants. ResNext-110 is not a published network, so
+# it has the size of ResNeXt-29 (8 x 64d).
 MODELS: Mapping[str, Model] = {
     "CNN-rand": Model(19e6, 6.0e6),
     "VGG-16": Model(313e6, 15.0e6),
@@ -81,7 +80,7 @@ MODELS: Mapping[str, Model] = {
 
 
 def ten_jobs(seed: int, model: Model, batch: int) -> tuple[Trace, WorldSettings]:
-    """The trace of the main experiment with the model's work and speed at this batch."""
+    """Return the trace of the main experiment with the model's work and speed at this batch."""
     trace = kod2(seed, contention=model.contention(batch))
     jobs = tuple(replace(job, work_seconds=job.work_seconds * model.work(batch)) for job in trace.jobs)
     return replace(trace, jobs=jobs), WorldSettings(remote=model.remote(batch))
@@ -117,33 +116,33 @@ def _row(seed: int, batches: Sequence[int], ours: Ours) -> Row:
 
 
 def figure_7(seed: int) -> Row:
-    """All twenty cells."""
+    """Run all twenty cells of KOD2's Figure 7."""
     return _row(seed, BATCHES, _kod2)
 
 
 def figure_7_without_gang(seed: int) -> Row:
-    """Kohort's own path with the policy that places pod by pod."""
+    """Run them with the policy that places pod by pod."""
     return _row(seed, BATCHES, _pods)
 
 
 def figure_8(seed: int) -> Row:
-    """Four models at batch 64."""
+    """Run KOD2's Figure 8: four models at batch 64."""
     return _row(seed, (SHOWN,), _kod2)
 
 
 def figure_8_without_gang(seed: int) -> Row:
-    """Kohort's own path with the policy that places pod by pod."""
+    """Run them with the policy that places pod by pod."""
     return _row(seed, (SHOWN,), _pods)
 
 
 def figure_4(seed: int) -> Row:
-    """Training time by workers beside their ps at the reference batch, against one worker's; no chance in it."""
+    """Return KOD2's Figure 4: training time by workers beside their ps, relative to one worker; without randomness."""
     del seed
     return _times(lambda model: model.contention(REFERENCE))
 
 
 def figure_4_one_at_a_time(seed: int) -> Row:
-    """The ps serves one worker for the whole of its step."""
+    """Return the same if the ps serves one worker for the whole of its step."""
     del seed
     return _times(lambda model: 1.0)
 
@@ -157,7 +156,7 @@ def _times(contention: Callable[[Model], float]) -> Row:
 
 
 def _means(rows: Sequence[Row], measure: str) -> list[float]:
-    """The mean over the seeds of each cell of that measure."""
+    """Return the mean over the seeds of each cell of that measure."""
     return [fmean(row[key] for row in rows) for key in rows[0] if key.startswith(f"{measure}/")]
 
 
@@ -166,7 +165,10 @@ def _above_zero(measure: str) -> Callable[[Sequence[Row]], float]:
 
 
 def _share_above_zero(measure: str) -> OfAll:
-    """Of all seeds and cells. A mean of ratios is above 1 even of two equals, so this tells whether they are."""
+    """Return the share of seeds and cells in which the measure is above zero.
+
+    A mean of ratios is above 1 even for two equal distributions; this share tells whether they are equal.
+    """
 
     def of(rows: Sequence[Row]) -> float:
         found = [value > 0 for row in rows for key, value in row.items() if key.startswith(f"{measure}/")]
@@ -176,7 +178,7 @@ def _share_above_zero(measure: str) -> OfAll:
 
 
 def _falling(rows: Sequence[Row]) -> float:
-    """Models whose training time falls with each worker."""
+    """Return the number of models whose training time falls with each worker."""
     times = {name: [rows[0][f"time/{name}/{workers}"] for workers in WORKERS] for name in MODELS}
     return float(sum(1 for found in times.values() if found == sorted(set(found), reverse=True)))
 

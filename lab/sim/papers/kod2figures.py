@@ -1,4 +1,4 @@
-"""KOD2's figures from our rows. A figure is matplotlib's (the extra ``sim``), handed in by who draws."""
+"""Draw KOD2's figures from our rows; the caller passes a matplotlib Figure (the extra ``sim``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OURS, PLAIN = "KOD2", "default scheduler"
 
 
 def draw_ten_jobs(rows: Sequence[Row], figure: Any) -> None:
-    """Mean JCT by the baseline's patience, and CPU utilisation, each with p10-p90."""
+    """Draw mean JCT by the baseline's patience with p10-p90, and the spread of its reduction over the seeds."""
     names = {"600": "D = 600 s", "1800": "D = 1800 s", "3600": "D = 3600 s", "fifo": "FIFO retry"}
     left, right = figure.subplots(1, 2)
     left.bar([OURS], [mean("jct")(rows) / 60], yerr=_spread(rows, "jct", 60))
@@ -26,7 +26,7 @@ def draw_ten_jobs(rows: Sequence[Row], figure: Any) -> None:
 
 
 def draw_figure_4(rows: Sequence[Row], figure: Any) -> None:
-    """Training time against one worker's, by workers."""
+    """Draw training time by workers, relative to one worker."""
     axes = figure.subplots()
     for model in _names(rows, "time"):
         found = {
@@ -39,7 +39,7 @@ def draw_figure_4(rows: Sequence[Row], figure: Any) -> None:
 
 
 def draw_figure_7(rows: Sequence[Row], figure: Any) -> None:
-    """One panel for each model: mean JCT by batch."""
+    """Draw one panel for each model: mean JCT by batch."""
     models = _names(rows, "jct")
     for axes, model in zip(figure.subplots(2, 2).flat, models, strict=True):
         batches = [key.rsplit("/", 1)[1] for key in rows[0] if key.startswith(f"jct/{model}/")]
@@ -51,7 +51,7 @@ def draw_figure_7(rows: Sequence[Row], figure: Any) -> None:
 
 
 def draw_figure_8(rows: Sequence[Row], figure: Any) -> None:
-    """CPU utilisation of each model."""
+    """Draw the CPU utilisation of each model."""
     axes = figure.subplots()
     cells = [key.removeprefix("cpu/") for key in rows[0] if key.startswith("cpu/")]
     _pairs(axes, rows, "cpu", cells, [cell.split("/")[0] for cell in cells], 0.01)
@@ -64,7 +64,7 @@ def _names(rows: Sequence[Row], measure: str) -> list[str]:
 
 
 def _pairs(axes: Any, rows: Sequence[Row], measure: str, cells: list[str], labels: list[str], unit: float) -> None:
-    """Two bars for each cell, ours and the baseline's, with p10-p90."""
+    """Draw two bars for each cell, ours and the baseline's, with p10-p90."""
     for shift, prefix, label in ((-0.2, "", OURS), (0.2, "plain_", PLAIN)):
         keys = [f"{prefix}{measure}/{cell}" for cell in cells]
         heights = [mean(key)(rows) / unit for key in keys]
@@ -75,6 +75,6 @@ def _pairs(axes: Any, rows: Sequence[Row], measure: str, cells: list[str], label
 
 
 def _spread(rows: Sequence[Row], key: str, unit: float) -> list[list[float]]:
-    """From the mean down to p10 and up to p90, as matplotlib's error bars want it; a mean may lie outside."""
+    """Return the distances from the mean to p10 and p90 for matplotlib's error bars; not below 0."""
     middle = mean(key)(rows)
     return [[max(0.0, middle - quantile(key, 0.1)(rows)) / unit], [max(0.0, quantile(key, 0.9)(rows) - middle) / unit]]

@@ -1,7 +1,7 @@
-"""Ours: four long jobs have grown over the whole cluster, and smaller, more useful ones come now and then.
+"""An experiment of this project: long jobs have grown over the cluster, and smaller, more useful ones arrive.
 
-The papers' own traces say little of scale-in: where everybody starts small and somebody always waits, nobody has
-anything to give. Here each newcomer waits for somebody to yield, or for hours.
+The papers' own traces show little of scale-in: where all jobs start small and some job always waits, no job has workers
+to give. Here each newcomer waits until a job yields, or for hours.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from policy.systems.kod2 import Kod2
 LONG_JOBS, LONG_MINIMUM, LONG_MAXIMUM = 4, 2, 8
 LONG_HOURS = (1.5, 2.5)  # at the maximum of workers
 NEWCOMERS, UTILITY = 8, 3.0
-QUIET, GAP = 1200.0, 600.0  # seconds before the first of them can come, and between two in the mean
+QUIET, GAP = 1200.0, 600.0  # seconds before the first newcomer can arrive, and mean seconds between two
 SHORT_MINUTES = (5.0, 15.0)
 
 
 def newcomers(seed: int) -> Trace:
-    """On 4 nodes of 8 GPUs: four jobs of utility 1 (2 to 8 workers, 1.5 to 2.5 h at 8) in the first minute, and
-    eight rigid ones of utility 3 (2 to 4 workers, 5 to 15 min), with Poisson arrivals every 10 min after the first 20.
+    """Return the trace, on 4 nodes of 8 GPUs.
+
+    Four jobs of utility 1 (2 to 8 workers, 1.5 to 2.5 h at 8) arrive in the first minute, and eight rigid ones of
+    utility 3 (2 to 4 workers, 5 to 15 min) with Poisson arrivals every 10 min after the first 20.
     """
     draw = random.Random(seed)
     bounds = (LONG_MINIMUM, LONG_MINIMUM, LONG_MAXIMUM)
@@ -47,7 +49,9 @@ def newcomers(seed: int) -> Trace:
 
 
 def _long(draw: random.Random, number: int, bounds: tuple[int, int, int], within: float) -> JobSpec:
-    """``bounds``: minimum, asked, maximum of workers; ``within``: so many seconds after the start."""
+    """Return a long job that arrives in the first ``within`` seconds; ``bounds`` is minimum, asked and maximum
+    workers.
+    """
     model, seconds = _model(draw), draw.uniform(*LONG_HOURS) * 3600.0
     at = round(draw.uniform(0, within), 1) if within else 0.0
     return job(f"long-{number}", model, bounds, steps_in(model, seconds, bounds[2]), at)
@@ -60,12 +64,14 @@ def _newcomer(draw: random.Random, number: int, at: float) -> JobSpec:
 
 
 RIGID_WORKERS, ASKED, LEAST = 7, 6, 2
-COMES_AT = (900.0, 3600.0)  # seconds, and up to five minutes later
+COMES_AT = (900.0, 3600.0)  # seconds; plus up to five minutes
 
 
 def gaps(seed: int) -> Trace:
-    """On 4 nodes of 8 GPUs: four rigid jobs of 7 workers (1.5 to 2.5 h), which leave a GPU of each node, and two, one
-    after the other, that ask for 6 workers and would run with 2 (5 to 15 min at 6).
+    """Return a trace in which a smaller start helps, on 4 nodes of 8 GPUs.
+
+    Four rigid jobs of 7 workers (1.5 to 2.5 h) leave one GPU of each node. Two jobs then arrive one after the other;
+    they ask for 6 workers, but could run with 2 (5 to 15 min at 6).
     """
     draw = random.Random(seed)
     jobs = [_long(draw, number, (RIGID_WORKERS,) * 3, 0.0) for number in range(LONG_JOBS)]
@@ -88,7 +94,7 @@ class Case:
     make: Callable[[int], Trace] = newcomers
 
     def __call__(self, seed: int) -> Row:
-        """Minutes: wait/NAME/new, elapsed/NAME/new, elapsed/NAME/long; finished/NAME in jobs."""
+        """Return minutes: wait/NAME/new, elapsed/NAME/new, elapsed/NAME/long; and finished/NAME in jobs."""
         trace, row = self.make(seed), dict[str, float]()
         for name, policy in self.policies.items():
             found = row_of(name, trace, policy)
@@ -107,7 +113,7 @@ LONG = "elapsed of the long jobs, below locality-only, which never grows them"
 
 
 def _experiment(policy: Policy, most_minutes: float, rigid: Policy, small: Policy) -> Experiment:
-    """``rigid``: the policy without scale-in, ``small``: without scale-out."""
+    """Return the experiment; ``rigid`` is the policy without scale-in, ``small`` without scale-out."""
     return Experiment(
         name=f"{policy.name}-newcomers",
         system=policy.name,

@@ -1,4 +1,4 @@
-"""Waiting and elapsed time of newcomers and long jobs. A figure is matplotlib's (the extra ``sim``), handed in."""
+"""Draw waiting and elapsed time of newcomers and long jobs; the caller passes a matplotlib Figure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GROUPS = {"newcomers, waiting": "wait/{}/new", "newcomers, elapsed": "elapsed/{}
 
 
 def draw_newcomers(rows: Sequence[Row], figure: Any) -> None:
-    """Minutes, lower is better: two panels, as the long jobs take hours."""
+    """Draw minutes (lower is better) in two panels, because the long jobs take hours."""
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))
     groups = list(GROUPS.items())
     for axes, shown in ((left, groups[:2]), (right, groups[2:])):

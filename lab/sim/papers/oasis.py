@@ -1,4 +1,4 @@
-"""OASiS's experiments (section V): utility by load, lateness, the ratio to the offline optimum, the testbed."""
+"""OASiS's experiments (OASiS, section V): utility by load, lateness, ratio to the offline optimum, the testbed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from policy.systems.oasis.prices import Floor
 
 LOADS = (25, 50, 100, 200, 400)
 SLOTS = 100
-SCARCE = 2e3  # the price ratio of the heaviest load
-# Where the bars name it; its solver takes longer than the others' rules.
+SCARCE = 2e3  # the price ratio for the highest load
+# Only where a bar names it, because its solver takes longer than the other rivals' rules.
 DORM_AT = (100, 200)
 
 ASSUMED = (
@@ -34,7 +34,7 @@ ASSUMED = (
 
 
 def by_load(seed: int, policy: Oasis, seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> dict[str, float]:
-    """OASiS's total utility by number of jobs. ``seen``: the jobs as it is told of them."""
+    """Return OASiS's total utility by number of jobs; ``seen`` changes the jobs as OASiS sees them."""
     row: dict[str, float] = {}
     for jobs in LOADS:
         drawn = trace(Draw(jobs), seed)
@@ -53,7 +53,7 @@ def _rivals_by_load(seed: int) -> dict[str, float]:
 
 
 def _truly(drawn: Trace, told: Earned) -> float:
-    """What a run under another description of the jobs was really worth."""
+    """Return the true utility of a run in which the jobs were described differently."""
     curves = {job.name: job.training.utility for job in drawn.jobs if job.training is not None}
     worth = 0.0
     for name, lateness in told.lateness.items():
@@ -63,29 +63,29 @@ def _truly(drawn: Trace, told: Earned) -> float:
 
 
 def loads(seed: int) -> Row:
-    """OASiS with the price ratio 1e4, and 2e3 for 400 jobs, against its rivals."""
+    """Run OASiS with the price ratio 1e4, and 2e3 for 400 jobs, against its rivals."""
     scarce = run(trace(Draw(LOADS[-1]), seed), oasis(SLOTS, price_ratio=SCARCE), SLOTS)
     return {**by_load(seed, oasis(SLOTS)), **_rivals_by_load(seed), "scarce_400": scarce.utility}
 
 
 def literal(seed: int) -> Row:
-    """The paper's L."""
+    """Run with L as the paper defines it."""
     return by_load(seed, oasis(SLOTS, floor=Floor.PAPER))
 
 
 def dear(seed: int) -> Row:
-    """Idle resources at a tenth of their highest price."""
+    """Run with idle resources at a tenth of their highest price."""
     row = by_load(seed, oasis(SLOTS, price_ratio=10.0))
     return row | {"scarce_400": row[f"oasis_{LOADS[-1]}"]}
 
 
 def time_blind(seed: int) -> Row:
-    """OASiS is told that completion times are worth nothing."""
+    """Run with OASiS told that completion times have no value."""
     return by_load(seed, oasis(SLOTS), blind)
 
 
 def _ratio(ours: str, rival: str) -> Callable[[Sequence[Row]], float]:
-    """Mean utility over mean utility."""
+    """Return a function that computes mean utility over mean utility."""
     return lambda rows: mean(ours)(rows) / mean(rival)(rows)
 
 
@@ -94,7 +94,7 @@ def _least(rival: str, loads: Sequence[int]) -> Callable[[Sequence[Row]], float]
 
 
 def _lead(rows: Sequence[Row]) -> float:
-    """How many of the steps from one load to the next widen the lead over DRF (in utility)."""
+    """Return how many of the steps from one load to the next increase the lead over DRF (in utility)."""
     leads = [mean(f"oasis_{jobs}")(rows) - mean(f"drf_{jobs}")(rows) for jobs in LOADS]
     return float(sum(1 for less, more in pairwise(leads) if more > less))
 
@@ -134,7 +134,7 @@ LOAD = Experiment(
 # -- lateness ----------------------------------------------------------------------------------------
 
 KINDS = {"sensitive": (0.0, 1.0, 0.0), "critical": (0.0, 0.0, 1.0)}
-WITHOUT_CHOICE = ("fifo", "fifo-backfill", "drf", "dorm")  # all but RRH, which refuses jobs as OASiS does
+WITHOUT_CHOICE = ("fifo", "fifo-backfill", "drf", "dorm")  # all but RRH, which rejects jobs as OASiS does
 
 
 def _spread(earned: Earned) -> dict[str, float]:
@@ -153,17 +153,19 @@ def _lateness(seed: int, policies: Mapping[str, Policy], seen: Callable[[Trace],
 
 
 def lateness(seed: int) -> Row:
-    """Completion less target of 100 jobs that are all time-sensitive, or all time-critical; rivals finish them all."""
+    """Return completion less target of 100 time-sensitive and 100 time-critical jobs; rivals finish all of them."""
     return _lateness(seed, {"oasis": oasis(SLOTS), **rivals()})
 
 
 def lateness_blind(seed: int) -> Row:
-    """OASiS is told that completion times are worth nothing."""
+    """Run with OASiS told that completion times have no value."""
     return _lateness(seed, {"oasis": oasis(SLOTS)}, blind)
 
 
 def _wins(kind: str, what: str) -> Callable[[Sequence[Row]], float]:
-    """Of the four rivals that refuse nobody, how many are farther from the target (or wider spread) than OASiS."""
+    """Return how many of the four rivals that reject no job are farther from the target, or wider spread, than
+    OASiS.
+    """
 
     def value(rows: Sequence[Row]) -> float:
         ours = abs(mean(f"oasis_{kind}_{what}")(rows))
@@ -214,17 +216,17 @@ def _testbed(seed: int, policies: Mapping[str, Policy]) -> Row:
 
 
 def testbed_run(seed: int) -> Row:
-    """Utility in time, and lateness of every job that completes at all."""
+    """Return the utility of jobs that end in time, and the lateness of every job that completes."""
     return _testbed(seed, {"oasis": oasis(TESTBED_SLOTS), **rivals()})
 
 
 def testbed_dear(seed: int) -> Row:
-    """Idle resources at a tenth of their highest price."""
+    """Run with idle resources at a tenth of their highest price."""
     return _testbed(seed, {"oasis": oasis(TESTBED_SLOTS, price_ratio=10.0)})
 
 
 def testbed_blind(seed: int) -> Row:
-    """OASiS is told that completion times are worth nothing."""
+    """Run with OASiS told that completion times have no value."""
     drawn = testbed(seed)
     told = run(blind(drawn), oasis(TESTBED_SLOTS), TESTBED_SLOTS)
     return {"oasis": _truly(drawn, told), **{f"oasis_{what}": value for what, value in _spread(told).items()}}

@@ -1,4 +1,4 @@
-"""OASiS's figures from our rows."""
+"""Draw OASiS's figures from our rows; the caller passes a matplotlib Figure (the extra ``sim``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SYSTEMS = ("oasis", "fifo", "fifo-backfill", "drf", "rrh", "dorm")
 
 
 def draw_load(rows: Sequence[Row], figure: Any) -> None:
-    """Figure 4 (left): total utility by number of jobs."""
+    """Draw OASiS's Figure 4 (left): total utility by number of jobs."""
     axes = figure.subplots()
     for name in SYSTEMS:
         loads = [jobs for jobs in LOADS if f"{name}_{jobs}" in rows[0]]
@@ -23,7 +23,7 @@ def draw_load(rows: Sequence[Row], figure: Any) -> None:
 
 
 def draw_lateness(rows: Sequence[Row], figure: Any) -> None:
-    """Figure 4 (right): completion less target, mean and standard deviation."""
+    """Draw OASiS's Figure 4 (right): completion less target, mean and standard deviation."""
     for axes, kind in zip(figure.subplots(1, 2, sharey=True), ("sensitive", "critical"), strict=True):
         means = [mean(f"{name}_{kind}_mean")(rows) for name in SYSTEMS]
         errors = [mean(f"{name}_{kind}_std")(rows) for name in SYSTEMS]
@@ -35,7 +35,7 @@ def draw_lateness(rows: Sequence[Row], figure: Any) -> None:
 
 
 def draw_optimum(rows: Sequence[Row], figure: Any) -> None:
-    """Figure 6 (left): offline optimum over OASiS by servers, and by utility range; (right): wrong bounds."""
+    """Draw OASiS's Figure 6: (left) offline optimum over OASiS by servers and utility range; (right) wrong bounds."""
     left, right = figure.subplots(1, 2)
     cases = [name.removeprefix("optimum_") for name in rows[0] if name.startswith("optimum_")]
     left.bar(cases, [mean(f"optimum_{case}")(rows) / mean(f"oasis_{case}")(rows) for case in cases])

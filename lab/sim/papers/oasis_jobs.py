@@ -1,7 +1,8 @@
-"""OASiS's simulated clusters and jobs (section V-A), drawn from a seed.
+"""OASiS's simulated clusters and jobs (OASiS, section V-A), drawn from a seed.
 
-The paper's text has lost its numbers; the ranges are those of the printed paper as far as they are known, and this
-project's calibration elsewhere: see docs/policies/oasis.md. The server types are swapped back (workers on GPU servers).
+The available text of the paper has lost its numbers. The ranges are those of the printed paper as far as they are
+known, and this project's calibration elsewhere: see docs/policies/oasis.md. The text swaps the server types; here
+workers run on GPU servers.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from policy.systems.oasis.workload import POOL
 
 GIB = 1 << 30
 SLOT_SECONDS = 4000.0  # a bit over an hour; the simulator's epoch is a multiple of it
-# EC2 types: GPUs, vCPUs, GiB. P2 8xlarge and 16xlarge, G3 8xlarge and 16xlarge; C4 8xlarge.
+# EC2 types as (GPUs, vCPUs, GiB): P2 8xlarge and 16xlarge, G3 8xlarge and 16xlarge; then C4 8xlarge.
 GPU_SERVERS = ((8, 32, 488), (16, 64, 732), (2, 32, 244), (4, 64, 488))
 PS_SERVER = (0, 36, 60)
 DISK_GIB = 600
@@ -31,10 +32,11 @@ LONGEST = 15  # slots; a job that takes longer with all its workers is drawn aga
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What is drawn. kinds: shares of time-insensitive, -sensitive and -critical jobs. priority: range of theta1.
+    """The ranges from which a trace is drawn.
 
-    arrivals: jobs arrive in the first so many slots. fixed: workers that rivals which do not scale are given, at most.
-    chunks, longest, target: upper ends of N, of the shortest run and of theta3.
+    ``kinds`` has the shares of time-insensitive, -sensitive and -critical jobs, ``priority`` the range of theta1. Jobs
+    arrive in the first ``arrivals`` slots. ``fixed`` is the maximum of workers for rivals that do not scale.
+    ``chunks``, ``longest`` and ``target`` are the upper ends of N, of the shortest run and of theta3.
     """
 
     jobs: int
@@ -50,13 +52,16 @@ class Draw:
 
 
 def tiny(jobs: int, servers: int, slots: int) -> Draw:
-    """An instance whose optimum can be found: few servers of either kind, jobs that end within half of its slots."""
+    """Return the ranges of an instance whose optimum can be computed.
+
+    It has few servers of either kind, and its jobs can end within half of its slots.
+    """
     arrivals, longest = max(1, round(0.6 * slots)), max(1, slots // 2)
     return Draw(jobs, servers, slots, arrivals, chunks=12, longest=longest, fixed=6)
 
 
 def trace(draw: Draw, seed: int) -> Trace:
-    """The trace of that seed: ``servers`` GPU servers for workers and as many for ps."""
+    """Return the trace of that seed, with ``draw.servers`` GPU servers for workers and as many servers for ps."""
     chance = random.Random(f"oasis/{seed}")
     nodes = (
         *(_server(chance, f"worker-{i:03d}", WORKER, chance.choice(GPU_SERVERS)) for i in range(draw.servers)),
@@ -76,7 +81,7 @@ def _server(chance: random.Random, name: str, pool: str, shape: tuple[int, int, 
 
 
 def _arrivals(chance: random.Random, draw: Draw) -> list[int]:
-    """Bursts, as in the Google cluster data: uneven slots, and one with twenty times the usual number."""
+    """Return arrival slots in bursts, as in the Google cluster data; one slot has twenty times the usual number."""
     weights = [math.exp(chance.gauss(0.0, 0.7)) for _ in range(draw.arrivals)]
     weights[min(1, draw.arrivals - 1)] = 20.0 * sorted(weights)[len(weights) // 2]
     return chance.choices(range(draw.arrivals), weights, k=draw.jobs)
@@ -125,7 +130,7 @@ def job(
     name: str, slot: int, training: Training, worker: Resources, server: Resources, workers: int,
     slot_seconds: float = SLOT_SECONDS,
 ) -> JobSpec:  # fmt: skip
-    """A job that asks for so many workers and the ps that they need, and can have from one to N."""
+    """Return a job that asks for so many workers and the ps that they need, and may have from one to N workers."""
     per_ps = training.workers_per_ps
     servers = max(1, math.ceil(workers / per_ps - 1e-9))
     roles = (
@@ -146,7 +151,7 @@ def job(
 
 
 def blind(traced: Trace) -> Trace:
-    """The same jobs, each said to be worth the same whenever it completes."""
+    """Return the same jobs with a utility that does not depend on the completion time."""
 
     def flat(spec: JobSpec) -> JobSpec:
         training = spec.training
@@ -157,11 +162,11 @@ def blind(traced: Trace) -> Trace:
     return replace(traced, jobs=tuple(flat(spec) for spec in traced.jobs))
 
 
-# -- the testbed of section V-B ----------------------------------------------------------------------
+# -- the testbed of OASiS's section V-B --------------------------------------------------------------
 
 TESTBED_SLOTS = 16
 TESTBED_LONGEST = 5.0  # slots with all workers, and theta3: one range for both, as in the simulation
-# Megabytes of gradients: parameters of the model, four bytes each.
+# Megabytes of gradients: the model's parameters at four bytes each.
 MODELS = {
     "alexnet": 244.0, "resnet-50": 102.0, "resnet-101": 178.0, "resnet-152": 241.0, "vgg-11": 531.0,
     "inception-bn": 45.0,
@@ -169,10 +174,10 @@ MODELS = {
 
 
 def testbed(seed: int) -> Trace:
-    """Twelve jobs in the first nine slots on nine servers: two for ps, seven for workers, four of these with a GPU.
+    """Return twelve jobs in the first nine slots on nine servers: two for ps, and seven for workers, four with a GPU.
 
-    200 images in chunks of 20 or 30, mini-batches of 10. Epochs and speeds are lost: a job is drawn to need one to five
-    slots with all its workers.
+    The data are 200 images in chunks of 20 or 30, with mini-batches of 10. Epochs and speeds are lost, so each job is
+    drawn to need one to five slots with all its workers.
     """
     chance = random.Random(f"oasis-testbed/{seed}")
     nodes = (
@@ -185,7 +190,10 @@ def testbed(seed: int) -> Trace:
 
 
 def _fitting(spec: JobSpec, nodes: tuple[Node, ...]) -> JobSpec:
-    """With no more workers than the empty testbed holds with their ps, or FIFO would wait for the job for ever."""
+    """Return the job with no more workers than the empty testbed can hold with their ps.
+
+    With more, FIFO would wait for the job for ever.
+    """
     empty = Snapshot(nodes={node.name: node for node in nodes})
     training, worker, server = spec.training, spec.role(WORKER), spec.role(PS)
     if training is None or worker is None or server is None:

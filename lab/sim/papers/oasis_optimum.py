@@ -1,4 +1,4 @@
-"""Figure 6: small instances against the offline optimum, by servers and utility range; wrong estimates of U and L."""
+"""OASiS's Figure 6: small instances against the offline optimum, by servers and utility range; wrong U and L."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from policy.systems.oasis.workload import work_of
 
 SLOTS = 10
 JOBS = 10
-# Servers for workers and as many for ps; and, at 3 + 3, the range of priorities.
+# The servers for workers, and as many for ps; and for 3 + 3 servers, the range of priorities.
 CASES: dict[str, Draw] = {
     **{f"{n}+{n}": tiny(JOBS, n, SLOTS) for n in (2, 3, 4)},
     **{f"1-{most}": replace(tiny(JOBS, 3, SLOTS), priority=(1.0, most)) for most in (10, 50)},
 }
 WRONG = (0.1, 0.5, 2.0, 10.0)
-SECONDS, GAP = 20.0, 0.01  # of solving
+SECONDS, GAP = 20.0, 0.01  # limits of the solver
 
 
 @cache
@@ -38,14 +38,14 @@ def _best(case: str, seed: int) -> Optimum:
 
 
 def known(drawn: Trace) -> tuple[Seen, ...]:
-    """What the exact U and L are made of: every job, known beforehand (23-26)."""
+    """Return every job in advance, from which the exact U and L are computed (OASiS, equations 23-26)."""
     first = math.floor(START / SLOT_SECONDS)
     jobs = (job_fact(JobObject(spec.name, spec, created=START + spec.arrival)) for spec in drawn.jobs)
     return tuple(seen_of(work_of(job, SLOT_SECONDS), Window(first, SLOTS)) for job in jobs)
 
 
 def alpha(drawn: Trace) -> float:
-    """The alpha of Theorem 4 for these jobs and servers."""
+    """Return alpha of OASiS's Theorem 4 for these jobs and servers."""
     seen = known(drawn)
     names = {name for one in seen for requests in (one.worker, one.server) for name in requests}
     ground = Ground.of([(node, node.allocatable) for node in drawn.nodes], names)
@@ -63,7 +63,7 @@ def _earns(drawn: Trace, told: Trace | None = None, **parameters: object) -> flo
 
 
 def small(seed: int) -> Row:
-    """Each case once; and 3 + 3 servers in the literal mode, and with wrong estimates."""
+    """Run each case once, and 3 + 3 servers also in literal mode and with wrong estimates."""
     row: dict[str, float] = {}
     for case, draw in CASES.items():
         row |= _instance(case, seed, _earns(trace(draw, seed)))
@@ -79,7 +79,10 @@ def small(seed: int) -> Row:
 
 
 def _instance(case: str, seed: int, ours: float) -> dict[str, float]:
-    """Where the solver ran out of time OASiS's schedule may be better than the best that it found."""
+    """Return optimum and OASiS's utility.
+
+    If the solver ran out of time, OASiS's schedule may be better than the best one that it found.
+    """
     return {f"optimum_{case}": max(_best(case, seed).utility, ours), f"oasis_{case}": ours}
 
 
@@ -92,12 +95,12 @@ def _mutant(seed: int, *, flat: bool = False, **parameters: object) -> Row:
 
 
 def dear(seed: int) -> Row:
-    """Idle resources at a tenth of their highest price."""
+    """Run with idle resources at a tenth of their highest price."""
     return _mutant(seed, price_ratio=10.0)
 
 
 def time_blind(seed: int) -> Row:
-    """OASiS is told that completion times are worth nothing."""
+    """Run with OASiS told that completion times have no value."""
     return _mutant(seed, flat=True)
 
 
@@ -110,7 +113,7 @@ def _worst_sum(rows: Sequence[Row]) -> float:
 
 
 def _worst(rows: Sequence[Row]) -> float:
-    """Of all instances of all cases."""
+    """Return the highest ratio of all instances of all cases."""
     return max(_over(row[f"optimum_{case}"], row[f"oasis_{case}"]) for row in rows for case in CASES)
 
 

@@ -1,6 +1,6 @@
-"""What an OASiS experiment runs on: every system gets the same jobs in the job-level simulator, and is paid to T only.
+"""Run an OASiS experiment: every system gets the same jobs in the job-level simulator, and utility counts up to T.
 
-A job is worth f of the slots from its arrival to its completion, 0 for the slot of its arrival; one that does not
+A job is worth f(slots from its arrival to its completion), with 0 for the slot of its arrival. A job that does not
 complete within the timespan is worth nothing.
 """
 
@@ -29,20 +29,23 @@ from policy.systems.rrh import Rrh
 
 
 def oasis(slots: int, **parameters: object) -> Oasis:
-    """OASiS over a timespan of so many slots from the simulator's start."""
+    """Return OASiS over a timespan of so many slots from the simulator's start."""
     end = START + slots * SLOT_SECONDS
     return Oasis(slot_seconds=SLOT_SECONDS, horizon=slots, end=end, **parameters)  # type: ignore[arg-type]
 
 
 def rivals() -> dict[str, Policy]:
-    """Section V-A's four, and FIFO with backfill."""
+    """Return the four rivals of OASiS's section V-A, and FIFO with backfill."""
     found: tuple[Policy, ...] = (Fifo(), FifoBackfill(), Drf(), Rrh(slot_seconds=SLOT_SECONDS), Dorm())
     return {policy.name: policy for policy in found}
 
 
 @dataclass(frozen=True, slots=True)
 class Earned:
-    """One run. utility: the sum over jobs that completed in time; lateness: completion less target (slots), of each."""
+    """One run: total utility of jobs that completed in time, and each completed job's lateness.
+
+    Lateness is completion less target, in slots.
+    """
 
     utility: float
     lateness: dict[str, float]
@@ -51,7 +54,10 @@ class Earned:
 
 
 def run(trace: Trace, policy: Policy, slots: int, *, drain: bool = False) -> Earned:
-    """``drain``: go on until every job has ended, so that all have a lateness; utility still counts to T only."""
+    """Run the trace; ``drain`` continues until every job has ended, so that all have a lateness.
+
+    Utility still counts up to T only.
+    """
     settings = FluidSettings(
         rules=Rules(largest_gang=10_000), speeds=Linear(), start_seconds=0.0, tick_seconds=SLOT_SECONDS,
         report_seconds=SLOT_SECONDS if isinstance(policy, Rrh) else None,
@@ -61,7 +67,7 @@ def run(trace: Trace, policy: Policy, slots: int, *, drain: bool = False) -> Ear
 
 
 def earned(trace: Trace, result: Result, slots: int) -> Earned:
-    """What the run was worth."""
+    """Return what the run was worth."""
     specs = {job.name: job for job in trace.jobs}
     done = [job for job in result.jobs if job.finished]
     intime = [job for job in done if completion(job.ended, SLOT_SECONDS) < slots]

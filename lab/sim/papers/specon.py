@@ -1,4 +1,4 @@
-"""SpeCon (Mao et al., 2021), section VI, against the default scheduler: the same jobs on the same first nodes."""
+"""SpeCon (Mao et al., 2021), section VI, against the default scheduler, from the same initial placement."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VARIANTS: dict[str, SpeCon] = {
     "guard": replace(AS_RUN, guard=True),
     "alpha 0.05": replace(AS_RUN, alpha=0.05),
 }
-# alpha and interval of Table III, and what it prints: jobs reduced, overall, best, makespan (%).
+# Alpha and interval of SpeCon's Table III, and its numbers in percent: jobs reduced, overall, best, makespan.
 TABLE_III = {
     (0.05, 20.0): (60.0, 5.7, 29.1, 6.1),
     (0.05, 25.0): (60.0, 6.8, 27.8, 7.5),
@@ -58,19 +58,19 @@ ASSUMED = (
 
 
 def against_default(setup: Setup, policy: Policy, seed: int) -> dict[str, float]:
-    """One seed, with and without moves."""
+    """Return one seed's comparison, with and without moves."""
     return compare(run(setup, policy, seed), run(setup, RoundRobin(), seed))
 
 
 def mixed(jobs: int, policy: Policy, seed: int) -> Row:
-    """One seed of the mixed jobs, and each job's two times for the figure."""
+    """Return one seed of the mixed jobs, with each job's two times for the figure."""
     ours, plain = run(MIXED[jobs], policy, seed), run(MIXED[jobs], RoundRobin(), seed)
     times = {**per_job("default", plain.seconds), **per_job("specon", ours.seconds)}
     return {**compare(ours, plain), "plain": sum(plain.seconds) / jobs, "plain makespan": plain.makespan, **times}
 
 
 def without_reports(jobs: int, seed: int) -> Row:
-    """Nobody reports a metric: every job is neutral."""
+    """Run without reported metrics, so that every job is neutral."""
     silent = replace(SETTINGS, report_seconds=None)
     ours, plain = run(MIXED[jobs], AS_RUN, seed, silent), run(MIXED[jobs], RoundRobin(), seed)
     return compare(ours, plain)
@@ -106,9 +106,13 @@ def _mixed_bars(jobs: int) -> tuple[Bar, ...]:
 
 
 def _mutants(jobs: int) -> tuple[Mutant, ...]:
-    """Later arrivals leave nodes idle, which Algorithm 2 fills as well, since an empty one has the least score."""
+    """Return the mutants.
+
+    Only with 20 jobs is Algorithm 3 tested: with more, later arrivals leave nodes idle, and Algorithm 2 fills these
+    too, because an empty node has the least score.
+    """
     missed = ("average completion time", "makespan", "jobs better")
-    still = (*missed, "best job")  # nothing is moved
+    still = (*missed, "best job")  # missed because nothing is moved
     found = [
         Mutant("the algorithms as printed", partial(mixed, jobs, LITERAL), still),
         Mutant("lines 10-12 as printed", partial(mixed, jobs, VARIANTS["lines 10-12"]), still),
@@ -134,7 +138,10 @@ def _mixed_experiment(jobs: int) -> Experiment:
 
 
 def fixed(policy: Policy, seed: int) -> Row:
-    """20 VAE jobs, one every 50 s; ``uneven``: jobs whose sizes differ more; ``literal``: the algorithms as printed."""
+    """Run 20 VAE jobs, one every 50 s.
+
+    ``uneven`` has jobs whose sizes differ more, ``literal`` the algorithms as printed.
+    """
     ours, plain = run(FIXED, policy, seed), run(FIXED, RoundRobin(), seed)
     return {
         **compare(ours, plain),
@@ -147,12 +154,12 @@ def fixed(policy: Policy, seed: int) -> Row:
 
 
 def no_balance(seed: int) -> Row:
-    """Algorithm 3 never runs."""
+    """Run without Algorithm 3."""
     return compare(run(FIXED, VARIANTS["no Algorithm 3"], seed), run(FIXED, RoundRobin(), seed))
 
 
 def readable(seed: int) -> Row:
-    """As printed, but growth, ladder and gate follow the text: only Algorithm 3 is as printed."""
+    """Run with growth, ladder and gate as the text says, and Algorithm 3 as printed."""
     repaired = replace(AS_RUN, gate=Gate.OPEN, balance=Balance.PRINTED)
     return named("literal", against_default(FIXED, repaired, seed))
 
@@ -201,7 +208,7 @@ FIXED_SCHEDULE = Experiment(
 
 
 def grid(seed: int) -> Row:
-    """Table III: each pair of alpha and interval on the seed's jobs."""
+    """Run each pair of alpha and interval of SpeCon's Table III on the seed's jobs."""
     plain, row = run(SINGLE, RoundRobin(), seed), dict[str, float]()
     for alpha, interval in TABLE_III:
         found = compare(run(SINGLE, replace(AS_RUN, alpha=alpha, interval=interval), seed), plain)
@@ -210,7 +217,7 @@ def grid(seed: int) -> Row:
 
 
 def cell(alpha: float, interval: float) -> str:
-    """A cell's name in rows and figures."""
+    """Return a cell's name in rows and figures."""
     return f"{alpha:.2f}, {interval:g} s"
 
 
@@ -240,7 +247,7 @@ GRID = Experiment(
 
 
 def variants(seed: int) -> Row:
-    """Every variant on every set-up; the moves of each."""
+    """Run every variant on every schedule."""
     row: dict[str, float] = {}
     for jobs, setup in {"fixed": FIXED, **{str(n): setup for n, setup in MIXED.items()}}.items():
         plain = run(setup, RoundRobin(), seed)

@@ -1,4 +1,4 @@
-"""SpeCon's figures from our rows. A figure is matplotlib's (the extra ``sim``), handed in by who draws."""
+"""Draw SpeCon's figures from our rows; the caller passes a matplotlib Figure (the extra ``sim``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DEFAULT, SPECON = "default scheduler", "SpeCon"
 
 
 def draw_completion(rows: Sequence[Row], figure: Any) -> None:
-    """Figures 5, 6, 7 and 12: each job's completion time in the first seed, and the changes over all seeds."""
+    """Draw SpeCon's Figures 5, 6, 7 and 12: each job's completion time in one seed, and changes over all."""
     left, right = figure.subplots(1, 2, width_ratios=(3, 1))
     jobs = [key.removeprefix("default/") for key in rows[0] if key.startswith("default/")]
     for shift, prefix, label in ((-0.2, "default", DEFAULT), (0.2, "specon", SPECON)):
@@ -28,13 +28,13 @@ def draw_completion(rows: Sequence[Row], figure: Any) -> None:
 
 
 def draw_grid(rows: Sequence[Row], figure: Any) -> None:
-    """Table III as bars: overall change by alpha and interval, with p10-p90."""
+    """Draw SpeCon's Table III as bars: overall change by alpha and interval, with p10-p90."""
     cells = list(dict.fromkeys(key.split("/")[0] for key in rows[0]))
     _bars(figure.subplots(), rows, cells, "average")
 
 
 def draw_variants(rows: Sequence[Row], figure: Any) -> None:
-    """Average change of each variant, one panel for each schedule."""
+    """Draw the average change of each variant, one panel for each schedule."""
     names = list(dict.fromkeys(key.split("/")[0] for key in rows[0]))
     schedules = list(dict.fromkeys(key.split("/")[1] for key in rows[0]))
     for axes, schedule in zip(figure.subplots(2, 2).flat, schedules, strict=True):
@@ -43,7 +43,7 @@ def draw_variants(rows: Sequence[Row], figure: Any) -> None:
 
 
 def draw_guests(rows: Sequence[Row], figure: Any) -> None:
-    """Average, makespan and worst job on each schedule."""
+    """Draw average, makespan and worst job on each schedule."""
     schedules = [key.removesuffix("/average") for key in rows[0] if key.endswith("/average")]
     for axes, measure in zip(figure.subplots(1, 3), ("average", "makespan", "worst"), strict=True):
         _bars(axes, rows, schedules, measure)
@@ -51,7 +51,7 @@ def draw_guests(rows: Sequence[Row], figure: Any) -> None:
 
 
 def draw_costs(rows: Sequence[Row], figure: Any) -> None:
-    """Figures 2 and 3: what a move costs, by model and by how far the job is."""
+    """Draw SpeCon's Figures 2 and 3: what a move costs, by model and by the job's progress."""
     axes = figure.subplots()
     for model in dict.fromkeys(key.split("/")[0] for key in rows[0] if "/" in key):
         shares = [key.split("/")[1] for key in rows[0] if key.startswith(f"{model}/")]
@@ -64,7 +64,7 @@ def draw_costs(rows: Sequence[Row], figure: Any) -> None:
 
 
 def _bars(axes: Any, rows: Sequence[Row], keys: list[str], measure: str, labels: list[str] | None = None) -> None:
-    """The mean of a measure for each key, with p10-p90."""
+    """Draw the mean of a measure for each key, with p10-p90."""
     heights = [mean(f"{key}/{measure}")(rows) for key in keys]
     spread = [
         [max(0.0, middle - quantile(f"{key}/{measure}", 0.1)(rows)) for key, middle in zip(keys, heights, strict=True)],

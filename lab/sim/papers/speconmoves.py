@@ -1,4 +1,4 @@
-"""What a move costs (SpeCon, Figures 2 and 3), and moves that harm nobody: this project's own answer to SpeCon."""
+"""The cost of a move (SpeCon, Figures 2 and 3), and moves that harm no job, which are this project's own variant."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ SETUPS = {"fixed": FIXED, **{f"{jobs} mixed": setup for jobs, setup in MIXED.ite
 
 
 @dataclass(frozen=True, slots=True)
-class MoveAt:
-    """Every job is moved to the other node once it reports that share of its work."""
+class MoveAt(Policy):
+    """A policy that moves every job to the other node once it reports that share of its work."""
 
     share: float
 
     @property
     def name(self) -> str:
-        """``move-at``."""
+        """Return ``move-at``."""
         return "move-at"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Evenly placed; moved once."""
+        """Place the jobs evenly, and move each once."""
         decided = RoundRobin().decide(snapshot, now)
         moves: list[Action] = []
         for job in snapshot.running():
@@ -63,9 +63,9 @@ class MoveAt:
 
 
 def costs(seed: int, seconds: float = SETTINGS.migrate_seconds, more: float = 0.0) -> Row:
-    """One job alone, moved at each share of its work: by how much it ends later, in seconds.
+    """Return by how many seconds a lone job ends later if it is moved, for each model and share of its work.
 
-    ``seconds``: what a move takes; ``more``: of a job that is nearly done.
+    ``seconds`` is what a move takes, and ``more`` the additional seconds for a job that is nearly done.
     """
     row: dict[str, float] = {}
     for model, decay in MODELS.items():
@@ -78,12 +78,12 @@ def costs(seed: int, seconds: float = SETTINGS.migrate_seconds, more: float = 0.
 
 
 def slow_checkpoints(seed: int) -> Row:
-    """Saving and resuming takes half a minute."""
+    """Run with saving and resuming that takes half a minute."""
     return costs(seed, 30.0)
 
 
 def growing_checkpoints(seed: int) -> Row:
-    """The longer a job has trained, the longer it is saved."""
+    """Run with saving that takes longer the longer a job has trained."""
     return costs(seed, more=4.0)
 
 
@@ -111,18 +111,18 @@ COST = Experiment(
 
 
 @dataclass(frozen=True, slots=True)
-class Squatters:
-    """Guests that never leave again."""
+class Squatters(Policy):
+    """The variant ``Guests`` without moving guests away again."""
 
     guests: Guests
 
     @property
     def name(self) -> str:
-        """``squatters``."""
+        """Return ``squatters``."""
         return "squatters"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Less every move of a job that is a guest already."""
+        """Return the decision without any move of a job that is a guest already."""
         decided = self.guests.decide(snapshot, now)
         return replace(decided, actions=tuple(action for action in decided.actions if not _guest(snapshot, action)))
 
@@ -138,22 +138,22 @@ def _guest(snapshot: Snapshot, action: Action) -> bool:
 
 
 def guests(seed: int) -> Row:
-    """Our variant on all four schedules."""
+    """Run this project's variant on all four schedules."""
     return _everywhere(Guests(), seed)
 
 
 def squatters(seed: int) -> Row:
-    """Guests do not give way."""
+    """Run the variant in which guests stay."""
     return _everywhere(Squatters(Guests()), seed)
 
 
 def specon(seed: int) -> Row:
-    """SpeCon itself."""
+    """Run SpeCon itself."""
     return _everywhere(AS_RUN, seed)
 
 
 def nobody(seed: int) -> Row:
-    """Nobody is ever invited."""
+    """Run without any move."""
     return _everywhere(RoundRobin(), seed)
 
 

@@ -1,6 +1,6 @@
-"""The world of SpeCon's experiments (section VI): jobs that share each node's CPU, and how two runs of them compare.
+"""The world of SpeCon's experiments (SpeCon, section VI): jobs that share each node's CPU, and comparing two runs.
 
-A trace, the first placement and the speeds are the same with and without moves, so that all differences are the moves'.
+Trace, initial placement and speeds are the same with and without moves, so that all differences are due to the moves.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from policy.cluster.model import WORKER, Role
 from policy.systems.base import Policy
 from policy.systems.specon import SpeCon
 
-# Figure 1: 65, 98 and 90 % of the reduction after 20 % of the time, as exponentials exp(-k p).
+# SpeCon, Figure 1: 65, 98 and 90 % of the reduction after 20 % of the time, as exponentials exp(-k p).
 VAE, BI_RNN, GRU = 5.20, 19.56, 11.51
 MODELS = (VAE, BI_RNN, GRU)
-# What all published results were run with: each algorithm moves a job once. The default, one move of either, meets the
+# All published results were run with this: each algorithm moves a job once. The default, one move of either, meets the
 # same bars (docs/policies/specon.md, Results).
 AS_RUN = SpeCon(moves_per_job=2)
-MOVE_SECONDS = 4.0  # Figures 2 and 3: saving and resuming take less than 5 s
+MOVE_SECONDS = 4.0  # SpeCon, Figures 2 and 3: saving and resuming take less than 5 s
 REPORT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One schedule of the paper. Work in seconds on a node of its own; the project's calibration, the paper has none.
+    """One schedule of the paper; work is in seconds on a node without other jobs.
 
-    gap: seconds between two arrivals, or None: at random in [0, within]. short, long: mean work of a short and of a
-    long job; share: of long ones; spread: standard deviation of the work, as a share of its mean.
+    The work is this project's calibration, as the paper gives none. ``gap`` is the seconds between two arrivals, or
+    None for random arrivals in [0, ``within``]. ``short`` and ``long`` are the mean work of a short and of a long job,
+    ``share`` the share of long jobs, and ``spread`` the standard deviation of the work as a share of its mean.
     """
 
     jobs: int
@@ -49,8 +50,8 @@ class Setup:
 
 
 FIXED = Setup(20, 4, gap=50.0)
-UNEVEN = Setup(20, 4, gap=50.0, short=200.0, long=200.0, spread=0.25)  # as FIXED, jobs of more different sizes
-SINGLE = Setup(20, 4, within=300.0)  # Table III; the paper does not say how many jobs
+UNEVEN = Setup(20, 4, gap=50.0, short=200.0, long=200.0, spread=0.25)  # as FIXED, with jobs whose sizes differ more
+SINGLE = Setup(20, 4, within=300.0)  # SpeCon, Table III; the paper does not say how many jobs
 MIXED: Mapping[int, Setup] = {
     20: Setup(20, 4, None, 300.0, 129.0, 301.0, 0.5, 0.12, MODELS),
     30: Setup(30, 4, None, 600.0, 109.0, 300.0, 0.5, 0.12, MODELS),
@@ -66,7 +67,7 @@ SETTINGS = FluidSettings(
 
 
 def trace_of(setup: Setup, seed: int) -> Trace:
-    """The jobs of that seed: each one worker, which asks for little and shares what its node has."""
+    """Return the jobs of that seed: each has one worker, which asks for little and shares its node's CPU."""
     draw = random.Random(seed)
     nodes = tuple(node(f"worker-{index + 1}", 16, 64) for index in range(setup.workers))
     if setup.gap is None:
@@ -100,7 +101,7 @@ class Times:
 
 
 def run(setup: Setup, policy: Policy, seed: int, settings: FluidSettings = SETTINGS) -> Times:
-    """One run of that seed's jobs."""
+    """Run that seed's jobs."""
     result = simulate(trace_of(setup, seed), policy, settings)
     first, last = min(job.arrival for job in result.jobs), max(job.ended for job in result.jobs)
     seconds = {job.name: job.jct_seconds for job in result.jobs}
@@ -108,10 +109,10 @@ def run(setup: Setup, policy: Policy, seed: int, settings: FluidSettings = SETTI
 
 
 def compare(ours: Times, plain: Times) -> dict[str, float]:
-    """The measures that the paper prints, in per cent of the default scheduler's; below 0 is sooner.
+    """Return the measures that the paper prints, in percent of the default scheduler's; below 0 is sooner.
 
-    average, median, makespan: changes. better: share of jobs that end sooner. best: by how much the one that gains
-    most is sooner, worst: by how much the one that loses most is later.
+    ``average``, ``median`` and ``makespan`` are changes, and ``better`` is the share of jobs that end sooner. ``best``
+    is by how much the job that gains most ends sooner, ``worst`` by how much the one that loses most ends later.
     """
     changes = [100.0 * (one / other - 1.0) for one, other in zip(ours.seconds, plain.seconds, strict=True)]
     return {
@@ -130,10 +131,10 @@ def _change(ours: float, plain: float) -> float:
 
 
 def named(prefix: str, row: Mapping[str, float]) -> dict[str, float]:
-    """The measures under ``prefix/``."""
+    """Return the measures with the names ``prefix/measure``."""
     return {f"{prefix}/{name}": value for name, value in row.items()}
 
 
 def per_job(prefix: str, seconds: Sequence[float]) -> dict[str, float]:
-    """Each job's completion time, for the figures."""
+    """Return each job's completion time, for the figures."""
     return {f"{prefix}/{index + 1:02d}": value for index, value in enumerate(seconds)}

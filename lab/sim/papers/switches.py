@@ -1,4 +1,4 @@
-"""Policies with one mechanism switched off, for mutants: what they decide, less that."""
+"""Policies with one mechanism switched off, for mutants."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from policy.systems.base import Policy
 
 
 @dataclass(frozen=True, slots=True)
-class WithoutScaleOut:
+class WithoutScaleOut(Policy):
     """A policy whose running jobs never grow."""
 
     policy: Policy
 
     @property
     def name(self) -> str:
-        """Whose growth is missing."""
+        """Return the policy's name with the missing mechanism."""
         return f"{self.policy.name}, no scale-out"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """The policy's decision less every growth."""
+        """Return the policy's decision without growth."""
         decision = self.policy.decide(snapshot, now)
         kept = tuple(action for action in decision.actions if not _grows(snapshot, action))
         return Decision(kept, decision.verdicts)
@@ -33,18 +33,18 @@ def _grows(snapshot: Snapshot, action: Action) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class WithoutScaleIn:
-    """A policy under which nobody gives workers back for another job, which then waits."""
+class WithoutScaleIn(Policy):
+    """A policy under which no job gives workers back for another job, which then waits."""
 
     policy: Policy
 
     @property
     def name(self) -> str:
-        """Whose scale-in is missing."""
+        """Return the policy's name with the missing mechanism."""
         return f"{self.policy.name}, no scale-in"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """The policy's decision less every shrink for somebody, and less what that room was for."""
+        """Return the policy's decision without shrinking for another job, and without use of that room."""
         decision = self.policy.decide(snapshot, now)
         served = {action.on_behalf_of for action in decision.actions if isinstance(action, Resize)} - {""}
         kept = tuple(action for action in decision.actions if not _shrinks_or_uses(action, served))

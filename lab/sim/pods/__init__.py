@@ -1,1 +1,1 @@
-"""Pod by pod in virtual time: a world with operator, kubelets and kube-scheduler, and Kohort's verbs and controller."""
+"""The pod-level simulator: a world with operator, kubelets and kube-scheduler, and Kohort's verbs and controller."""

@@ -1,9 +1,10 @@
-"""kube-controller-manager's part: StatefulSets and Deployments get the pods that they ask for.
+"""The part of kube-controller-manager that creates and deletes the pods of StatefulSets and Deployments.
 
-StatefulSet: ``updateStatefulSet`` of pkg/controller/statefulset/stateful_set_control.go, podManagementPolicy Parallel.
-An ordinal whose pod still terminates waits for it; one that has ended is deleted first. Deployment: ``manageReplicas``
-of pkg/controller/replicaset/replica_set.go; which pod goes is `doomed`. Not played: the Deployment's own step to its
-one ReplicaSet (the template never changes), slow start, claims. Rate and burst are the operator's: the defaults agree.
+StatefulSets follow ``updateStatefulSet`` of pkg/controller/statefulset/stateful_set_control.go with podManagementPolicy
+Parallel: an ordinal waits for its terminating pod, and a pod that has ended is deleted first. Deployments follow
+``manageReplicas`` of pkg/controller/replicaset/replica_set.go; `doomed` chooses the pod to delete. Not simulated: the
+Deployment's step to its one ReplicaSet (the template never changes), slow start, and volume claims. Rate and burst are
+those of the operator, whose defaults are the same.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from policy.cluster.model import WORKER, Phase, Slot
 POD_INDEX = "apps.kubernetes.io/pod-index"
 TEMPLATE_HASH = "pod-template-hash"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-SAFE = "bcdfghjklmnpqrstvwxz2456789"  # rand.SafeEncodeString of k8s.io/apimachinery: no vowels, no words
+SAFE = "bcdfghjklmnpqrstvwxz2456789"  # rand.SafeEncodeString of k8s.io/apimachinery; without vowels, so no words appear
 REQUEST = 1.0
 PHASES = {Phase.PENDING: 0, Phase.RUNNING: 2}
 ENDED = (Phase.SUCCEEDED, Phase.FAILED)
@@ -32,7 +33,7 @@ class Apps(Reconciler):
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground, REQUEST)
-        self._made = 0  # pods with a random name
+        self._made = 0  # number of pods with a generated name
 
     def _is_ours(self, job: JobObject) -> bool:
         return not job.spec.kind.ends
@@ -44,7 +45,7 @@ class Apps(Reconciler):
         return self._next_of_deployment(job, pods)
 
     def _next_of_set(self, job: JobObject, pods: Sequence[PodObject]) -> tuple[float, Do] | None:
-        """Pods that have ended go, missing ordinals come, then those beyond the count go, the highest first."""
+        """Return the next write: delete ended pods, create missing ordinals, delete surplus ones, highest first."""
         there = {pod.slot: pod for pod in pods}
         for slot in job.spec.slots:
             found = there.get(slot)
@@ -59,7 +60,7 @@ class Apps(Reconciler):
         return None
 
     def _next_of_deployment(self, job: JobObject, pods: Sequence[PodObject]) -> tuple[float, Do] | None:
-        """Pods that have ended or that terminate count no more; another of a new name comes at once."""
+        """Return the next write; ended and terminating pods do not count, so they are replaced at once."""
         active = [pod for pod in pods if pod.active]
         if len(active) < job.spec.workers:
             return REQUEST, lambda: self._create_replica(job)
@@ -82,12 +83,12 @@ class Apps(Reconciler):
 
 
 def template_hash(job: JobObject) -> str:
-    """What stands for the hash of its template in names and labels; it never changes, as the template does not."""
+    """Return the text that stands for the hash of the pod template in names and labels; it never changes."""
     return safe(int(job.uid[-12:], 16) * 387_420_489 + 1, 9)
 
 
 def safe(number: int, length: int) -> str:
-    """The number in letters and digits of which no word comes, as generated names end."""
+    """Encode the number in letters and digits that form no words, as generated names end."""
     letters = []
     for _ in range(length):
         number, rest = divmod(number, len(SAFE))
@@ -96,9 +97,10 @@ def safe(number: int, length: int) -> str:
 
 
 def doomed(active: Iterable[PodObject], now: float) -> PodObject:
-    """Which of a ReplicaSet's pods goes first: ``ActivePodsWithRanks`` of pkg/controller/controller_utils.go.
+    """Return the pod of a ReplicaSet that is deleted first.
 
-    A pod that runs is ready here, and nothing restarts in it.
+    The order is that of ``ActivePodsWithRanks`` in pkg/controller/controller_utils.go. Here a running pod is ready, and
+    its containers never restart.
     """
     pods = list(active)
     beside = Counter(pod.node for pod in pods)
@@ -113,12 +115,15 @@ def doomed(active: Iterable[PodObject], now: float) -> PodObject:
 
 
 def _standing(pod: PodObject, beside: Counter[str]) -> tuple[int, ...]:
-    """Unassigned, pending, lower cost, more siblings on its node."""
+    """Return the sort key: unassigned first, then pending, then lower deletion cost, then more siblings on the node."""
     return bool(pod.node), PHASES[pod.phase], deletion_cost(pod), -beside[pod.node]
 
 
 def deletion_cost(pod: PodObject) -> int:
-    """GetDeletionCostFromPodAnnotations of pkg/apis/core/v1/helper: 0 where there is none, or one that is no number."""
+    """Return the pod's deletion cost, or 0 without a valid one.
+
+    The source is GetDeletionCostFromPodAnnotations in pkg/apis/core/v1/helper.
+    """
     try:
         return int(pod.annotations.get(DELETION_COST, "0"))
     except ValueError:
@@ -126,7 +131,10 @@ def deletion_cost(pod: PodObject) -> int:
 
 
 def _younger(one: PodObject, other: PodObject, now: float) -> int:
-    """By the logarithm of how long they are ready, or else there (LogarithmicScaleDown); by uid where that is one."""
+    """Compare two pods by the logarithm of their time since ready, or since creation; ties go by UID.
+
+    This is LogarithmicScaleDown in kube-controller-manager.
+    """
     ready = one.started is not None and other.started is not None and one.started != other.started
     since = [pod.started if ready and pod.started is not None else pod.created for pod in (one, other)]
     first, second = (int(math.log2((now - at) * 1e9)) if now > at else -1 for at in since)

@@ -1,8 +1,9 @@
-"""The Job controller, of Indexed Jobs: ``syncJob`` and ``manageJob`` of pkg/controller/job/job_controller.go.
+"""The controller of Indexed Jobs: ``syncJob`` and ``manageJob`` of pkg/controller/job/job_controller.go.
 
-A pod that fails or terminates has a successor of its index at once (podReplacementPolicy TerminatingOrFailed). A pod
-that has succeeded counts once, by its finalizer, which is a set here; an index beyond the completions is forgotten. Not
-played: back-off between failures and its limit, slow start, deadlines, pods' failure policies.
+A pod that fails or terminates gets a successor with its index at once (podReplacementPolicy TerminatingOrFailed). A
+succeeded pod is counted once; the real controller uses a finalizer for this, and here it is a set. An index beyond the
+completions is dropped. Not simulated: back-off between failures and its limit, slow start, deadlines, and pod failure
+policies.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Batch(Reconciler):
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground, REQUEST)
-        self._counted: set[str] = set()  # uids of pods whose success stands in their job's status
+        self._counted: set[str] = set()  # UIDs of pods whose success is in their job's status
         self._made = 0
 
     def _is_ours(self, job: JobObject) -> bool:
@@ -44,7 +45,7 @@ class Batch(Reconciler):
         return None
 
     def _status(self, job: JobObject, pods: Sequence[PodObject]) -> JobObject:
-        """With the indices that are complete by now; ended once all are, and no other pod is active."""
+        """Return the job with the indices that are complete now; it has ended once all are and no pod is active."""
         if job.phase.ended:
             return job
         new = (pod.slot.index for pod in self._succeeded(pods) if pod.slot is not None)
@@ -76,7 +77,7 @@ def _index(pod: PodObject) -> int:
 
 
 def _surplus(job: JobObject, active: Sequence[PodObject]) -> PodObject | None:
-    """An active pod that has to go: any while it is suspended or has ended, else of an index that needs none."""
+    """Return an active pod to delete: any of a suspended or ended job, else one whose index needs no pod, or None."""
     if job.suspended or job.phase.ended:
         return active[0] if active else None
     first = {_index(pod): pod for pod in reversed(active)}
@@ -86,7 +87,7 @@ def _surplus(job: JobObject, active: Sequence[PodObject]) -> PodObject | None:
 
 
 def _missing(job: JobObject, pods: Sequence[PodObject]) -> int | None:
-    """The first index that is not complete and has no active pod."""
+    """Return the first index that is not complete and has no active pod, or None."""
     if job.suspended or job.phase.ended:
         return None
     there = {_index(pod) for pod in pods if pod.active} | set(job.over)

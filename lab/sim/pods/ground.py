@@ -1,4 +1,4 @@
-"""What the parts of the world stand on: the store, virtual time, and who is told of a write."""
+"""What the components of the simulated world share: the store, virtual time, and listeners for writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lab.sim.pods.store import Store
 from lab.sim.speed import REMOTE
 from policy.cluster.model import ENDED, Node
 
-# Ranks of what happens at one instant: work that is done frees room before anybody is placed.
+# The order of events at one instant: completed work frees room before any pod is placed.
 DONE, GONE, STARTED, OPERATOR = range(4)
 
 Do = Callable[[], None]
@@ -19,12 +19,12 @@ Do = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class WorldSettings:
-    """How fast the world's actors are. Seconds and requests a second; a rate of 0 is unlimited.
+    """The speed of the world's components, in seconds and requests per second; a rate of 0 is unlimited.
 
-    The operator's rate and burst are the training operator's own defaults (--qps 20, --burst 30); it sends two
-    requests for each pod, the pod's and its service's. restart_seconds: what a job loses when its workers change.
-    eviction_seconds: the tolerance for an unreachable node (300 in every pod); collect_seconds: the pod collector's
-    period after a node was deleted.
+    The operator's rate and burst are the training operator's defaults (--qps 20, --burst 30); it sends two requests per
+    pod, one for the pod and one for its service. ``restart_seconds`` is what a job loses when its workers change.
+    ``eviction_seconds`` is the toleration for an unreachable node (300 in every pod), and ``collect_seconds`` the
+    period of the pod garbage collector after a node was deleted.
     """
 
     operator_rate: float = 20.0
@@ -40,7 +40,7 @@ class WorldSettings:
 
 
 class Ground:
-    """Store, clock and engine, with listeners that are told of each write in the order in which they came."""
+    """Store, clock and event engine, with listeners that are called for each write, in the order of the writes."""
 
     def __init__(self, settings: WorldSettings, now: float) -> None:
         self.settings = settings
@@ -48,13 +48,13 @@ class Ground:
         self.engine: Engine[Do] = Engine()
         self.now = now
         self.gating = False
-        self.quotas: dict[str, int] = {}  # the most pods that a namespace may have
+        self.quotas: dict[str, int] = {}  # the maximum number of pods by namespace
         self.pod_listeners: list[Callable[[PodObject], None]] = []
         self.job_listeners: list[Callable[[JobObject], None]] = []
         self.node_listeners: list[Callable[[Node], None]] = []
 
     def later(self, seconds: float, do: Do, rank: int) -> int:
-        """Let it happen after so many seconds."""
+        """Schedule a call in so many seconds; return its ticket."""
         return self.engine.schedule(self.now + seconds, do, rank)
 
     def write_node(self, node: Node) -> None:
@@ -64,7 +64,7 @@ class Ground:
             tell(stored)
 
     def remove_node(self, name: str) -> None:
-        """Delete a node; its pods stay until the collector comes."""
+        """Delete a node; its pods stay until the pod garbage collector runs."""
         node = self.store.nodes[name]
         self.store.drop_node(name)
         for tell in self.node_listeners:
@@ -92,7 +92,7 @@ class Ground:
         return stored
 
     def exceeds_quota(self, namespace: str) -> bool:
-        """Whether the API server refuses another pod there: one that has ended counts no more, one that stops does."""
+        """Tell whether the namespace's quota forbids another pod; ended pods do not count, terminating ones do."""
         most = self.quotas.get(namespace)
         if most is None:
             return False
@@ -100,7 +100,7 @@ class Ground:
         return used >= most
 
     def admit_pod(self, pod: PodObject) -> PodObject:
-        """Create a pod as the API server does: the admission policy gates it while gating is on."""
+        """Create a pod as the API server does: while gating is on, the admission policy adds the gate."""
         if self.gating and pod.scheduler == self.settings.scheduler and not pod.node:
             gates = pod.gates if GATE in pod.gates else (*pod.gates, GATE)
             pod = replace(pod, gates=gates)
@@ -109,14 +109,14 @@ class Ground:
         return self.write_pod(pod)
 
     def remove_pod(self, uid: str) -> None:
-        """Take a pod out of the store."""
+        """Remove a pod from the store."""
         pod = self.store.pods[uid]
         self.store.drop_pod(uid)
         for tell in self.pod_listeners:
             tell(pod)
 
     def delete_pod(self, pod: PodObject) -> None:
-        """Ask the pod to go: at once where no kubelet has it, else it terminates first."""
+        """Delete a pod: an unbound one disappears at once, a bound one terminates first."""
         if not pod.node:
             self.remove_pod(pod.uid)
         elif pod.deleted is None:

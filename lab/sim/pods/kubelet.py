@@ -1,4 +1,4 @@
-"""The kubelets (as KWOK plays them): bound pods start, deleted pods go, an unreachable node does neither."""
+"""The kubelets, as KWOK simulates them: bound pods start and deleted pods stop, except on an unreachable node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from policy.cluster.model import Node, Phase
 
 
 class Kubelets:
-    """All nodes' kubelets, the taint manager and the collector of pods whose node is gone."""
+    """All nodes' kubelets, the taint manager, and the garbage collector of pods whose node is gone."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -24,7 +24,7 @@ class Kubelets:
         if not pod.node or pod.uid not in self._ground.store.pods:
             return
         if pod.node not in self._ground.store.nodes:
-            # The API server binds to a node that does not exist; only the collector notices.
+            # The API server accepts a binding to a node that does not exist; only the garbage collector notices.
             self._once("collect", pod, settings.collect_seconds)
         elif pod.deleted is not None:
             self._once("stop", pod, settings.terminate_seconds)

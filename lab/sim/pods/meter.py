@@ -1,4 +1,4 @@
-"""What happened, measured from the world's own objects: never from what the ledger believes."""
+"""Measure a pod-level run from the world's own objects, never from the ledger's view of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from policy.cluster.model import PS, WORKER, Phase
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """One job's story so far. ``stalled_since``: it holds pods and does not compute since then."""
+    """One job's history so far; ``stalled_since`` is when it began to hold pods without computing."""
 
     computed_at: float | None = None
     workers: int = 0
@@ -23,7 +23,7 @@ class _Record:
 
 
 class Meter:
-    """Integrates CPU over time and follows each job. ``look`` after every instant at which something changed."""
+    """Integrates CPU over time and follows each job; call ``look`` after every instant with a change."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -34,13 +34,13 @@ class Meter:
         self._bound: set[str] = set()
 
     def run_to(self, now: float) -> None:
-        """Time passes in the state that was last looked at."""
+        """Let time pass in the state last looked at."""
         self._held_sum += self._held * (now - self._at)
         self._computing_sum += self._computing * (now - self._at)
         self._at = now
 
     def look(self, changes: list[Change]) -> None:
-        """Take in what has changed at this instant."""
+        """Process the changes of this instant."""
         for change in changes:
             if isinstance(change.object, JobObject):
                 self._see_job(change.object)
@@ -50,7 +50,7 @@ class Meter:
         self._see_stalls()
 
     def stalled_since(self, job_uid: str) -> float | None:
-        """Since when the job holds pods without computing, or None."""
+        """Return since when the job holds pods without computing, or None."""
         return self._jobs[job_uid].stalled_since if job_uid in self._jobs else None
 
     def _see_job(self, job: JobObject) -> None:
@@ -59,7 +59,7 @@ class Meter:
         self._jobs[job.uid] = replace(old, workers=job.spec.workers, resizes=old.resizes + resized)
 
     def _see_pod(self, pod: PodObject) -> None:
-        """Count the ps-worker pairs that a new binding makes with the siblings that are bound."""
+        """Count the ps-worker pairs that a new binding forms with bound members of its job."""
         if not pod.node or pod.uid in self._bound or pod.slot is None or pod.owner not in self._jobs:
             return
         self._bound.add(pod.uid)
@@ -87,7 +87,7 @@ class Meter:
             self._jobs[uid] = replace(old, stalled_since=since, computed_at=first)
 
     def result(self, policy: str, horizon: float) -> Result:
-        """The run as values; ``horizon`` is when it would have been stopped, in seconds after its start."""
+        """Return the result of the run; ``horizon`` is when it would be stopped, in seconds after its start."""
         stop = self._start + horizon
         outcomes = tuple(self._outcome(job, stop) for job in self._world.store.jobs.values())
         last = max((outcome.ended for outcome in outcomes), default=0.0)

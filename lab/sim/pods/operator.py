@@ -1,6 +1,7 @@
-"""The Kubeflow training operator: makes a job's pods be what its spec says, slowly, and sets its conditions.
+"""The Kubeflow training operator: bring a job's pods in line with its spec at a limited rate, and set conditions.
 
-Level-triggered like the original: a queue of jobs, each looked at until nothing is left to do; one rate for all.
+Like the original it is level-triggered: a queue of jobs, each reconciled until nothing is left to do, at one rate for
+all jobs.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from lab.sim.pods.ground import Do, Ground
 from lab.sim.pods.reconciler import Reconciler
 from policy.cluster.model import WORKER, Phase, Slot
 
-REQUESTS_PER_POD = 2.0  # the pod and its service
+REQUESTS_PER_POD = 2.0  # one for the pod and one for its service
 
 
 class Operator(Reconciler):
-    """The one training operator of the world: of TFJobs."""
+    """The training operator, which handles TFJobs."""
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground, REQUESTS_PER_POD)
@@ -37,7 +38,7 @@ class Operator(Reconciler):
         return None
 
     def _phase(self, job: JobObject, pods: Iterable[PodObject]) -> JobPhase:
-        """Succeeded with its chief, master or else worker 0; running with its first running pod."""
+        """Return the job's phase: Succeeded with its chief, master or else worker 0; Running with a running pod."""
         if job.phase.ended:
             return job.phase
         if any(pod.phase is Phase.FAILED for pod in pods) and not job.spec.restarts:
@@ -54,7 +55,7 @@ class Operator(Reconciler):
         self._ground.write_job(replace(job, phase=phase, started=started, ended=now if phase.ended else None))
 
     def _surplus(self, job: JobObject, pods: Iterable[PodObject]) -> PodObject | None:
-        """A pod that has to go: the highest index first."""
+        """Return a pod to delete, the highest index first, or None."""
         living = [pod for pod in pods if pod.deleted is None]
         if job.phase.ended:
             policy = job.spec.clean_pods
@@ -67,7 +68,7 @@ class Operator(Reconciler):
         return max(doomed, key=lambda pod: (pod.slot.index if pod.slot else 0, pod.name), default=None)
 
     def _missing(self, job: JobObject, pods: Iterable[PodObject]) -> Slot | None:
-        """The first replica without a pod; one that still terminates has the name."""
+        """Return the first replica without a pod, or None; a terminating pod still occupies its name."""
         if job.phase.ended or job.suspended:
             return None
         there = {pod.slot for pod in pods}
@@ -80,5 +81,8 @@ class Operator(Reconciler):
 
 
 def _open(pod: PodObject) -> bool:
-    """Not ended; a pending pod counts as a running one, or it would be an orphan once it starts."""
+    """Tell whether the pod has not ended.
+
+    A pending pod counts as running, or it would be orphaned when it starts.
+    """
     return pod.phase in (Phase.PENDING, Phase.RUNNING)

@@ -1,7 +1,7 @@
-"""The plain kube-scheduler, pod by pod and without Kohort: what the baseline policy ``fifo-pod`` is checked against.
+"""The default kube-scheduler without Kohort, pod by pod; the baseline policy ``fifo-pod`` is checked against it.
 
-Each pod goes alone to the node of the best score: LeastAllocated and spreading of the job's pods, whole points as in
-kube-scheduler, ties by the seed. What waits is tried again whenever room is freed.
+Each pod goes alone to the node with the best score: LeastAllocated plus spreading of the job's pods, in whole points as
+in kube-scheduler, ties broken by the seed. Waiting pods are retried whenever room is freed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POINTS = 100
 
 
 class Plain:
-    """Scores nodes and binds at once."""
+    """Scores nodes, and binds immediately."""
 
     def __init__(self, world: World, engine: Engine[Callable[[], object]], seed: int, bind_seconds: float) -> None:
         self._world, self._engine, self._bind_seconds = world, engine, bind_seconds
@@ -27,11 +27,11 @@ class Plain:
         self.scheduler: KubeScheduler | None = None
 
     def order(self, retry: Retry) -> Callable[[list[PodObject]], list[PodObject]]:
-        """How pods that wait are queued again when room is freed."""
+        """Return the function that orders waiting pods when room is freed."""
         return (lambda pods: self._draw.sample(pods, len(pods))) if retry is Retry.RANDOM else (lambda pods: pods)
 
     def choose(self, pod: PodObject, feasible: list[str]) -> Chosen:
-        """One of the best nodes."""
+        """Return one of the nodes with the best score."""
         nodes = [self._world.store.nodes[name] for name in feasible]
         free = self.scheduler.free(nodes) if self.scheduler is not None else {}
         beside = [sibling.node for sibling in self._world.store.pods_of(pod.owner)]
@@ -46,7 +46,7 @@ class Plain:
         return Chosen(self._draw.choice([name for name in feasible if scores[name] == best]))
 
     def bind(self, pod: PodObject, node: str) -> None:
-        """Bind without asking anybody."""
+        """Bind without asking an extender."""
         self._engine.schedule(self._world.now + self._bind_seconds, lambda: self._make_binding(pod, node))
 
     def _make_binding(self, pod: PodObject, node: str) -> None:

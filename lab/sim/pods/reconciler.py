@@ -1,4 +1,4 @@
-"""What all controllers of the world are: a queue of jobs, each looked at until nothing is left to do, at one rate."""
+"""The base of all simulated controllers: a queue of jobs, each reconciled until nothing is left, at one rate."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from lab.sim.objects import JobObject, Kind, PodObject
 from lab.sim.pods.ground import OPERATOR, Do, Ground
 from policy.cluster.model import Role, Slot
 
-QUOTA_RETRY_SECONDS = 2.0  # until a pod that a quota refused is tried again; client-go begins far lower, and doubles
-SLACK = 1e-4  # tokens; seconds since the epoch have steps of 2.4e-7, and a shorter wait would never end
+QUOTA_RETRY_SECONDS = 2.0  # until a pod refused by a quota is retried; client-go starts far lower, and doubles
+SLACK = 1e-4  # tokens; a float of seconds since the epoch has steps of 2.4e-7, so a shorter wait would never end
 
 
 class Bucket:
-    """A token bucket, as client-go limits its requests. A rate of 0 is no limit."""
+    """A token bucket, as client-go limits its requests; a rate of 0 is no limit."""
 
     def __init__(self, rate: float, burst: float, now: float) -> None:
         self._rate, self._burst = rate, burst
         self._tokens, self._at = self._burst, now
 
     def wait(self, cost: float, now: float) -> float:
-        """How long until ``cost`` tokens are there; takes them if that is now."""
+        """Return how many seconds until ``cost`` tokens are there; if they are there now, take them and return 0."""
         if self._rate <= 0:
             return 0.0
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
@@ -32,7 +32,7 @@ class Bucket:
 
 
 class Reconciler:
-    """One controller. ``dearest``: the requests of its dearest write, which its bucket has to hold."""
+    """One controller; ``dearest`` is the cost in requests of its most expensive write, which its bucket must hold."""
 
     def __init__(self, ground: Ground, dearest: float) -> None:
         self._ground = ground
@@ -40,29 +40,29 @@ class Reconciler:
         self._bucket = Bucket(settings.operator_rate, max(settings.operator_burst, dearest), ground.now)
         self._queue: dict[str, None] = {}
         self._busy = False
-        self._short: set[str] = set()  # jobs whose next pod a quota has just refused
+        self._short: set[str] = set()  # jobs whose next pod was just refused by a quota
         self._away_until = ground.now
         ground.job_listeners.append(lambda job: self._look(job.uid))
         ground.pod_listeners.append(lambda pod: self._look(pod.owner))
 
     def restart(self, seconds: float) -> None:
-        """Be away for so long; then look at every job, as after a list."""
+        """Stop for so many seconds; then reconcile every job, as after a new list."""
         self._away_until = self._ground.now + seconds
         for uid in self._ground.store.jobs:
             self._look(uid)
 
     def _is_ours(self, job: JobObject) -> bool:
-        """Whether it is of a kind that this controller is for."""
+        """Tell whether this controller handles the job's kind."""
         raise NotImplementedError
 
     def _next(self, job: JobObject) -> tuple[float, Do] | None:
-        """The next write for this job with its cost, or None when it is as it should be."""
+        """Return the cost and the function of the next write for this job, or None if nothing is left to do."""
         raise NotImplementedError
 
     def _create(
         self, job: JobObject, role: Role, slot: Slot, name: str, *, notes: Mapping[str, str], labels: Mapping[str, str]
     ) -> None:
-        """Create the pod of that slot. ``labels``: beside those of the job's template."""
+        """Create the pod of that slot, with ``labels`` in addition to those of the job's template."""
         spec = job.spec
         if self._ground.exceeds_quota(spec.namespace):
             self._wait_for_quota(job.uid)
@@ -87,7 +87,7 @@ class Reconciler:
         )
 
     def _wait_for_quota(self, job_uid: str) -> None:
-        """Let the others of the queue have their turn, and try again later."""
+        """Leave the queue to the other jobs, and retry this one later."""
         self._short.add(job_uid)
         self._ground.later(QUOTA_RETRY_SECONDS, lambda: self._look_again(job_uid), OPERATOR)
 
@@ -105,7 +105,7 @@ class Reconciler:
             self._ground.later(self._ground.settings.reconcile_seconds, self._turn, OPERATOR)
 
     def _turn(self) -> None:
-        """Work until the queue is empty or the rate is used up."""
+        """Reconcile until the queue is empty or the rate limit is reached."""
         if (away := self._away_until - self._ground.now) > 0:
             self._ground.later(away, self._turn, OPERATOR)
             return

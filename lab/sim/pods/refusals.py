@@ -1,4 +1,4 @@
-"""What the API server answers where it does not do as it is asked."""
+"""The API server's refusals of a write."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lab.sim.objects import JobObject, PodObject, Refusal
 
 
 def precondition(found: JobObject | PodObject, kind: str, name: str, uid: str, version: int) -> Refusal | None:
-    """The object is another one, or has changed since; an empty uid or version asks for nothing."""
+    """Return a refusal if UID or version differ, else None; an empty UID or version 0 is not compared."""
     if uid and uid != found.uid:
         return conflict(kind, name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found.uid}")
     if version and version != found.version:
@@ -15,10 +15,10 @@ def precondition(found: JobObject | PodObject, kind: str, name: str, uid: str, v
 
 
 def not_found(kind: str, name: str) -> Refusal:
-    """There is no such object."""
+    """Return the refusal for an object that does not exist."""
     return Refusal(404, "NotFound", f'{kind} "{name}" not found')
 
 
 def conflict(kind: str, name: str, why: str) -> Refusal:
-    """The object stands against it."""
+    """Return the refusal for a conflict with the object's state."""
     return Refusal(409, "Conflict", f'Operation cannot be fulfilled on {kind} "{name}": {why}')

@@ -1,7 +1,7 @@
-"""Run a trace: the world, a kube-scheduler and Kohort (or nobody) in one virtual time.
+"""Run a trace pod by pod: the world, a kube-scheduler and optionally Kohort, in one virtual time.
 
-``simulate`` runs Kohort with a policy; ``pod_by_pod`` the plain kube-scheduler. Both give a Result, and both are
-functions of their arguments alone.
+``simulate`` runs Kohort with a policy, ``pod_by_pod`` the default kube-scheduler alone. Both return a Result, and
+depend on nothing but their arguments.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from policy.systems.base import Policy
 from policy.systems.baselines import Retry
 
 HORIZON = 6 * 3600.0
-START = 1_000_000.0  # any time of day: nothing may depend on it
+START = 1_000_000.0  # an arbitrary time of day, on which nothing may depend
 
 
 class Watcher(Protocol):
-    """Whoever follows the API."""
+    """A component that watches the API."""
 
     def watch(self, changes: Iterable[Change]) -> None:
-        """Take in these changes."""
+        """Process these changes."""
         ...
 
 
@@ -51,11 +51,12 @@ def simulate(
     faults: Iterable[Fault] = (),
     on_step: OnStep | None = None,
 ) -> Result:
-    """Run the trace under Kohort with that policy. ``on_step`` sees every step with the world as it then was.
+    """Run the trace under Kohort with that policy.
 
-    patience: a job that holds pods for so many seconds without computing is ended, and counts with that time. The
-    paper does not say what ends a deadlocked job; the answer decides the comparison, so it is an argument.
-    faults: what else happens, each so many seconds after the start.
+    ``on_step`` is called with every step and the world at that time. ``patience``: a job that holds pods for so many
+    seconds without computing is ended, and counts with that time. KOD2 does not say what ends a deadlocked job, and the
+    answer decides the comparison, so it is an argument. ``faults`` are (seconds after the start, function of the
+    world).
     """
     settings = settings or ServiceSettings()
     run = Run(trace, world or WorldSettings(), horizon, settings.delays.watch_seconds, patience)
@@ -77,7 +78,7 @@ def pod_by_pod(
     horizon: float = HORIZON,
     patience: float | None = None,
 ) -> Result:
-    """Run the trace under the plain kube-scheduler: no gangs, no Kohort, every job at the size it asks for."""
+    """Run the trace under the default kube-scheduler: no gangs, no Kohort, every job at the size that it asks for."""
     run = Run(rigid(trace), world or WorldSettings(), horizon, Delays().watch_seconds, patience)
     plain = Plain(run.world, run.engine, seed, Delays().bind_seconds)
     pace = scheduler or SchedulerSettings(backoff_initial_seconds=0.0, backoff_max_seconds=0.0)
@@ -88,7 +89,7 @@ def pod_by_pod(
 
 
 class Run:
-    """One run: the world's events first, then everybody else's, instant by instant."""
+    """One run: at each instant the world's events come first, then those of all other components."""
 
     def __init__(
         self, trace: Trace, settings: WorldSettings, horizon: float, watch_seconds: float, patience: float | None = None
@@ -108,7 +109,7 @@ class Run:
             self.engine.schedule(START + job.arrival, partial(self._submit, job))
 
     def until_done(self, policy: str) -> Result:
-        """Go on until every job has ended, or to the horizon."""
+        """Continue until every job has ended, or to the horizon."""
         stop = START + self._horizon
         self._look()
         while not self._done() and (at := self._next_time()) <= stop:
@@ -123,7 +124,7 @@ class Run:
         return self._meter.result(policy, self._horizon)
 
     def let_happen(self, faults: Iterable[Fault]) -> None:
-        """Plan what befalls the world."""
+        """Schedule faults."""
         for at, befall in faults:
             self.engine.schedule(START + at, partial(befall, self.world))
 
@@ -139,7 +140,7 @@ class Run:
         return min(times, default=float("inf"))
 
     def _look(self) -> None:
-        """Measure what has changed, and let the watchers know a moment later."""
+        """Measure the changes, and deliver them to the watchers a moment later."""
         changes = self.world.changes(self._seen) or []
         if not changes:
             return

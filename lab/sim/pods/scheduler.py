@@ -1,6 +1,6 @@
-"""A kube-scheduler as far as a gang notices it: one pod at a time, its own assumed pods, back-off, what wakes whom.
+"""A simplified kube-scheduler: one pod at a time, assumed pods, back-off, and what wakes a waiting pod.
 
-It is not a claim about the real one. ``Chooser`` is what stands behind it: the extender, or plain scoring.
+It does not claim to equal the real one. A ``Chooser`` picks the node: the extender, or plain scoring.
 """
 
 from __future__ import annotations
@@ -21,27 +21,30 @@ NO_NODE = "0/n nodes are available"
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The answer for one pod: a node, or why there is none."""
+    """The answer for one pod: a node, or the reason why there is none."""
 
     node: str = ""
     message: str = ""
 
 
 class Chooser(Protocol):
-    """Who picks a node and makes the binding."""
+    """The component that picks a node and makes the binding."""
 
     def choose(self, pod: PodObject, feasible: list[str]) -> Chosen:
-        """Pick one of the nodes on which the pod fits; never called with none."""
+        """Pick one of the nodes on which the pod fits; never called without any."""
         ...
 
     def bind(self, pod: PodObject, node: str) -> None:
-        """Begin to bind; the outcome is told to ``KubeScheduler.bound`` or ``refused``."""
+        """Start a binding; the outcome is reported to ``KubeScheduler.bound`` or ``refused``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """Seconds. The back-off is kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds; 0 is none."""
+    """Times in seconds.
+
+    The back-off is kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds; 0 means none.
+    """
 
     cycle_seconds: float = 0.01
     backoff_initial_seconds: float = 1.0
@@ -50,7 +53,7 @@ class SchedulerSettings:
 
 @dataclass(slots=True)
 class _Waiting:
-    """A pod without a node: its attempts, the time of the last, and who refused it."""
+    """A pod without a node: its attempts, the time of the last one, and whether a plugin refused it."""
 
     attempts: int = 0
     last: float = 0.0
@@ -79,7 +82,7 @@ class KubeScheduler:
         self._busy = False
 
     def watch(self, changes: Iterable[Change]) -> None:
-        """Follow the API: new and woken pods become active; freed room wakes those that no node had fitted."""
+        """Follow the API: new and woken pods become active; freed room wakes pods that fitted on no node."""
         freed = False
         for change in changes:
             if isinstance(change.object, PodObject):
@@ -93,12 +96,12 @@ class KubeScheduler:
                 self._activate(pod.uid)
 
     def bound(self, uid: str) -> None:
-        """The binding was made; the watch shows it."""
+        """Record that the binding was made; the watch will show it."""
         self._assumed.pop(uid, None)
         self._waiting.pop(uid, None)
 
     def refused(self, uid: str, message: str) -> None:
-        """The binding failed: forget the assumption and try again after the back-off."""
+        """Record that the binding failed: drop the assumption, and retry after the back-off."""
         self._assumed.pop(uid, None)
         waiting = self._waiting.get(uid)
         pod = self._world.store.pods.get(uid)
@@ -124,7 +127,7 @@ class KubeScheduler:
                 self._activate(pod.uid)
 
     def _activate(self, uid: str) -> None:
-        """Queue the pod for an attempt, once its back-off since the last one is over."""
+        """Queue the pod for an attempt once its back-off since the last one is over."""
         waiting = self._waiting[uid]
         if waiting.queued:
             return
@@ -144,7 +147,7 @@ class KubeScheduler:
             self._engine.schedule(self._world.now + self._settings.cycle_seconds, self._cycle)
 
     def _cycle(self) -> None:
-        """One scheduling cycle for the first active pod."""
+        """Run one scheduling cycle, for the first active pod."""
         uid = next(iter(self._active))
         del self._active[uid]
         waiting, pod = self._waiting.get(uid), self._world.store.pods.get(uid)
@@ -173,7 +176,7 @@ class KubeScheduler:
         return [n.name for n in nodes if pod.requests.fits(free[n.name]) and accepts(n, pod.constraints)]
 
     def free(self, nodes: Iterable[Node]) -> dict[str, Resources]:
-        """Room on the nodes beside bound and assumed pods."""
+        """Return the free room on the nodes, without that of bound and assumed pods."""
         used: dict[str, Resources] = {}
         held = [(pod.node, pod.requests) for pod in self._world.store.pods.values() if pod.holds_room]
         for name, requests in [*held, *self._assumed.values()]:

@@ -1,7 +1,7 @@
-"""Kohort itself in virtual time: the very same ``step``, verdicts and desired state, with the world as its cluster.
+"""Kohort in virtual time: the live service's ``step``, verdicts and desired state, on the simulated world.
 
-Facts come from the world's history, verbs from the modelled kube-scheduler; effects and orders are writes to the
-world a moment later, and what became of them comes back as events.
+Facts come from the world's history, and verbs from the simulated kube-scheduler. Effects and orders become writes to
+the world a moment later, and their outcomes come back as events.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from policy.cluster.orders import Desired
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.desired import desired
 from policy.step import step
-from policy.systems.base import Policy, next_moment
+from policy.systems.base import Policy
 
 
 class Gating(Enum):
-    """When new pods are created gated (the setting ``gate``)."""
+    """When new pods are created with the gate (the setting ``gate``)."""
 
     WHEN_QUEUED = "when-queued"
     ALWAYS = "always"
@@ -34,7 +34,7 @@ class Gating(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """How long things take, in seconds: a watch event to arrive, a batch to gather, a binding, a controller's pass."""
+    """Durations in seconds: of a watch event's delivery, gathering a batch, a binding, and a controller's pass."""
 
     watch_seconds: float = 0.02
     batch_seconds: float = 0.01
@@ -45,7 +45,7 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step as it happened, for whoever looks on: the state after it, its events and effects."""
+    """One step as reported to an observer: its events, its effects, and the state after it."""
 
     at: float
     snapshot: Snapshot
@@ -55,7 +55,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """How Kohort is run. ``nominate_above``: the node count beyond which members are nominated."""
+    """How Kohort is run; with more nodes than ``nominate_above``, members are nominated."""
 
     rules: Rules = field(default_factory=Rules)
     delays: Delays = field(default_factory=Delays)
@@ -64,7 +64,7 @@ class ServiceSettings:
 
 
 class Service:
-    """Ledger, verbs and controller. It is the kube-scheduler's chooser; ``scheduler`` is set once both exist."""
+    """Ledger, verbs and controller, as the kube-scheduler's chooser; set ``scheduler`` once both exist."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Service:
     # -- the watch and the ledger --------------------------------------------------------------
 
     def watch(self, changes: Iterable[Change]) -> None:
-        """Facts, as they arrive; the first batch is every watch's first list."""
+        """Process the facts as they arrive; the first batch is the initial list of every watch."""
         events = [event for change in changes if (event := facts(change)) is not None]
         self._post(*events, *(() if self.snapshot.synced else (Synced(),)))
 
@@ -112,9 +112,9 @@ class Service:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """Step again when the next deadline or a moment of the policy has come, or at the tick."""
+        """Schedule the next step for the next deadline, the policy's next moment, or the tick."""
         now = self._world.now
-        dues = [now + self._settings.delays.tick_seconds, next_moment(self._policy, now)]
+        dues = [now + self._settings.delays.tick_seconds, self._policy.next_moment(now)]
         for gang in self.snapshot.gangs.values():
             dues += [at for at in gang.moments if at > now]
         if self._timer is not None:
@@ -124,7 +124,7 @@ class Service:
     # -- verbs ---------------------------------------------------------------------------------
 
     def choose(self, pod: PodObject, feasible: list[str]) -> Chosen:
-        """Filter: from the snapshot as it is, without waiting for a decision."""
+        """Answer the filter verb from the current snapshot, without waiting for a decision."""
         offer = filter_pod(self.snapshot, pod.uid, feasible)
         if offer.missed:
             self._post(NodeNotOffered(pod.uid, offer.missed))
@@ -133,7 +133,7 @@ class Service:
         return Chosen(offer.nodes[0])
 
     def bind(self, pod: PodObject, node: str) -> None:
-        """Bind: a step decides whether it is held, made or refused."""
+        """Answer the bind verb: a step decides whether the bind is held, made or refused."""
         self._post(BindHeld(pod.uid, node))
 
     # -- the executor --------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class Service:
             case RefuseBind(uid, reason):
                 self._tell(lambda scheduler: scheduler.refused(uid, reason.text))
             case _:
-                pass  # Decisions: the desired state follows from the snapshot.
+                pass  # The other effects are decisions; the desired state follows from the snapshot.
 
     def _tell(self, what: Callable[[KubeScheduler], None]) -> None:
         if self.scheduler is not None:
@@ -165,7 +165,7 @@ class Service:
     # -- the controller ------------------------------------------------------------------------
 
     def _control(self) -> None:
-        """Make the desired state true as the ledger sees it now. A refused write is asked for again while wanted."""
+        """Apply the desired state of the current snapshot; retry refused writes while they are still wanted."""
         self._controlling = False
         wanted = desired(self.snapshot, self._settings.nominate_above)
         if self._settings.gating is Gating.WHEN_QUEUED and self.snapshot.synced:

@@ -1,4 +1,4 @@
-"""The world's etcd: objects by uid and by name, one revision for each write, and the history of changes."""
+"""The simulated etcd: objects by UID and by name, one revision for each write, and the history of changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ Object = TypeVar("Object", Node, JobObject, PodObject)
 
 
 class Store:
-    """Objects and their history. Every write goes through ``put`` or ``drop``; dictionaries are for reading."""
+    """Objects and their history; all writes go through the ``put`` and ``drop`` methods, the dictionaries are
+    read-only.
+    """
 
     def __init__(self, first_revision: int = 0) -> None:
         self.revision = first_revision
@@ -27,37 +29,31 @@ class Store:
         self._uids = 0
 
     def new_uid(self, kind: Kind) -> str:
-        """A uid of the form of a UUID, counted up: the same run gives the same uids."""
+        """Return a new UID in the form of a UUID, from a counter, so that the same run gives the same UIDs."""
         self._uids += 1
         return f"{list(Kind).index(kind):08x}-0000-4000-8000-{self._uids:012x}"
 
     def put_node(self, node: Node) -> Node:
-        """Create or change a node."""
         return self._put(Kind.NODE, self.nodes, node.name, node)
 
     def put_job(self, job: JobObject) -> JobObject:
-        """Create or change a job."""
         self._named[Kind.JOB, job.key] = job.uid
         return self._put(Kind.JOB, self.jobs, job.uid, job)
 
     def put_pod(self, pod: PodObject) -> PodObject:
-        """Create or change a pod."""
         self._named[Kind.POD, pod.key] = pod.uid
         if pod.owner:
             self._of_job.setdefault(pod.owner, {})[pod.uid] = None
         return self._put(Kind.POD, self.pods, pod.uid, pod)
 
     def drop_node(self, name: str) -> None:
-        """Delete a node."""
         self._record(Kind.NODE, Verb.DELETED, lambda at: replace(self.nodes.pop(name), version=at))
 
     def drop_job(self, uid: str) -> None:
-        """Delete a job."""
         del self._named[Kind.JOB, self.jobs[uid].key]
         self._record(Kind.JOB, Verb.DELETED, lambda at: replace(self.jobs.pop(uid), version=at))
 
     def drop_pod(self, uid: str) -> None:
-        """Delete a pod."""
         pod = self.pods[uid]
         del self._named[Kind.POD, pod.key]
         if pod.owner:
@@ -65,25 +61,25 @@ class Store:
         self._record(Kind.POD, Verb.DELETED, lambda at: replace(self.pods.pop(uid), version=at))
 
     def job_named(self, namespace: str, name: str) -> JobObject | None:
-        """The job of that name."""
+        """Return the job with that name, or None."""
         return self.jobs.get(self._named.get((Kind.JOB, f"{namespace}/{name}"), ""))
 
     def pod_named(self, namespace: str, name: str) -> PodObject | None:
-        """The pod of that name."""
+        """Return the pod with that name, or None."""
         return self.pods.get(self._named.get((Kind.POD, f"{namespace}/{name}"), ""))
 
     def pods_of(self, job_uid: str) -> list[PodObject]:
-        """The job's pods in the order of their creation."""
+        """Return the job's pods in the order of their creation."""
         return [self.pods[uid] for uid in self._of_job.get(job_uid, ())]
 
     def since(self, revision: int) -> list[Change] | None:
-        """Changes after that revision in order; None where they are compacted away (410 Gone)."""
+        """Return the changes after that revision in order, or None if they were compacted (410 Gone)."""
         if revision < self.compacted:
             return None
         return self.history[len(self.history) - (self.revision - revision) :] if revision < self.revision else []
 
     def compact(self, revision: int) -> None:
-        """Forget changes up to that revision."""
+        """Drop the changes up to that revision."""
         kept = self.since(min(max(revision, self.compacted), self.revision)) or []
         self.history, self.compacted = kept, self.revision - len(kept)
 

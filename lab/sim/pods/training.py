@@ -1,4 +1,4 @@
-"""Progress of the training itself: which jobs compute, how fast, and when their work is done."""
+"""The progress of training: which jobs compute, how fast, and when their work is done."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ EVALUATOR = "evaluator"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job is, in seconds of one worker's work. ``rate`` 0: it holds its room and does not compute.
+    """A job's progress in seconds of one worker's work; with ``rate`` 0 it holds its room but does not compute.
 
-    members: uids of the pods that compute. paused_until: a restart is under way. workers: replicas asked for when it
-    last started; restarts: starts after the first, for another number of workers or after it had stood still.
+    ``members`` are the UIDs of the pods that compute, and the job is restarting until ``paused_until``. ``workers`` is
+    the number of replicas asked for when it last started. ``restarts`` counts its starts after the first, with another
+    number of workers or after it had stood still.
     """
 
     done: float = 0.0
@@ -31,12 +32,12 @@ class Progress:
     ticket: int = 0
 
     def at(self, now: float) -> float:
-        """Work done by then."""
+        """Return the work done by then."""
         return self.done + self.rate * max(0.0, now - max(self.since, self.paused_until))
 
 
 class Training:
-    """All jobs' progress. A job computes when every rigid member and at least its minimum of workers run."""
+    """All jobs' progress; a job computes when all rigid members and at least its minimum of workers run."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -52,7 +53,7 @@ class Training:
             self._look(uid)
 
     def _look(self, job_uid: str) -> None:
-        """Follow a change of the job's pods: settle what was done, then go on at the new rate."""
+        """Process a change of the job's pods: account for the work done, then continue at the new rate."""
         job = self._ground.store.jobs.get(job_uid)
         if job is None or job.phase.ended:
             self._stop(job_uid)
@@ -68,7 +69,7 @@ class Training:
         self._go_on(job, old, members, rate)
 
     def _layout(self, job: JobObject) -> tuple[list[str], list[str], tuple[str, ...]]:
-        """Nodes of the working workers and ps, and who takes part; nobody while the gang is not whole."""
+        """Return the nodes of working workers and ps, and the UIDs that compute (none unless the gang is whole)."""
         working = [pod for pod in self._ground.store.pods_of(job.uid) if self._works(pod)]
         nodes = {pod.slot: pod.node for pod in working if pod.slot is not None}
         workers = [node for slot, node in nodes.items() if slot.role not in (PS, EVALUATOR)]
@@ -98,18 +99,19 @@ class Training:
         self.progress[job.uid] = Progress(done, rate, now, paused, members, old.restarts + restarted, asked, ticket)
 
     def _finish(self, job_uid: str) -> None:
-        """The work is done."""
+        """Record that the work is done."""
         done, old = self._ground.store.jobs[job_uid].spec.work_seconds, self.progress[job_uid]
         self.progress[job_uid] = replace(old, done=done, rate=0.0, since=self._ground.now, members=())
         self._end_members(job_uid)
 
     def _end_members(self, job_uid: str) -> None:
-        """Every member but the ps ends by itself, also one that starts only now; a ps serves until it is deleted.
+        """Let every member except the ps succeed, also one that starts only now; a ps runs until deleted.
 
-        Pods of a kind that does not end are idle until their user deletes the job: an exit would start them again.
+        Pods of a kind that does not end stay idle until their user deletes the job, because a pod that exits is
+        restarted.
         """
         if job_uid in self._ending or not self._ground.store.jobs[job_uid].spec.kind.ends:
-            return  # we are told of our own writes
+            return  # the listeners call this again for each of its own writes
         self._ending.add(job_uid)
         for pod in self._ground.store.pods_of(job_uid):
             if self._works(pod) and pod.slot is not None and pod.slot.role != PS:

@@ -1,8 +1,9 @@
-"""The world: a cluster in memory, with the API server's verbs, jobs' controllers, kubelets and training itself.
+"""The simulated world: a cluster in memory with API verbs, the jobs' controllers, kubelets and training.
 
-Every write makes a new revision and is recorded (``store.history``), so that an API server may be put around it.
-Time moves only in ``advance``; a write happens at ``now``. A verb answers None where it was done, else the Refusal
-that the API server would give. Names are the API's: namespace and name, the uid as an optional precondition.
+Every write makes a new revision and is recorded (``store.history``), so that an API server can be put around the world.
+Time moves only in ``advance``; a write happens at ``now``. A verb returns None on success, else the Refusal that the
+API server would give. Objects are addressed as in the API: by namespace and name, with the UID as an optional
+precondition.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from policy.cluster.resources import total
 
 
 class World:
-    """A cluster in memory and virtual time. ``now`` is in seconds since the epoch."""
+    """A cluster in memory and virtual time; ``now`` is in seconds since the epoch."""
 
     def __init__(self, settings: WorldSettings | None = None, now: float = 0.0) -> None:
         self._ground = Ground(settings or WorldSettings(), now)
-        # Training first: what a write does to the progress is settled before anybody reacts to it.
+        # Training is first: the effect of a write on progress is settled before other components react to it.
         self._training = Training(self._ground)
         self._kubelets = Kubelets(self._ground)
         self.operator = Operator(self._ground)
@@ -39,15 +40,15 @@ class World:
 
     @property
     def now(self) -> float:
-        """The world's time."""
+        """Return the world's time."""
         return self._ground.now
 
     def next_time(self) -> float | None:
-        """When something happens by itself, or None where nothing is to come."""
+        """Return when the next event happens by itself, or None if there is none."""
         return self._ground.engine.next_time()
 
     def advance(self, now: float) -> None:
-        """Let everything happen that is due up to and including that time."""
+        """Run all events up to and including that time."""
         for at, do in self._ground.engine.due(now):
             self._ground.now = max(self._ground.now, at)
             do()
@@ -57,33 +58,33 @@ class World:
 
     @property
     def store(self) -> Store:
-        """All objects by uid (nodes by name), look-ups by name, revision and history. Only for reading."""
+        """Return the store with all objects and their history, for reading only."""
         return self._ground.store
 
     @property
     def revision(self) -> int:
-        """The revision of the last write."""
+        """Return the revision of the last write."""
         return self._ground.store.revision
 
     def changes(self, since: int) -> list[Change] | None:
-        """Changes after that revision in order; None where they are compacted away (410 Gone)."""
+        """Return the changes after that revision in order, or None if they were compacted (410 Gone)."""
         return self._ground.store.since(since)
 
     def compact(self, revision: int) -> None:
-        """Forget the history up to that revision."""
+        """Drop the history up to that revision."""
         self._ground.store.compact(revision)
 
     def progress(self, job_uid: str) -> Progress:
-        """How far the job's training is; ``progress(...).at(world.now)`` is the work done."""
+        """Return the progress of the job's training; ``progress(...).at(world.now)`` is the work done."""
         return self._training.progress.get(job_uid, Progress())
 
     @property
     def gating(self) -> bool:
-        """Whether new pods of the scheduler get the admission gate."""
+        """Tell whether new pods of the scheduler get the admission gate."""
         return self._ground.gating
 
     def overcommitted(self) -> list[str]:
-        """Nodes that hold more than they have, in words; kubelets here refuse nothing, so tests look."""
+        """Return a line for each node that holds more than it has; kubelets refuse nothing here, so tests ask."""
         held: dict[str, list[PodObject]] = {}
         for pod in self.store.pods.values():
             if pod.holds_room:
@@ -97,17 +98,17 @@ class World:
     # -- nodes ---------------------------------------------------------------------------------
 
     def add_node(self, node: Node) -> None:
-        """Create the node, or change it where it is; a node without a uid gets one."""
+        """Create or replace the node; a node without a UID gets one."""
         old = self.store.nodes.get(node.name)
         uid = node.uid or (old.uid if old else self.store.new_uid(Kind.NODE))
         self._ground.write_node(replace(node, uid=uid))
 
     def fail_node(self, name: str) -> Refusal | None:
-        """The node is not heard of any more: its pods stop working, and are evicted after the tolerated time."""
+        """Make the node unreachable: its pods stop working, and are evicted after the toleration."""
         return self._set_ready(name, False)
 
     def heal_node(self, name: str) -> Refusal | None:
-        """The node is back."""
+        """Make the node reachable again."""
         return self._set_ready(name, True)
 
     def _set_ready(self, name: str, ready: bool) -> Refusal | None:
@@ -127,7 +128,7 @@ class World:
     # -- jobs ----------------------------------------------------------------------------------
 
     def submit(self, spec: JobSpec) -> Refusal | None:
-        """Create the job; the operator creates its pods."""
+        """Create the job; its controller then creates its pods."""
         if self.store.job_named(spec.namespace, spec.name) is not None:
             return Refusal(409, "AlreadyExists", f'tfjobs.kubeflow.org "{spec.name}" already exists')
         self._ground.write_job(JobObject(self.store.new_uid(Kind.JOB), spec, created=self.now))
@@ -136,7 +137,7 @@ class World:
     def patch_workers(
         self, namespace: str, name: str, workers: int, *, uid: str = "", version: int = 0
     ) -> Refusal | None:
-        """Set the workers' replicas; the job's controller adds pods, or removes those that go first by its kind."""
+        """Set the workers' replicas; the job's controller then adds pods, or removes them in its kind's order."""
         found = self._job(namespace, name, uid, version)
         if isinstance(found, Refusal):
             return found
@@ -146,7 +147,7 @@ class World:
         return self.put_spec(_with_replicas(found.spec, WORKER, workers), uid=uid)
 
     def put_spec(self, spec: JobSpec, *, uid: str = "", version: int = 0) -> Refusal | None:
-        """Replace the job's spec (bounds, replicas, annotations); the same spec again is no write."""
+        """Replace the job's spec (bounds, replicas, annotations); an equal spec is not written."""
         found = self._job(spec.namespace, spec.name, uid, version)
         if isinstance(found, Refusal):
             return found
@@ -155,9 +156,9 @@ class World:
         return None
 
     def suspend(self, namespace: str, name: str, suspended: bool = True) -> Refusal | None:
-        """A user sets runPolicy.suspend: the operator deletes the job's pods, or creates them again.
+        """Set runPolicy.suspend as a user: the operator deletes the job's pods, or creates them again.
 
-        The same value again is no write, and the suspension stays whose it was. Only kinds that end have that field.
+        An equal value is not written, so the suspension keeps its origin. Only kinds that end can be suspended.
         """
         found = self._job(namespace, name)
         if isinstance(found, Refusal):
@@ -172,9 +173,9 @@ class World:
         self, namespace: str, name: str, released: bool = True, *, suspended: bool | None = None,
         servers: int | None = None, uid: str = "", version: int = 0,
     ) -> Refusal | None:  # fmt: skip
-        """Kohort suspends the job under its mark, or takes both away; ``suspended``: a user takes the mark alone.
+        """Suspend the job with Kohort's mark, or remove both; ``suspended`` set: remove the mark alone, as a user.
 
-        ``servers``: PS.replicas, where the same write sets them.
+        ``servers`` sets PS.replicas in the same write.
         """
         found = self._job(namespace, name, uid, version)
         if isinstance(found, Refusal):
@@ -187,7 +188,7 @@ class World:
         return None
 
     def fail_job(self, namespace: str, name: str) -> Refusal | None:
-        """End the job as failed (its deadline, a user's patience); its pods go as its policy says."""
+        """End the job as failed (its deadline, a user's patience); its clean-pod policy decides about its pods."""
         found = self._job(namespace, name)
         if isinstance(found, Refusal):
             return found
@@ -214,7 +215,7 @@ class World:
     # -- pods ----------------------------------------------------------------------------------
 
     def create_pod(self, pod: PodObject) -> Refusal | None:
-        """Create a pod that no job owns; uid and creation time are the server's."""
+        """Create a pod without a job; the server sets UID and creation time."""
         if self.store.pod_named(pod.namespace, pod.name) is not None:
             return Refusal(409, "AlreadyExists", f'pods "{pod.name}" already exists')
         self._ground.admit_pod(replace(pod, uid=pod.uid or self.store.new_uid(Kind.POD), created=self.now))
@@ -225,8 +226,8 @@ class World:
     ) -> Refusal | None:
         """Create a Binding; its annotations are merged into the pod in the same write.
 
-        Refuses what the API server's assignPod refuses, and as it does: also a pod that is on that node already. It
-        looks neither at the node's room nor at whether the node exists.
+        It is refused where the API server's assignPod refuses, also for a pod that is on that node already. Neither the
+        node's room nor its existence is checked.
         """
         pod = self._pod(namespace, name, uid)
         if isinstance(pod, Refusal):
@@ -244,7 +245,7 @@ class World:
         return None
 
     def delete_pod(self, namespace: str, name: str, *, uid: str = "") -> Refusal | None:
-        """Delete (or evict) the pod: one that is on a node terminates first. The operator makes a new one."""
+        """Delete (or evict) the pod; a bound one terminates first. The operator creates a new one."""
         pod = self._pod(namespace, name, uid)
         if isinstance(pod, Refusal):
             return pod
@@ -261,7 +262,7 @@ class World:
     def annotate(
         self, namespace: str, name: str, annotations: Mapping[str, str | None], *, uid: str = "", version: int = 0
     ) -> Refusal | None:
-        """Merge annotations into the pod; None removes one."""
+        """Merge annotations into the pod; the value None removes one."""
         pod = self._pod(namespace, name, uid, version)
         if isinstance(pod, Refusal):
             return pod
@@ -270,7 +271,7 @@ class World:
         return self._change(pod, replace(pod, annotations=kept))
 
     def nominate(self, namespace: str, name: str, node: str, *, uid: str = "", version: int = 0) -> Refusal | None:
-        """Set status.nominatedNodeName; empty clears it."""
+        """Set status.nominatedNodeName; an empty name clears it."""
         pod = self._pod(namespace, name, uid, version)
         if isinstance(pod, Refusal):
             return pod
@@ -293,13 +294,13 @@ class World:
         return self._change(pod, replace(pod, preempted=True))
 
     def set_quota(self, namespace: str, pods: int | None) -> None:
-        """Let the namespace have no more pods than that (ResourceQuota); None takes the quota away."""
+        """Limit the number of the namespace's pods (ResourceQuota); None removes the limit."""
         self._ground.quotas = {name: most for name, most in self._ground.quotas.items() if name != namespace}
         if pods is not None:
             self._ground.quotas[namespace] = pods
 
     def set_gating(self, on: bool) -> None:
-        """Switch the admission policy: whether new pods of the scheduler are gated. Not an object of this world."""
+        """Switch the admission policy that gates the scheduler's new pods; it is not an object in this world."""
         self._ground.gating = on
 
     def _pod(self, namespace: str, name: str, uid: str = "", version: int = 0) -> PodObject | Refusal:
@@ -309,7 +310,7 @@ class World:
         return precondition(found, "pods", name, uid, version) or found
 
     def _change(self, old: PodObject, new: PodObject) -> Refusal | None:
-        """Write the pod; a patch that changes nothing makes no revision."""
+        """Write the pod; a patch without any change makes no revision."""
         if new != old:
             self._ground.write_pod(new)
         return None

@@ -1,4 +1,4 @@
-"""Rivals that need a solver for each decision, and so cannot be policies of the service: they are only simulated."""
+"""Competing schedulers that run a solver for each decision, so they are simulated only and not served."""
 
 from lab.sim.rivals.dorm import Dorm
 

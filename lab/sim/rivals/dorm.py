@@ -1,8 +1,8 @@
-"""Dorm (Sun et al., 2017), as OASiS's rival: when a job comes or ends, a MILP gives each its number of workers.
+"""Dorm (Sun et al., 2017), a rival in OASiS: when a job arrives or ends, a MILP sets each job's workers.
 
-The utilisation of all resources is maximised; the sum of the jobs' distances from their dominant-resource-fair share,
-and the number of running jobs that are changed, are bounded. Solved by HiGHS, within a limit; placement is round robin.
-Where no numbers obey both bounds, those are given up, the second first.
+The utilisation of all resources is maximised. Two bounds hold: on the sum of the jobs' distances from their
+dominant-resource-fair shares, and on the number of running jobs that change. HiGHS solves it within a node limit;
+placement is round robin. If no solution obeys both bounds, they are dropped, the second first.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from policy.cluster.actions import Action, Decision, Remember
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot, queued
+from policy.systems.base import Policy
 from policy.systems.drf import fill
 from policy.systems.queue import queue
 from policy.systems.shares import Orders, stands
@@ -22,7 +23,7 @@ MEMORY = "dorm"
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The numbers that hold until a job comes or ends. left_out: those of the jobs that were barred."""
+    """The worker numbers that hold until a job arrives or ends; ``left_out`` has the jobs that were barred."""
 
     jobs: frozenset[str]
     workers: tuple[tuple[str, int], ...]
@@ -30,11 +31,12 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True)
-class Dorm:
-    """fairness (theta1 of Dorm): bound of the fairness loss, as a share of what it could be at most, two for each job.
+class Dorm(Policy):
+    """The policy's parameters.
 
-    changes (theta2): share of the running jobs that may be resized at once. nodes: of the solver's search tree, at
-    most; gap: the relative gap at which it may stop.
+    ``fairness`` (theta1 of Dorm) bounds the fairness loss as a share of its maximum, which is two for each job.
+    ``changes`` (theta2) is the share of running jobs that may be resized at once. ``nodes`` limits the solver's search
+    tree, and ``gap`` is the relative gap at which it may stop.
     """
 
     fairness: float = 0.1
@@ -44,11 +46,11 @@ class Dorm:
 
     @property
     def name(self) -> str:
-        """``dorm``."""
+        """Return ``dorm``."""
         return "dorm"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """New numbers where a job has come or ended."""
+        """Compute new worker numbers if a job has arrived or ended, and return the orders that follow from them."""
         running = [job for job in snapshot.running() if queued(job)]
         line, book = queue(snapshot, now), snapshot.memory.get(MEMORY)
         before = book if isinstance(book, Book) else Book(frozenset(), ())
@@ -66,7 +68,7 @@ class Dorm:
         return Decision((*actions, *orders.actions), {**line.barred, **orders.verdicts})
 
     def numbers(self, snapshot: Snapshot, jobs: Sequence[Job]) -> dict[str, int]:
-        """Workers by job uid."""
+        """Return the number of workers by job UID."""
         fair = fill(snapshot, list(jobs))
         if not jobs:
             return {}

@@ -1,6 +1,6 @@
 """Dorm's MILP.
 
-Its variables, each by job: n (workers), x (runs at all), l (distance from its fair share), r (is changed).
+It has four variables for each job: n (workers), x (runs at all), l (distance from its fair share), r (is changed).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VARIABLES = ("n", "x", "l", "r")
 
 
 class Program:
-    """How many workers each of these jobs gets; ``fair``: as many as dominant resource fairness gives it, by uid."""
+    """The MILP for these jobs; ``fair`` has the workers by UID that dominant resource fairness gives."""
 
     def __init__(self, snapshot: Snapshot, jobs: Sequence[Job], fair: Mapping[str, int]) -> None:
         pools = Pools(snapshot)
@@ -38,7 +38,7 @@ class Program:
         self._one, self._none = np.ones(len(jobs)), np.zeros(len(jobs))
 
     def rules(self) -> list[LinearConstraint]:
-        """There is room for all; a job that runs has least to most; l and r are what they are said to be."""
+        """Return the constraints: capacity, each running job's minimum and maximum, and the definitions of l and r."""
         one, most, share = self._one, self._most, self._share
         return [
             *(self._sum(1.0, n=row) for row in self._rooms),
@@ -51,18 +51,18 @@ class Program:
         ]
 
     def unfairness(self, most: float) -> LinearConstraint:
-        """All distances from fair shares are at most this part of what they could be, two dominant shares a job."""
+        """Bound the sum of distances from fair shares by this share of its maximum, two dominant shares per job."""
         return self._sum(most * 2 * len(self._one) * float(self._share.max()), l=self._one)
 
     def changes(self, most: float) -> LinearConstraint:
-        """At most this part of the running jobs is changed."""
+        """Bound the changed jobs by this share of the running jobs."""
         runs = (self._now > 0).astype(float)
         return self._sum(math.ceil(most * runs.sum()), r=runs)
 
     def solve(self, rules: Sequence[LinearConstraint], *, nodes: int, gap: float) -> list[int] | None:
-        """The workers of each job that use most of the cluster; None where none obey the rules, or none are found.
+        """Return the workers of each job that use most of the cluster, or None if no solution was found.
 
-        nodes: of the search tree, at most. A limit by the clock would make a run depend on the machine.
+        ``nodes`` limits the search tree; a time limit would make a run depend on the machine.
         """
         one, none = self._one, self._none
         found = milp(
@@ -75,17 +75,17 @@ class Program:
         return None if found.x is None else [round(float(count)) for count in found.x[: len(one)]]
 
     def _sum(self, most: float, **parts: Column) -> LinearConstraint:
-        """These parts of the variables, summed over the jobs."""
+        """Return the constraint on the sum of these parts over all jobs."""
         return LinearConstraint(np.concatenate([parts.get(v, self._none) for v in VARIABLES])[None], -math.inf, most)
 
     def _each(self, low: Column | float, high: Column | float, **parts: Column) -> LinearConstraint:
-        """These parts of the variables, for each job."""
+        """Return the constraint on these parts for each job."""
         blocks = [diags_array(parts[v]) if v in parts else csr_array((len(self._one),) * 2) for v in VARIABLES]
         return LinearConstraint(hstack(blocks, format="csr"), low, high)
 
 
 def _use(pools: Pools, job: Job) -> float:
-    """What one worker (with its part of a ps) adds to the sum of all resources' utilisation."""
+    """Return what one worker, with its share of a ps, adds to the sum of all resources' utilisation."""
     return sum(
         role.requests[name] * _per_worker(job, role.name) / pools.all[name]
         for role in job.roles
@@ -103,9 +103,9 @@ def _per_worker(job: Job, role: str) -> float:
 
 
 def _rooms(snapshot: Snapshot, jobs: Sequence[Job]) -> list[Column]:
-    """For each pool and resource: the part of it that one worker of each job takes.
+    """Return, for each pool and resource, the share of it that one worker of each job takes.
 
-    A ps counts in parts; the orders round it up, and give what then fits.
+    A ps counts fractionally; the orders round it up, and give what then fits.
     """
     nodes = {name: node for name, node in snapshot.nodes.items() if node.ready and not node.unschedulable}
     pool_of = {

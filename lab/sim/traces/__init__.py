@@ -1,4 +1,4 @@
-"""What is submitted when, on which nodes: seeded experiments, and the public traces' formats from plain rows."""
+"""Traces: which jobs are submitted when and on which nodes, from seeded experiments and public trace formats."""
 
 from lab.sim.traces.base import DEFAULT_SCHEDULER, Trace, node, pod_requests, rigid
 from lab.sim.traces.generate import kod2

@@ -1,4 +1,4 @@
-"""What a trace is, and what its makers share."""
+"""The trace type, and the helpers that all makers of traces share."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Nodes, and jobs by their arrival (seconds after the start).
+    """Nodes, and jobs by their arrival in seconds after the start.
 
-    slot_seconds: the slot in which its utility curves count a delay; None: it does not say.
+    ``slot_seconds`` is the slot in which its utility curves count a delay; None if the trace does not say.
     """
 
     nodes: tuple[Node, ...]
@@ -27,18 +27,18 @@ class Trace:
 
 
 def node(name: str, cores: int, memory_gib: int, gpus: int = 0) -> Node:
-    """A node of that shape."""
+    """Return a node with this capacity."""
     amounts = {"cpu": cores * 1000, "memory": memory_gib * GIB, "pods": PODS_PER_NODE}
     return Node(name, Resources(amounts | ({GPU: gpus} if gpus else {})))
 
 
 def pod_requests(cores: float, memory_gib: float, gpus: int = 0) -> Resources:
-    """The request of one pod."""
+    """Return the requests of one pod."""
     amounts = {"cpu": round(cores * 1000), "memory": round(memory_gib * GIB), "pods": 1}
     return Resources(amounts | ({GPU: gpus} if gpus else {}))
 
 
 def rigid(trace: Trace, scheduler: str = DEFAULT_SCHEDULER) -> Trace:
-    """The same jobs as plain Kubernetes runs them: every replica that is asked for, or nothing is computed."""
+    """Return the trace with rigid jobs, as plain Kubernetes runs them: all replicas are needed to compute."""
     jobs = (replace(job, min_workers=job.workers, max_workers=job.workers, scheduler=scheduler) for job in trace.jobs)
     return replace(trace, jobs=tuple(jobs))

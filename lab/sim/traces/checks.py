@@ -1,4 +1,4 @@
-"""What must hold of a whole trace: names are unique, and every gang fits on the empty cluster at its minimum."""
+"""Checks of a whole trace: names are unique, and every gang fits on the empty cluster at its minimum."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from policy.cluster.resources import NOTHING
 from policy.placement.gang import Ask, fits
 from policy.placement.room import Room
 
-Placed = tuple[str, JobSpec]  # where it is written, and the job
+Placed = tuple[str, JobSpec]  # the row's location, and the job
 
 
 def checked(nodes: Sequence[Node], jobs: Iterable[Placed]) -> Trace:
-    """The trace by arrival. Without nodes no job is too large. Raises TraceError with every fault."""
+    """Return the trace with jobs ordered by arrival; without nodes, no job is too large.
+
+    Raises TraceError with every fault.
+    """
     found = list(jobs)
     if not found:
-        raise TraceError(["there is no job; allowed: one row or more"])
+        raise TraceError(["there is no job; allowed: one job or more"])
     faults = [*_repeated([(where, job.name) for where, job in found], "name", "job"), *_too_large(nodes, found)]
     if faults:
         raise TraceError(faults)
@@ -28,7 +31,7 @@ def checked(nodes: Sequence[Node], jobs: Iterable[Placed]) -> Trace:
 
 
 def checked_nodes(nodes: Iterable[tuple[str, Node]], column: str) -> tuple[Node, ...]:
-    """The nodes, each where it is written. column: of their names. Raises TraceError for one that is there twice."""
+    """Return the nodes; ``column`` is that of their names. Raises TraceError for a repeated name."""
     found = list(nodes)
     if faults := _repeated([(where, node.name) for where, node in found], column, "node"):
         raise TraceError(faults)
@@ -36,7 +39,7 @@ def checked_nodes(nodes: Iterable[tuple[str, Node]], column: str) -> tuple[Node,
 
 
 def _repeated(names: Iterable[tuple[str, str]], column: str, what: str) -> list[str]:
-    """Names, each where it is written."""
+    """Return a message for each name that occurs again; ``names`` has (row's location, name)."""
     first: dict[str, str] = {}
     faults = []
     for where, name in names:
@@ -64,7 +67,7 @@ def _too_large(nodes: Sequence[Node], jobs: Sequence[Placed]) -> list[str]:
 
 
 def _smallest(job: JobSpec) -> Ask:
-    """The gang at its minimum."""
+    """Return the gang at its minimum."""
     rigid = [role for role in job.roles if role.name != WORKER]
     members = tuple((Slot(r.name, index), r.requests, r.constraints) for r in rigid for index in range(r.replicas))
     worker = job.role(WORKER)

@@ -1,6 +1,6 @@
-"""The papers' experiments as seeded values: ``random.Random(seed)`` is drawn in one order.
+"""The papers' experiments as traces drawn from ``random.Random(seed)`` in a fixed order.
 
-So a seed is a trace.
+The same seed always gives the same trace.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from policy.cluster.model import PS, WORKER, Role
 
 
 def kod2(seed: int, *, contention: float = 0.1, jobs: int = 10, gap_seconds: float = 30.0) -> Trace:
-    """KOD2's experiment (section 5): ten TFJobs, one every 30 s, on three nodes of 10 cores, 32 GB and a GPU.
+    """Return KOD2's experiment (KOD2, section 5): ten TFJobs, one every 30 s, on three nodes.
 
-    The paper gives neither requests nor bounds nor steps: worker of 1-3 cores and 2, 4 or 6 GiB, minimum 1-2, maximum
-    4-6, 5-20 minutes of one worker's work and a ps of 1 core and 2 GiB are this project's calibration, as is
-    ``contention`` (0.1 or 0.2). Each job asks for its maximum of workers.
+    Each node has 10 cores, 32 GB and a GPU. The paper gives neither requests nor bounds nor steps. This project's
+    calibration is: workers of 1-3 cores and 2, 4 or 6 GiB, minimum 1-2, maximum 4-6, 5-20 minutes of one worker's work,
+    a ps of 1 core and 2 GiB, and ``contention`` (0.1 or 0.2). Each job asks for its maximum of workers.
     """
     draw = random.Random(seed)
     nodes = tuple(node(f"node-{index}", 10, 32, 1) for index in range(3))

@@ -1,8 +1,8 @@
-"""Alibaba's openb trace (clusterdata, cluster-trace-gpu-v2023): a nodes CSV and a pods CSV.
+"""Read Alibaba's openb trace (clusterdata, cluster-trace-gpu-v2023): a nodes CSV and a pods CSV.
 
-Our mapping: a pod is a job of one worker and no ps, which lives from its creation (its work counts from ``scheduled``)
-until its deletion; a share of a GPU (``gpu_milli``) is a whole one, as Kubernetes gives devices out. A pod that was
-never scheduled is taken to have wanted its whole life, and a life below a second counts as one.
+This project's mapping: a pod is a job of one worker without ps. It arrives at its creation, and its work lasts from
+``scheduled`` to its deletion. A share of a GPU (``gpu_milli``) becomes a whole one, as Kubernetes assigns devices. For
+a pod that was never scheduled, its whole life counts as work, and a life below a second counts as one second.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def openb(
     stretch: int = 1,
     seed: int = 0,
 ) -> Trace:
-    """The pods on the nodes. load: arrivals scaled to that mean load of the GPUs; None: as they came.
+    """Return the pods as jobs on the nodes. Raises TraceError, ValueError.
 
-    sample, node_sample: so many of each, drawn with the seed. stretch: GPU pods may have so many workers (the trace
-    knows only one). Raises TraceError, ValueError.
+    ``load`` scales the arrivals to that mean load of the GPUs (None: unchanged). ``sample`` and ``node_sample`` draw so
+    many of each with the seed. ``stretch`` is the maximum of workers of GPU pods (the trace has only one).
     """
     chosen = sampled(nodes, node_sample, seed, "node_sample")
     cluster = checked_nodes(read(chosen, lambda line: (line.where, _node(line))), "sn")
@@ -72,7 +72,7 @@ def _job(line: Line, stretch: int) -> JobSpec:
 
 
 def _constraints(line: Line) -> Constraints:
-    """``P100|T4``: any of these GPU models."""
+    """Return the constraint to any of the GPU models in ``P100|T4``."""
     if not line.has("gpu_spec"):
         return Constraints()
     models = tuple(line.text("gpu_spec").split("|"))

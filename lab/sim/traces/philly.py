@@ -1,7 +1,7 @@
-"""Microsoft's Philly trace (Jeon et al., ATC 2019), one row a job: timestamp, duration (s), num_gpus.
+"""Read Microsoft's Philly trace (Jeon et al., ATC 2019), one row per job: timestamp, duration (s), num_gpus.
 
-Our mapping: a worker for each GPU with 4 cores and 32 GiB, no ps, half to double the workers that were asked for;
-nodes of 8 GPUs, 64 cores and 512 GiB. ``duration`` is what the job took with the workers it asked for.
+This project's mapping: a worker for each GPU with 4 cores and 32 GiB, no ps, from half to double the workers asked for;
+nodes of 8 GPUs, 64 cores and 512 GiB. ``duration`` is what the job took with the workers that it asked for.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def philly(
     seed: int = 0,
     contention: float = CONTENTION,
 ) -> Trace:
-    """The jobs on so many nodes, arrivals scaled to the mean load of the GPUs. Raises TraceError, ValueError.
+    """Return the jobs on so many nodes, arrivals scaled to the mean load of the GPUs. Raises TraceError, ValueError.
 
-    sample: so many of the jobs, drawn with the seed. contention: ``a`` of the speed model (lab/sim/speed.py).
+    ``sample`` draws so many of the jobs with the seed; ``contention`` is ``a`` of the speed model (lab/sim/speed.py).
     """
     jobs = read(sampled(table, sample, seed), lambda line: (line.where, _job(line, contention)))
     width = len(str(nodes - 1))
@@ -54,7 +54,7 @@ def _job(line: Line, contention: float) -> JobSpec:
 
 
 def _moment(line: Line) -> float:
-    """``2017-10-09 07:01:55`` in seconds; which zone does not matter, only differences are used."""
+    """Return ``2017-10-09 07:01:55`` in seconds; the time zone is irrelevant, as only differences are used."""
     text = line.text("timestamp")
     allowed = "a moment such as 2017-10-09 07:01:55"
     try:
@@ -71,12 +71,12 @@ def _moment(line: Line) -> float:
 
 
 def _last(year: int, month: int) -> int:
-    """The last day of that month."""
+    """Return the last day of that month."""
     following = (year, month + 1) if month < 12 else (year + 1, 1)
     return _days(*following, 1) - _days(year, month, 1)
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days of the Gregorian calendar, from any fixed day: the year begins in March, so that its odd day is its last."""
+    """Return the day number in the Gregorian calendar; years begin in March, so that the leap day is the last day."""
     year, month = (year, month - 3) if month > 2 else (year - 1, month + 9)
     return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 + day

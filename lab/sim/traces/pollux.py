@@ -1,9 +1,10 @@
-"""Workloads of Pollux and Sia (OSDI 2021, SOSP 2023): name, time (s), application, num_replicas, batch_size.
+"""Read workloads of Pollux (OSDI 2021) and Sia (SOSP 2023).
 
-The rows say neither how long a job takes nor what a replica needs. Our calibration: one GPU's hours are within Pollux's
-size classes (small below 1, medium below 10, large below 100, extra large below 1,000) and ``contention`` follows from
-the speed-up at 4 GPUs of one node in the authors' published step times; nodes of 4 GPUs, 48 cores and 192 GiB, a
-replica with a GPU, 8 cores and 32 GiB, no ps (they train by all-reduce), half to double the replicas asked for.
+The columns are name, time (s), application, num_replicas and batch_size. They tell neither how long a job takes nor
+what a replica needs. This project's calibration: the hours on one GPU are within Pollux's size classes (small below 1,
+medium below 10, large below 100, extra large below 1,000), and ``contention`` follows from the speed-up at 4 GPUs of
+one node in the authors' published step times. Nodes have 4 GPUs, 48 cores and 192 GiB. A replica has a GPU, 8 cores and
+32 GiB; there is no ps (they train by all-reduce), and from half to double the replicas asked for are allowed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NODES = 16
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """One GPU's hours for the whole job, and ``a`` of the saturating speed model."""
+    """The hours of the whole job on one GPU, and ``a`` of the saturating speed model."""
 
     hours: float
     contention: float
@@ -42,10 +43,13 @@ APPLICATIONS: Mapping[str, Application] = {
 def pollux(
     table: Table, *, nodes: int = NODES, load: float | None = None, models: Collection[str] | None = None
 ) -> Trace:
-    """The jobs on so many nodes of 4 GPUs; load: as in Philly; models: as in Kohort's own format. Raises TraceError."""
+    """Return the jobs on so many nodes of 4 GPUs. Raises TraceError, ValueError.
+
+    ``load`` is that of ``philly``; ``models`` are the models that the speed model knows, None for any.
+    """
     known = {name: one for name, one in APPLICATIONS.items() if models is None or name in models}
     if not known:
-        raise TraceError([f"application: none of {', '.join(APPLICATIONS)} has a speed; allowed: speeds that know one"])
+        raise TraceError([f"application: the speeds have none of {', '.join(APPLICATIONS)}; use speeds that have one"])
     jobs = read(table, lambda line: (line.where, _job(line, known)))
     cluster = [node(f"node-{index:02d}", 48, 192, 4) for index in range(nodes)]
     return to_load(checked(cluster, jobs), load, GPU)
@@ -65,5 +69,5 @@ def _job(line: Line, known: Mapping[str, Application]) -> JobSpec:
         contention=application.contention,
         arrival=line.number("time"),
         model=model,
-        local_batch=batch / workers,  # the authors' systems tune it; here it stays, whatever the workers
+        local_batch=batch / workers,  # the authors' systems tune it; here it is constant for any number of workers
     )

@@ -1,6 +1,6 @@
-"""Reads the rows of a trace, and tells every fault in them at once: where, which column, which value, what is allowed.
+"""Read the rows of a trace, and report all faults in them at once: location, column, value and what is allowed.
 
-A row comes with the words for where it stands (``jobs.csv, line 7``); who reads files says them.
+Each row comes with a text for its location (``jobs.csv, line 7``), which the reader of the file provides.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TypeVar
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
-TOLD = 20  # faults in one message; the rest is counted
+TOLD = 20  # faults listed in one message; the others are only counted
 
 Table = Sequence[tuple[str, Mapping[str, object]]]
 
 
 class TraceError(ValueError):
-    """A trace cannot be used. ``faults``: each names file, line, field, value and what is allowed."""
+    """A trace cannot be used; each of ``faults`` names file, line, field, value and what is allowed."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         more = len(faults) - TOLD
@@ -28,40 +28,43 @@ class TraceError(ValueError):
 
 
 class FieldError(ValueError):
-    """One field of one row."""
+    """A faulty field of one row."""
 
     def __init__(self, where: str, name: str, value: object, allowed: str) -> None:
         super().__init__(f"{where}: {name}: {value!r} is not allowed; allowed: {allowed}")
 
 
 def numbered(rows: Iterable[Mapping[str, object]], name: str = "") -> Table:
-    """Rows from memory: ``row 1`` onwards."""
+    """Return rows from memory with the locations ``row 1``, ``row 2`` and so on."""
     return [(f"{name}, row {number}" if name else f"row {number}", row) for number, row in enumerate(rows, 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One row, the ``position``-th of what is read. Every method raises FieldError (or ValueError: no such column)."""
+    """One row, the ``position``-th that is read.
+
+    Every method raises FieldError for a faulty value, and ValueError for a missing column.
+    """
 
     where: str
     values: Mapping[str, object]
     position: int = 1
 
     def has(self, name: str) -> bool:
-        """Whether the column is there and filled."""
+        """Tell whether the column exists and is not empty."""
         return self.values.get(name) not in (None, "")
 
     def text(self, name: str) -> str:
-        """What is written there; it must not be empty."""
+        """Return the field, which must not be empty."""
         if name not in self.values:
             has = ", ".join(map(str, self.values))
-            raise ValueError(f"{self.where}: {name}: this column is missing; allowed: a row with it (it has {has})")
+            raise ValueError(f"{self.where}: {name}: this column is missing; add it (the row has {has})")
         if not self.has(name):
             raise FieldError(self.where, name, self.values[name], "a value")
         return str(self.values[name])
 
     def number(self, name: str, *, above: float | None = None, least: float = 0.0, most: float = math.inf) -> float:
-        """A finite number, above or at least a bound."""
+        """Return a finite number: above ``above`` or else at least ``least``, and at most ``most``."""
         allowed = f"a number above {above:g}" if above is not None else f"a number of at least {least:g}"
         allowed += f" and at most {most:g}" if most < math.inf else ""
         found = _as(float, self.text(name))
@@ -72,7 +75,7 @@ class Line:
         return found
 
     def count(self, name: str, *, least: int = 0, bound: str = "") -> int:
-        """A whole number. bound: the column that ``least`` comes from."""
+        """Return a whole number of at least ``least``; ``bound`` is the column that ``least`` comes from."""
         found = _as(int, self.text(name))
         if found is None or found < least:
             allowed = f"a whole number of at least {least}{f' ({bound})' if bound else ''}"
@@ -80,22 +83,22 @@ class Line:
         return found
 
     def truth(self, name: str) -> bool:
-        """True or false, in JSON's or in words."""
+        """Return a boolean, written as in JSON or as a word."""
         return self.choice(name, {"true": True, "True": True, "false": False, "False": False})
 
     def member(self, name: str, of: type[E]) -> E:
-        """An enum's member by its value."""
+        """Return an enum's member by its value."""
         return self.choice(name, {str(member.value): member for member in of})
 
     def choice(self, name: str, choices: Mapping[str, T]) -> T:
-        """One of these words."""
+        """Return the value of one of these words."""
         text = self.text(name)
         if text not in choices:
             raise FieldError(self.where, name, text, " or ".join(choices))
         return choices[text]
 
     def pairs(self, name: str) -> dict[str, str]:
-        """``KEY=VALUE``, several apart by ``;``. In JSON also an object."""
+        """Return the pairs of ``KEY=VALUE;KEY=VALUE``, or of an object in JSON."""
         given, allowed = self.values.get(name), "KEY=VALUE, several apart by ';'"
         if isinstance(given, Mapping):
             parts = [(str(key), "=", str(value)) for key, value in given.items()]
@@ -106,14 +109,14 @@ class Line:
         return {key: value for key, _, value in parts}
 
     def only(self, known: Collection[str]) -> None:
-        """Refuse a column that nothing would read."""
+        """Raise FieldError for a column that is not known."""
         for name, value in self.values.items():
             if name not in known:
                 raise FieldError(self.where, str(name), value, f"these columns: {', '.join(sorted(known))}")
 
 
 def read(table: Table, one: Callable[[Line], T]) -> list[T]:
-    """Every row by ``one``. Raises TraceError with the first fault of every faulty row; no row is left out."""
+    """Apply ``one`` to every row. Raises TraceError with the first fault of each faulty row."""
     found, faults = [], []
     for position, (where, values) in enumerate(table, 1):
         try:

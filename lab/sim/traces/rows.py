@@ -1,6 +1,6 @@
-"""Kohort's own format: one row for each job, one for each node; the same in CSV and JSON.
+"""Kohort's own trace format: one row for each job and one for each node, the same in CSV and JSON.
 
-Jobs have one worker role and at most one ps role. Columns of OPTIONAL may be left out or empty.
+Jobs have one worker role and at most one ps role. Columns of OPTIONAL may be missing or empty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REQUIRED = (
     "name", "arrival_seconds", "workers", "min_workers", "max_workers", "worker_millicores", "worker_memory_bytes",
     "work_seconds",
 )  # fmt: skip
-UTILITY = ("utility_value", "utility_steepness", "utility_target")  # all or none
+UTILITY = ("utility_value", "utility_steepness", "utility_target")  # either all of them are given, or none
 TRAINING = (
     "epochs", "chunks", "batches", "batch_seconds", "gradient_megabytes", "worker_gbps", "ps_gbps", "all_reduce",
     "goal", "alpha", *UTILITY,
@@ -33,7 +33,7 @@ NODE_COLUMNS = ("name", "cpu_millicores", "memory_bytes", "gpus", "pods", "gbps"
 
 
 def rows(jobs: Iterable[JobSpec]) -> list[dict[str, object]]:
-    """Jobs of one ps role and one worker role as plain rows. Raises TraceError for a job without workers."""
+    """Return jobs with one worker role and at most one ps role as rows. Raises TraceError for a job without workers."""
     return [_row(job) for job in jobs]
 
 
@@ -94,20 +94,20 @@ def _training_row(training: Training) -> dict[str, object]:
 
 
 def trace_of(jobs: Table, nodes: Sequence[Node] = (), models: Collection[str] | None = None) -> Trace:
-    """The trace of such rows. Without nodes no job is too large. models: the curves of the speed model; None: any.
+    """Return the trace of such rows; without nodes, no job is too large. Raises TraceError.
 
-    Raises TraceError.
+    ``models`` are the models that the speed model knows, None for any.
     """
     return checked(nodes, read(jobs, lambda line: (line.where, _job(line, models))))
 
 
 def jobs_of(table: Table) -> tuple[JobSpec, ...]:
-    """The jobs of such rows, by arrival. Raises TraceError."""
+    """Return the jobs of such rows, by arrival. Raises TraceError."""
     return trace_of(table).jobs
 
 
 def nodes_of(table: Table) -> tuple[Node, ...]:
-    """The nodes of such rows. Raises TraceError."""
+    """Return the nodes of such rows. Raises TraceError."""
     return checked_nodes(read(table, lambda line: (line.where, _node(line))), "name")
 
 
@@ -134,7 +134,7 @@ def _job(line: Line, models: Collection[str] | None) -> JobSpec:
         raise FieldError(line.where, PS_SELECTOR, line.values[PS_SELECTOR], "nothing, as the job has no ps")
     server = Role(PS, servers, _requests(line, "ps", 0), _constraints(line, PS_SELECTOR)) if servers else None
     roles = (server, worker) if server else (worker,)
-    blank = JobSpec("", (), 0, 0, 0.0)  # the defaults
+    blank = JobSpec("", (), 0, 0, 0.0)  # only for its default values
     return JobSpec(
         name=line.text("name"),
         roles=roles,

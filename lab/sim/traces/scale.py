@@ -1,4 +1,4 @@
-"""What the public traces' readers share: a sample of the rows, bounds from what was asked, arrivals to a mean load."""
+"""What the readers of public traces share: sampling rows, bounds from the workers asked for, scaling the load."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ T = TypeVar("T")
 
 
 def sampled(rows: Sequence[T], count: int | None, seed: int, name: str = "sample") -> list[T]:
-    """So many of them in their order, each as likely; all without a count. Raises ValueError where there are fewer.
+    """Draw so many of the rows, keeping their order; return all if ``count`` is None.
 
-    name: of the parameter that the count was given by.
+    Every row is equally likely. Raises ValueError if there are fewer rows; ``name`` is the parameter that gave the
+    count.
     """
     if count is None:
         return list(rows)
     if not 1 <= count <= len(rows):
-        raise ValueError(f"{name}: {count} is not allowed; allowed: 1 to {len(rows)}, the rows that there are")
+        raise ValueError(f"{name}: {count} is not allowed; allowed: 1 to {len(rows)}, the number of rows")
     chosen = sorted(random.Random(seed).sample(range(len(rows)), count))
     return [rows[index] for index in chosen]
 
 
 def elastic(asked: int) -> tuple[int, int]:
-    """Half to double the workers that were asked for (issue: Philly); at least one."""
+    """Return half and double the workers that were asked for as minimum (at least one) and maximum."""
     return max(1, asked // 2), 2 * asked
 
 
 def work(seconds: float, workers: int, contention: float) -> float:
-    """One worker's seconds in a job that took so long with so many on one node (lab/sim/speed.py)."""
+    """Return one worker's seconds of a job that took so long with so many workers on one node (lab/sim/speed.py)."""
     return seconds * training_rate(["here"] * workers, (), contention)
 
 
 def offered(trace: Trace, resource: str) -> float:
-    """Mean load: what the jobs hold of the resource at the workers they ask for, by what the nodes have meanwhile."""
+    """Return the mean load: what the jobs would use of the resource at the workers asked for, over the capacity."""
     capacity = sum(node.allocatable[resource] for node in trace.nodes)
     span = trace.jobs[-1].arrival - trace.jobs[0].arrival
     asked = sum(_held(job, resource) for job in trace.jobs)
@@ -54,9 +55,9 @@ def _held(job: JobSpec, resource: str) -> float:
 
 
 def to_load(trace: Trace, load: float | None, resource: str) -> Trace:
-    """The same jobs from time 0, in the same order, with gaps stretched to that mean load; None: as they came.
+    """Return the jobs from time 0 with gaps scaled to that mean load; None keeps the gaps.
 
-    Raises ValueError for a load that is none.
+    Raises ValueError for a load that is not above 0.
     """
     if load is not None and not load > 0:
         raise ValueError(f"load: {load} is not allowed; allowed: a number above 0")

@@ -23,7 +23,7 @@ from policy.placement.grow import leaving
 from policy.placement.room import Room
 from policy.systems.oasis.schedule import Plan, Shift, sizes, taken
 from policy.systems.oasis.workload import POOL
-from policy.systems.queue import Feasible, bar
+from policy.systems.queue import bar
 
 NOT_FREE = Verdict(Reason.NO_ROOM, "its planned nodes are not free yet")
 NOT_OFFERED = Verdict(Reason.NODE_NOT_OFFERED, "its planned nodes are asked for again in a moment")
@@ -50,7 +50,6 @@ class Slotwork:
         """Give every planned job its orders."""
         self._room = Room.of(self.snapshot)
         self._free = self._planned_free()
-        self._could = Feasible(self.snapshot)
         for uid in sorted(self.plans):
             job, gang = self.snapshot.jobs[uid], self.snapshot.gang(uid)
             shift = self.plans[uid].at(self.slot)
@@ -197,7 +196,7 @@ class Slotwork:
         return servers
 
     def _start(self, job: Job, shift: Shift) -> None:
-        verdict = bar(self.snapshot, job, self.now, self._could)
+        verdict = bar(self.snapshot, job, self.now)
         if verdict is not None:
             self.verdicts[job.uid] = verdict
             return

@@ -17,7 +17,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS
 from policy.placement.gang import as_its_pods, barred
-from policy.systems.base import Drift, Parts, Promised
+from policy.systems.base import Drift, Parts, Policy, Promised
 from policy.systems.bounds import above_0, from_0, share, up_to
 from policy.systems.oasis.ahead import Ahead
 from policy.systems.oasis.drift import drift_of
@@ -29,11 +29,11 @@ from policy.systems.oasis.plans import Plans
 from policy.systems.oasis.prices import Floor, Pricing, usable
 from policy.systems.oasis.schedule import MEMORY, Book, Plan, Postponed, Refusal, Seen
 from policy.systems.oasis.workload import Work, work_of
-from policy.systems.queue import Feasible, bar
+from policy.systems.queue import bar
 
 
 @dataclass(frozen=True, slots=True)
-class Oasis:
+class Oasis(Policy):
     """OASiS's parameters.
 
     slot_seconds: length of a slot (the paper: an hour or more). horizon: slots that are planned ahead (T).
@@ -91,7 +91,7 @@ class Oasis:
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Mend the plans, decide about the new jobs in order of arrival, and give every job what its plan says."""
-        return Pass(self, snapshot, now).run()
+        return OasisCycle(self, snapshot, now).run()
 
     def next_moment(self, now: float) -> float:
         """The beginning of the next slot; a rounding later where it would still be counted to this one."""
@@ -122,6 +122,11 @@ class Oasis:
         slot = math.floor(now / self.slot_seconds)
         return Ahead(snapshot, book, slot, usable(snapshot)) if isinstance(book, Book) else Promised()
 
+    @property
+    def keeps(self) -> bool:
+        """Whether what is remembered of a job stands on its object: it does."""
+        return True
+
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """Each job's part of the book."""
         book = memory.get(MEMORY)
@@ -130,6 +135,11 @@ class Oasis:
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
         """The book of these parts."""
         return {MEMORY: read_book(snapshot, parts, self.name, self.slot_seconds)}
+
+    @property
+    def judges_once(self) -> bool:
+        """Whether a job is decided about once: it is, when it comes."""
+        return True
 
     def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
         """The book without the job's plan or refusal; what it has done to the bounds of the prices stays."""
@@ -150,7 +160,7 @@ class Oasis:
         return Window(first, max(0, min(self.horizon, math.floor(left + 1e-9))))
 
 
-class Pass:
+class OasisCycle:
     """One decision. ``plans``, ``rejected`` and ``seen`` are the memory as it will be."""
 
     def __init__(self, policy: Oasis, snapshot: Snapshot, now: float) -> None:
@@ -246,11 +256,11 @@ class Pass:
 
     def _undecided(self) -> list[Job]:
         """Waiting jobs that nothing was decided about and that may be considered, in order of arrival."""
-        could, found = Feasible(self.snapshot), []
+        found = list[Job]()
         for job in self.snapshot.waiting():
             if job.uid in self.plans.by_uid or self._stays_refused(job):
                 continue
-            verdict = bar(self.snapshot, job, self.now, could)
+            verdict = bar(self.snapshot, job, self.now)
             if verdict is None:
                 found.append(job)
             else:

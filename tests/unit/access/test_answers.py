@@ -150,7 +150,7 @@ async def test_what_counts_everybodys_jobs_is_for_those_who_see_them() -> None:
             page, warnings = (await asking.get("/")).text, (await asking.get("/v1/queue")).json()["warnings"]
         assert ("Jobs over the last hours" in page, "Utilisation over the last hours" in page) == (seen, True)
         assert warnings
-        assert all(one.endswith("an administrator of Kohort should look") for one in warnings) is not seen
+        assert all(one.endswith("ask an administrator of Kohort to look at it") for one in warnings) is not seen
 
 
 def test_the_figures_of_the_job_that_somebody_was_shrunk_for_stay_with_it() -> None:

@@ -20,9 +20,14 @@ DENIED: dict[str, tuple[str, str, int, str]] = {
     "no token": ("", "/v1/queue", 401, "send Authorization: Bearer TOKEN, one for kohort.dev"),
     "another scheme": ("Basic YTpi", "/v1/queue", 401, "no token"),
     "an empty token": ("Bearer  ", "/v1/queue", 401, "no token"),
-    "a forged one": ("Bearer forged", "/v1/queue", 401, "does not take this token; allowed: one for kohort.dev"),
+    "a forged one": ("Bearer forged", "/v1/queue", 401, "does not accept this token; allowed: one for kohort.dev"),
     "no right": ("Bearer token-eve", "/v1/queue", 403, "eve may not list jobs.kohort.dev in any namespace"),
-    "another namespace": ("Bearer token-ann", f"/v1/jobs/{HIDDEN}/canary", 403, f"in namespace {HIDDEN}; allowed: "),
+    "another namespace": (
+        "Bearer token-ann",
+        f"/v1/jobs/{HIDDEN}/canary",
+        403,
+        f"in namespace {HIDDEN}; ask for a RoleBinding",
+    ),
     "one where nothing is": ("Bearer token-ann", "/v1/explain/nowhere/x", 403, "in namespace nowhere"),
     "another's page": ("Bearer token-ann", f"/jobs/{HIDDEN}/canary", 403, f"in namespace {HIDDEN}"),
     "its parts": ("Bearer token-ann", f"/jobs/{HIDDEN}/canary/parts", 403, "kohort-view"),
@@ -96,7 +101,7 @@ async def test_a_replica_that_does_not_lead_sends_people_to_the_one_that_does(ma
     async with client(made, server) as ann:
         answer = await ann.get("/v1/queue")
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-        assert "another one answers" in answer.json()["detail"]
+        assert "another replica answers" in answer.json()["detail"]
         made.do(Led(True))
         assert (await ann.get("/v1/queue")).status_code == 200
 

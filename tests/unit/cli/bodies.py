@@ -81,7 +81,7 @@ ANSWERS: dict[str, Any] = {
         "running": {"placement": "whole on n1", "pairs": 3, "crossing": 0, "traffic": "0 of 3 pairs cross nodes",
                     "growth": "room"},
         "schedule": {"needed": 11.0, "scheduled": 10.0, "behind": 1.0, "percent": 8.3,
-                     "text": "1 worker-slot (8 % of its work) behind it"},
+                     "text": "1 worker-slot (8 % of its work) behind"},
     },
 }  # fmt: skip
 
@@ -98,7 +98,7 @@ WHAT_IF: dict[str, Any] = {
             "namespace": "team", "name": "new", "kind": "TFJob", "uid": "what-if", "before": None,
             "after": {
                 "state": "planned", "workers": 2, "nodes": {"n1": 2},
-                "waits": {"reason": "RoomBeingFreed", "text": "", "detail": "2 pods are to go"},
+                "waits": {"reason": "RoomBeingFreed", "text": "", "detail": "2 pods must go first"},
             },
         },
     ],

@@ -71,7 +71,7 @@ def test_where_no_pod_of_kohort_runs_it_is_looked_for_on_this_machine(
 ) -> None:
     found = by_kubeconfig("jobs")
     assert found.exit_code == 1
-    assert "no pod of Kohort runs in kohort-system there; nor at http://127.0.0.1:1" in found.stderr
+    assert "no pod of Kohort runs in namespace kohort-system of that cluster; nor at http://127.0.0.1:1" in found.stderr
     monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)
     assert by_kubeconfig("jobs").exit_code == 0
 

@@ -51,7 +51,7 @@ def test_the_commands_of_the_service_run_without_lab(arguments: tuple[str, ...],
 
 
 def test_the_service_itself_is_imported_without_lab() -> None:
-    imports = "import extender.app, extender.control.sidecar, extender.page.routes, extender.hindsight"
+    imports = "import extender.app, extender.control.controllerprocess, extender.page.routes, extender.comparison"
     program = WITHOUT.replace("from extender.__main__ import main\nmain()", imports)
     found = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stderr) == (0, "")

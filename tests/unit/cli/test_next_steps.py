@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 from extender.cli import commands
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("extender/cli", "extender/install", "extender/hindsight", "lab")
-ERRORS = {"CliError", "StudyError", "ManifestError", "HindsightError"}
+ROOMS = ("extender/cli", "extender/install", "extender/comparison", "lab")
+ERRORS = {"CliError", "StudyError", "ManifestError", "ComparisonError"}
 NEXT = re.compile(
     r"allowed: |(?:; |[.?] |, or |: )"
     r"(?:`?kohort |`kubectl |[Ss]ee |ask|change|check|choose|correct|create|delete|give|install|it goes on by itself|"

@@ -103,11 +103,11 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
         "none cannot be read: No such file or directory; create a token, and name the file that holds it: "
         "kubectl create token NAME --audience kohort.dev > FILE",
     ),
-    "no text": (("--token-file", "{tmp}/binary"), "binary cannot be read: it is no text; create a token"),
-    "an empty one": (("--token-file", "{tmp}/empty"), "holds no token; allowed: one token"),
-    "two tokens": (("--token-file", "{tmp}/two"), "holds no token"),
+    "no text": (("--token-file", "{tmp}/binary"), "binary cannot be read: it is not a text file; create a token"),
+    "an empty one": (("--token-file", "{tmp}/empty"), "does not hold a token; allowed: one token"),
+    "two tokens": (("--token-file", "{tmp}/two"), "does not hold a token"),
     "in the clear": (("--token-file", "{tmp}/good", "--server", "http://kohort.example"), "allowed: an https:// URL"),
-    "no CA": (("--ca-file", "{tmp}/good", "--server", "https://127.0.0.1:1"), "is no certificate (PEM)"),
+    "no CA": (("--ca-file", "{tmp}/good", "--server", "https://127.0.0.1:1"), "is not a PEM certificate"),
 }
 
 

@@ -70,7 +70,7 @@ TABLES = {
         ("explain", "team/run"),
         ["job team/run (TFJob)", "state running", "workers 3 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
          "waited 3m12s", "placed whole on n1", "traffic 0 of 3 pairs cross nodes", "growth room",
-         "schedule 1 worker-slot (8 % of its work) behind it"],
+         "schedule 1 worker-slot (8 % of its work) behind"],
     ),
     "describe": (
         ("describe", "team/big"),
@@ -100,11 +100,12 @@ TABLES = {
     ),
     "another namespace": (("queue", "-n", "other"), ["no job of namespace other waits", *HELD_TABLE]),
     "jobs of another namespace": (
-        ("jobs", "-n", "other"), ["no job of namespace other has opted in (spec.schedulerName of its pods)"],
+        ("jobs", "-n", "other"),
+        ["no job of namespace other has opted in; a job opts in by spec.schedulerName of its pods"],
     ),
     "decisions of another namespace": (
         ("decisions", "-n", "other"),
-        ["no decision about a job of namespace other is known; they count from the start of the service"],
+        ["no decision about a job of namespace other is known; the list begins with the start of the service"],
     ),
     "all namespaces": (
         ("jobs", "-A"),
@@ -158,7 +159,7 @@ def test_explain_says_how_many_older_steps_it_leaves_out(
     monkeypatch.setitem(ANSWERS, "/v1/explain/team/big", {**one, "history": steps})
     told = kohort("explain", "team/big").stdout
     assert "702" not in told
-    assert "and 3 older; kohort describe shows all" in told
+    assert "and 3 more that are older; kohort describe shows all" in told
     assert "702" in kohort("describe", "team/big").stdout
 
 
@@ -208,7 +209,7 @@ def test_what_if_posts_the_question_and_shows_who_would_stand_elsewhere(
     assert [" ".join(line.split()) for line in found.stdout.splitlines()] == [
         "NAMESPACE NAME NOW WOULD BE MEMBERS WHY",
         "team run running, 4 workers running, 2 workers n1: 3 -",
-        "team new - planned, 2 workers n1: 2 RoomBeingFreed (2 pods are to go)",
+        "team new - planned, 2 workers n1: 2 RoomBeingFreed (2 pods must go first)",
     ]
     path, body = server.asked[-1]
     assert path == "/v1/what-if"
@@ -228,8 +229,8 @@ LISTED = "kind: List\nitems:\n- {kind: TFJob, metadata: {name: new, namespace: t
     ("content", "told"),
     [
         (JOB_MANIFEST, ""),
-        (JOB_MANIFEST + OTHERS, "not looked at, as no jobs: ConfigMap data, Service to-\n"),
-        (LISTED, "not looked at, as no jobs: Pod -\n"),
+        (JOB_MANIFEST + OTHERS, "ignored, because they are not jobs: ConfigMap data, Service to-\n"),
+        (LISTED, "ignored, because they are not jobs: Pod -\n"),
     ],
     ids=["alone", "one of several documents", "an item of a List"],
 )
@@ -272,7 +273,7 @@ def test_what_if_shows_the_places_in_the_queue_and_who_is_directly_ahead(
     assert [" ".join(line.split()) for line in kohort("what-if", "--cordon", "n2").stdout.splitlines()] == [
         "NAMESPACE NAME NOW WOULD BE QUEUE MEMBERS WHY",
         "team run running, 4 workers running, 2 workers - n1: 3 -",
-        "team starts waiting planned, 2 workers 1 → - n1: 2 RoomBeingFreed (2 pods are to go)",
+        "team starts waiting planned, 2 workers 1 → - n1: 2 RoomBeingFreed (2 pods must go first)",
         "team new - waiting - → 1 - WaitingForRoom (12 cpu)",
         "team pushed waiting waiting 2 → 3 - WaitingForRoom (12 cpu), directly behind team/other",
         "team last waiting waiting 2 - WaitingBehind (behind team/new)",
@@ -333,21 +334,25 @@ def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result]
         (
             ("-f", "job.yaml"),
             "just text\n",
-            "-f: job.yaml: holds a single value, no mapping; allowed: one job's manifest",
+            "-f: job.yaml: holds a single value; allowed: one job's manifest, which is a mapping",
         ),
-        (("-f", "job.yaml"), "- kind: A\n", "-f: job.yaml: holds a list, no mapping; allowed: one job's manifest"),
+        (
+            ("-f", "job.yaml"),
+            "- kind: A\n",
+            "-f: job.yaml: holds a list; allowed: one job's manifest, which is a mapping",
+        ),
         (("-f", "none.yaml"), "", "-f: none.yaml: No such file or directory; name a file with one job's manifest"),
         (("-f", "."), "", "-f: .: Is a directory; name a file with one job's manifest"),
         (("--add-nodes", "n1=x"), "", "--add-nodes: 'n1=x' is not allowed; allowed: NODE=COUNT"),
-        ((), "", "nothing is asked; give -f FILE or --workers N for a job"),
+        ((), "", "the question is empty; give -f FILE or --workers N for a job"),
         (("--workers", "2", "-f", "job.yaml"), "kind: A\n", "-f and --workers exclude one another; give one of them"),
         (
             ("--cordon", "n1", "-n", "team"),
             "",
-            "-n is the namespace of a job that is asked about; give -f or --workers",
+            "-n is the namespace of a job, and the question has no job; give -f or --workers",
         ),
-        (("--ps", "2"), "", "--ps, --requests, --min and --max shape a job that --workers asks for; give that, too"),
-        (("--cordon", "n1", "--requests", "cpu=1"), "", "--requests, --min and --max shape a job that --workers asks"),
+        (("--ps", "2"), "", "--ps, --requests, --min and --max describe the job of --workers; give --workers too"),
+        (("--cordon", "n1", "--requests", "cpu=1"), "", "--requests, --min and --max describe the job of --workers"),
         (("--workers", "2", "--requests", "mem=4"), "", "--requests: 'mem' is not allowed; allowed: cpu, memory, "),
         (("--workers", "2", "--requests", "cpu"), "", "--requests: 'cpu' is not allowed; allowed: NAME=AMOUNT,..."),
     ],
@@ -451,7 +456,7 @@ WRONG = {
     "a name of three parts": (("explain", "a/b/c"), 2, "allowed: NAMESPACE/NAME, or NAME with -n NAMESPACE"),
     "an empty name": (("explain", "a/"), 2, "allowed: NAMESPACE/NAME"),
     "an empty namespace": (("explain", "/a"), 2, "allowed: NAMESPACE/NAME"),
-    "two namespaces": (("explain", "a/b", "-n", "c"), 2, "two namespaces, a and c"),
+    "two namespaces": (("explain", "a/b", "-n", "c"), 2, "says namespace a, and -n says c; give one of them"),
     "a server that is no URL": (("queue", "--server", "localhost:8900"), 2, "allowed: a URL such as http://"),
     "a server with a port that is none": (("queue", "--server", "http://h:99999"), 2, "allowed: a URL"),
     "an unknown output": (("queue", "-o", "xml"), 2, "'xml'"),
@@ -483,7 +488,7 @@ def test_a_service_that_is_not_there_is_told_how_to_start(kohort: Callable[..., 
 def test_what_is_not_kohort_is_said_to_be_so(kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ANSWERS, "/v1/queue", {"something": "else"})
     found = kohort("queue")
-    assert (found.exit_code, "is not Kohort" in found.stderr) == (1, True)
+    assert (found.exit_code, "not as this version of Kohort does" in found.stderr) == (1, True)
 
 
 def test_an_unknown_setting_stops_the_start_by_name(kohort: Callable[..., Result], tmp_path: Path) -> None:
@@ -551,7 +556,7 @@ def test_a_process_that_ends_says_why(error: Exception, text: str) -> None:
 def test_help_shows_examples(kohort: Callable[..., Result]) -> None:
     found = kohort("--help")
     assert found.exit_code == 0
-    assert "    kohort explain team/job  why this one does\n" in found.stdout
+    assert "    kohort explain team/job  why this job waits\n" in found.stdout
     for command in ("serve", "controller", "queue", "explain", "check-config"):
         assert command in found.stdout
 
@@ -625,7 +630,7 @@ def test_watch_shows_what_has_changed_and_ends_with_ctrl_c(
     found = kohort("jobs", "--watch")
     assert found.exit_code == 130
     assert found.stdout.count("NAMESPACE") == 1
-    assert found.stdout.splitlines()[-1] == "no job has opted in (spec.schedulerName of its pods)"
+    assert found.stdout.splitlines()[-1] == "no job has opted in; a job opts in by spec.schedulerName of its pods"
 
 
 def test_watched_json_is_one_document_a_line(kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:

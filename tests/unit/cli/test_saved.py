@@ -13,7 +13,7 @@ from typer.testing import Result
 from policy.cluster.events import NodeSeen
 from tests import builders
 from tests.unit.cli.conftest import Server
-from tests.unit.hindsight.test_compare import recorded, scene
+from tests.unit.comparison.test_comparepolicies import recorded, scene
 
 Run = Callable[..., Result]
 POD = {
@@ -68,10 +68,14 @@ def test_another_policy_is_asked_about_the_same_state(kohort: Run, journal: str)
         (
             "nowhere.jsonl",
             ("--cordon", "n1"),
-            "nowhere.jsonl: No such file or directory; name a journal (setting journal.folder)",
+            "nowhere.jsonl: No such file or directory; name a file in journal.folder",
         ),
         ("spoilt.jsonl", ("--cordon", "n1"), "spoilt.jsonl, line 1: this is no beginning of a journal"),
-        ("early/journal-000001.jsonl", ("--cordon", "n1"), "ends before every list was in; name a later file"),
+        (
+            "early/journal-000001.jsonl",
+            ("--cordon", "n1"),
+            "ends before the service had read all its lists; name a later file",
+        ),
         ("journal-000001.jsonl", ("--cordon", "n9"), "kohort: --cordon: 'n9' is not allowed; allowed: one of n1"),
         ("journal-000001.jsonl", ("--policy", "magic"), "kohort: --policy: 'magic' is not known; known are"),
         (
@@ -150,4 +154,4 @@ def test_what_was_given_wrong_is_told_by_its_option(
 def test_a_journal_alone_asks_nothing(kohort: Run, journal: str) -> None:
     found = kohort("what-if", "--snapshot", journal)
     assert found.exit_code == 2
-    assert found.stderr.startswith("kohort: nothing is asked; give -f FILE")
+    assert found.stderr.startswith("kohort: the question is empty; give -f FILE")

@@ -28,7 +28,7 @@ def test_scale_patches_the_workers_of_exactly_the_job_that_was_read(by_kubeconfi
     assert found.exit_code == 0, found.output
     assert found.stdout.splitlines() == [
         "TFJob team/mnist: spec.tfReplicaSpecs.Worker.replicas 4 -> 3",
-        "kohort explain team/mnist tells what comes of it",
+        "`kohort explain team/mnist` says what the policy makes of it",
     ]
     assert written(server) == [{"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}}, "metadata": UNCHANGED}]
 
@@ -89,7 +89,7 @@ def test_every_kind_is_scaled_where_its_table_says(kind: JobKind) -> None:
     spec: dict[str, Any] = {**dict.fromkeys(kind.counts, 2), **({} if kind.counts else {kind.replicas_at: replicas})}
     found = Found(kind, Ref(kind.resource, "team", "x"), {"metadata": {}, "spec": spec})
     if kind.kind not in WORKERS:
-        with pytest.raises(CliError, match="cannot be changed once it is there"):
+        with pytest.raises(CliError, match="of an existing JobSet cannot be changed"):
             scaling(found, 3, "kohort")
         return
     written, patch = scaling(found, 3, "kohort")
@@ -109,7 +109,7 @@ def test_a_job_that_others_change_meanwhile_is_read_again(by_kubeconfig: Run, se
     assert server.asked.count(JOB_PATH) == 3
     server.hurdles = [409, 409, 409]
     found = by_kubeconfig("resume", "mnist")
-    assert (found.exit_code, "changed by others 3 times meanwhile; try again" in found.stderr) == (1, True)
+    assert (found.exit_code, "changed by others during each of 3 attempts; try again" in found.stderr) == (1, True)
 
 
 Spoil = Callable[[dict[str, Any]], Any]
@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], Spoil, int, str]] = {
         1,
         "it goes on by itself",
     ),
-    "an unknown job": (("suspend", "team/other"), lambda job: None, 1, "`kohort jobs` names those that there are"),
+    "an unknown job": (("suspend", "team/other"), lambda job: None, 1, "`kohort jobs` lists the jobs that there are"),
     "an unknown kind": (("suspend", "mnist", "--kind", "Pipeline"), lambda job: None, 2, "allowed: "),
     "a name of three parts": (("suspend", "a/b/c"), lambda job: None, 2, "NAME with -n NAMESPACE"),
 }

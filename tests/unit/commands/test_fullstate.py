@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from extender.config.settingsfile import load_settings
 from tests.commands.fullstate import STATE, FullState
-from tests.commands.places import CHECKOUT
+from tests.unit.commands.nested import pytest_output
 
 CONFTEST = "from tests.conftest import *  # the plugins of this project"
 TESTS = """
@@ -47,9 +44,7 @@ def test_a_run_that_goes_on_leaves_out_what_passed_and_runs_what_did_not(tmp_pat
 
 
 def _pytest(folder: Path, state: FullState, **environment: str) -> str:
-    command = [sys.executable, "-m", "pytest", "-n", "1", "--rootdir", str(folder), "-c", os.devnull, str(folder)]
-    given = {**os.environ, "PYTHONPATH": str(CHECKOUT), STATE: str(state.folder), **environment}
-    return subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, check=False).stdout
+    return pytest_output(folder, "-n", "1", ".", **{STATE: str(state.folder)}, **environment)
 
 
 def test_a_service_that_a_test_of_the_full_run_starts_takes_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from extender.kube.api import ClusterError
-from extender.kube.connection.durations import seconds_of
 from extender.kube.connection.given import NOTHING, Given
 from extender.kube.connection.goyaml import plain
+from extender.kube.connection.requesttimeout import seconds_of
 from extender.kube.connection.resolve import check_options, namespace, resolve
 from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER, OptionError
 
@@ -99,6 +99,7 @@ def test_where_nobody_is_named_it_is_told_where_was_looked(tmp_path: Path) -> No
     with pytest.raises(ClusterError) as told:
         resolve(environ={"KUBECONFIG": "/no/such:/nor/such"})
     assert (told.value.reason, told.value.message) == (NO_CLUSTER, "'/no/such' or '/nor/such': no such file")
+    assert told.value.status == 0, "nobody was asked, so nobody has answered"
     with pytest.raises(ClusterError, match="no context is in force"):
         resolve(environ=written(tmp_path, {**config({}), "current-context": ""}))
 

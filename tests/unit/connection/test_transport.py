@@ -14,6 +14,7 @@ from extender.clock import Clock
 from extender.kube.api import ClusterError
 from extender.kube.connection import plugin as plugins
 from extender.kube.connection.target import Connection, Pem, Plugin
+from extender.kube.connection.tokenfile import token_in
 from extender.kube.connection.transport import AGAIN_SECONDS, Transport
 from tests.eventually import eventually
 from tests.kubectl.kit import API_VERSION, Kit, script
@@ -69,6 +70,20 @@ async def test_a_token_in_a_file_is_read_again_within_a_minute(servers: World, t
     file.unlink()
     clock.ahead += AGAIN_SECONDS
     assert (await asked(transport, servers)).authorization == "Bearer second", "the last one that could be read"
+    await transport.close()
+
+
+async def test_a_renewed_token_is_read_as_the_first_one_was(servers: World, tmp_path: Path) -> None:
+    file, clock = tmp_path / "token", Jumping()
+    file.write_bytes("\u00a0z\u00fcrich\r\n".encode())
+    assert token_in("user 'u'", str(file)) == "z\u00fcrich"
+    transport = Transport(connection(servers, token="first", token_file=str(file)), clock, 1)
+    clock.ahead += AGAIN_SECONDS
+    shown = (await asked(transport, servers)).authorization
+    assert shown.encode("latin-1").decode() == "Bearer z\u00fcrich"
+    file.write_bytes(b"a\nb")
+    clock.ahead += AGAIN_SECONDS
+    assert (await asked(transport, servers)).authorization == shown, "a token with a line break cannot be sent"
     await transport.close()
 
 

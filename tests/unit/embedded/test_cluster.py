@@ -199,6 +199,16 @@ async def test_a_deleted_bound_pod_goes_after_its_kubelet_and_another_takes_its_
     assert "nodeName" not in second["spec"]
 
 
+@pytest.mark.parametrize("verb", ["delete_pod", "evict_pod"])
+async def test_a_pod_is_not_deleted_in_place_of_another_of_its_name(verb: str) -> None:
+    bench = Bench()
+    before = bench.pod("job-0-ps-0")
+    refused = await getattr(bench.api, verb)("default", "job-0-ps-0", "uid-of-the-pod-before")
+    assert isinstance(refused, Refused)
+    assert (refused.status, refused.outdated) == (409, True)
+    assert bench.pod("job-0-ps-0") == before
+
+
 def test_a_burst_of_pods_comes_at_the_operators_rate_at_todays_date() -> None:
     """Seconds since the epoch are coarse floats: a wait below their step must not stop the world's time."""
     bench = Bench()

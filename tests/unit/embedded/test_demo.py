@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -115,7 +117,7 @@ def test_what_never_finished_is_told_and_figures_are_marked_as_bounds() -> None:
     ]
     assert "fifo-pod: never finished: lost" in lines
     assert "fifo-pod: lost is stuck half-placed: 3 of 7 pods hold room, none computes" in lines
-    assert "fifo-pod: nothing moved any more from 1:40 on at the latest" in lines
+    assert "fifo-pod: nothing moved after 1:40 at the latest" in lines
 
 
 def test_a_file_that_cannot_be_written_is_told_before_anything_runs(tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_a_port_that_is_taken_is_told_before_anything_runs() -> None:
         port = str(taken.getsockname()[1])
         told = CliRunner().invoke(commands.app, ["demo", "--port", port])
     assert told.exit_code == 1
-    wanted = f"--port {port}: port {port} of 127.0.0.1 is taken by another process; name one that is free, or 0 for any"
+    wanted = f"--port {port}: port {port} of 127.0.0.1 is taken by another process; choose a free port, or 0"
     assert wanted in told.stderr
 
 
@@ -140,7 +142,7 @@ def test_where_nobody_asks_for_a_port_and_the_usual_one_is_taken_another_will_do
             held.enter_context(socket.create_server((LOOPBACK, 8900)))
         assert demo._usual_port() == 0
     assert (
-        "port 8900 of 127.0.0.1 is taken by another process: Kohort answers at another one" in capsys.readouterr().out
+        "port 8900 of 127.0.0.1 is taken by another process: Kohort uses another free port" in capsys.readouterr().out
     )
 
 
@@ -180,10 +182,41 @@ async def failing(clock: Clock) -> AsyncIterator[None]:
         yield
 
 
+def not_handled(number: int, _: object) -> None:
+    raise AssertionError(f"nobody but this test handles signal {number}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_demo_in_good_order(number: signal.Signals) -> None:
+    async def shown() -> None:
+        demo._end_on_signals()
+        signal.raise_signal(number)
+        for _ in range(10):  # turns of the loop
+            await asyncio.sleep(0)
+
+    before = signal.signal(number, not_handled)
+    try:
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(shown())
+    finally:
+        signal.signal(number, before)
+
+
 async def test_a_thread_beside_a_paced_loop_may_ask_for_its_time() -> None:
     async with paced(SPEED, asked_beside) as (times, _):
         before, beside, after = times
     assert before <= beside <= after < before + 60
+
+
+async def test_the_thread_of_a_paced_loop_does_not_keep_an_ended_process_alive() -> None:
+    async with paced(SPEED, its_thread) as (thread, _):
+        assert thread is not threading.current_thread()
+        assert thread.daemon
+
+
+@asynccontextmanager
+async def its_thread(_: Clock) -> AsyncIterator[threading.Thread]:
+    yield threading.current_thread()
 
 
 @asynccontextmanager

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from extender.kube.api import CONFIGMAPS, Json
 from lab.embedded.patches import PatchError, json_patch, merge_patch
+from lab.embedded.rules import updated
 
 OLD = {"a": {"b": 1, "c": [1, 2]}, "d": "x"}
 
@@ -46,6 +48,13 @@ def test_merge_patch(patch: Any, want: Any) -> None:
 def test_json_patch(patch: Any, want: Any) -> None:
     assert json_patch(OLD, patch) == want
     assert OLD == {"a": {"b": 1, "c": [1, 2]}, "d": "x"}
+
+
+@pytest.mark.parametrize("changed", [{"data": {"gate": "off"}}, {"metadata": {}, "data": {"gate": "off"}}])
+def test_an_update_without_metadata_changes_the_same_object(changed: Json) -> None:
+    meta = {"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7"}
+    stored = updated(CONFIGMAPS, {"metadata": meta, "data": {"gate": "on"}}, changed)
+    assert stored == {"metadata": meta, "data": {"gate": "off"}}
 
 
 @pytest.mark.parametrize("patch", FAULTS.values(), ids=FAULTS.keys())

@@ -9,7 +9,7 @@ import pytest
 
 from extender.kube.api import Json
 from lab.embedded.cache import PodInfo, pod_info
-from lab.embedded.plugins import EXTENDER, RESOURCES, Change, Happening
+from lab.embedded.plugins import EXTENDER, RESOURCES, Change, ClusterEvent
 from lab.embedded.queue import Place, SchedulingQueue
 from policy.cluster.model import Node
 from policy.cluster.resources import Resources
@@ -75,7 +75,7 @@ async def test_a_refused_pod_sleeps_until_something_that_helps(bench: Bench) -> 
     bench.queue.add(pod("a"))
     await bench.refused("a", EXTENDER)
     assert bench.queue.place("a") is Place.UNSCHEDULABLE
-    bench.queue.move_all([Change(Happening.NODE_OTHER)])
+    bench.queue.move_all([Change(ClusterEvent.NODE_OTHER)])
     assert bench.queue.place("a") is Place.BACKOFF
 
 
@@ -100,7 +100,7 @@ async def test_after_its_back_off_a_woken_pod_is_active(bench: Bench) -> None:
 @virtual
 async def test_what_happens_in_flight_counts_at_the_failure(bench: Bench) -> None:
     bench.queue.add(pod("a"))
-    woken = Change(Happening.ASSIGNED_ADD)
+    woken = Change(ClusterEvent.ASSIGNED_ADD)
     await bench.refused("a", EXTENDER, while_in_flight=lambda: bench.queue.move_all([woken]))
     assert bench.queue.place("a") is Place.BACKOFF
 
@@ -112,9 +112,9 @@ async def test_a_pod_without_room_is_woken_by_room_only(bench: Bench) -> None:
     small = Node("small", Resources({"cpu": 2000, "memory": 1, "pods": 10}))
     large = Node("large", Resources({"cpu": 8000, "memory": 1, "pods": 10}))
     bench.queue.update(pod("a", cpu="4"))
-    bench.queue.move_all([Change(Happening.ASSIGNED_ADD), Change(Happening.NODE_ADD, small)])
+    bench.queue.move_all([Change(ClusterEvent.ASSIGNED_ADD), Change(ClusterEvent.NODE_ADD, small)])
     assert bench.queue.place("a") is Place.UNSCHEDULABLE
-    bench.queue.move_all([Change(Happening.NODE_ADD, large)])
+    bench.queue.move_all([Change(ClusterEvent.NODE_ADD, large)])
     assert bench.queue.place("a") is Place.BACKOFF
 
 
@@ -123,7 +123,7 @@ async def test_the_end_of_a_nomination_wakes_nobody_of_higher_priority(bench: Be
     for name, priority in (("heavy", 5), ("equal", 1)):
         bench.queue.add(pod(name, priority=priority))
         await bench.refused(name, RESOURCES)
-    bench.queue.move_all([Change(Happening.ASSIGNED_DELETE)], highest=1)
+    bench.queue.move_all([Change(ClusterEvent.ASSIGNED_DELETE)], highest=1)
     assert bench.queue.place("heavy") is Place.UNSCHEDULABLE
     assert bench.queue.place("equal") is Place.BACKOFF
 
@@ -133,7 +133,7 @@ async def test_nothing_wakes_a_pod_after_an_error(bench: Bench) -> None:
     bench.queue.add(pod("a"))
     await bench.refused("a")
     bench.queue.update(pod("a"))
-    bench.queue.move_all([Change(what) for what in Happening])
+    bench.queue.move_all([Change(what) for what in ClusterEvent])
     assert bench.queue.place("a") is Place.ERROR_BACKOFF
     assert await bench.empty()
 

@@ -60,7 +60,7 @@ def test_a_tile_says_in_words_who_is_there() -> None:
     world.see(builders.guest("other", "n1"))
     label = re.search(r'aria-label="([^"]*)"', drawn(world)[0])
     assert label is not None
-    assert label[1] == "n1: 6 of 10 cpu, 11 GiB of 32 GiB | team/a ps 0, worker 0–1 | 1 pod of others"
+    assert label[1] == "n1: 6 of 10 cpu, 11 GiB of 32 GiB | team/a ps 0, worker 0–1 | 1 pod of other schedulers"
 
 
 def test_only_tiles_that_change_are_drawn_again() -> None:

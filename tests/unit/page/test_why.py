@@ -26,14 +26,14 @@ def test_a_job_behind_its_schedule_says_by_how_much() -> None:
     assert "schedule" not in panel(made)
     made.now += SLOT / 2
     made.do(Reported("job-a", Report(made.now, done=1 / 12)))
-    told = "<strong>Its schedule:</strong> 1 worker-slot (8 % of its work) behind it: needs 11 more, has 10"
-    assert told in panel(made)
+    told = "1 worker-slot (8 % of its work) behind: it needs 11 more, and its schedule has 10"
+    assert f"<strong>Its schedule:</strong> {told}" in panel(made)
 
 
 RIGID = {
-    "Pod": "its kind: a Pod is not resized",
-    "JobSet": "its kind: a JobSet is not resized",
-    "PyTorchJob": "its bounds: it is a rigid gang; state spec.elasticPolicy with maxReplicas to let it grow",
+    "Pod": "its kind: Kohort does not resize a Pod",
+    "JobSet": "its kind: Kohort does not resize a JobSet",
+    "PyTorchJob": "its bounds: it is a rigid gang; set spec.elasticPolicy with maxReplicas to let it grow",
     "TFJob": "its bounds: it is a rigid gang; state kohort.dev/max-workers to let it grow",
 }
 

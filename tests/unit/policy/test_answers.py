@@ -377,7 +377,7 @@ def test_a_finished_job_that_holds_nothing_needs_no_mending() -> None:
     assert (found.state, found.mend, found.held) == (State.COMPLETED, "", ())
 
 
-@pytest.mark.parametrize(("workers", "detail"), [(1, "1 pod is to go"), (2, "2 pods are to go")])
+@pytest.mark.parametrize(("workers", "detail"), [(1, "1 pod must go first"), (2, "2 pods must go first")])
 def test_pods_that_are_to_go_are_counted_in_words(workers: int, detail: str) -> None:
     world = World().nodes("n1").start(job("light").workers(1, 5, cpu=2))
     world.submit(job("heavy", utility=9).workers(workers, cpu=2).arrived(1))

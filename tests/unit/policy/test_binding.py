@@ -153,5 +153,5 @@ def test_what_binds_now_is_told_where_the_gang_waits_for_room() -> None:
     told = explain(world.snapshot, "job-a", world.policy, world.now)
     assert told is not None
     assert told.reason is Reason.NO_ROOM
-    assert "3 pods asked for, the nodes have 1 pods free" in told.arithmetic
+    assert "3 pods asked for, the nodes have 1 pod free" in told.arithmetic
     assert "comes closest and lacks 2 pods" in told.arithmetic

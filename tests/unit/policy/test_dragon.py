@@ -11,7 +11,7 @@ from policy.cluster.training import Report
 from policy.placement.gang import worker_demand
 from policy.placement.grow import Where
 from policy.placement.shrink import NOBODY, Offer
-from policy.systems.dragon import Dragon, Idle, Pass, Sizes, Urgent, Victims
+from policy.systems.dragon import Dragon, DragonCycle, Idle, Sizes, Urgent, Victims
 from policy.systems.progress import remaining_seconds
 from tests.builders import START, JobBuilder, World, guest, job, node
 
@@ -144,8 +144,8 @@ def test_3_all_turns_at_once_are_those_of_choosing_one_after_the_other(seed: int
     for number in range(draw.randint(1, 8)):
         most = draw.randint(2, 6)
         world.start(job(f"j{number}").workers(1, most, asked=most, cpu=draw.choice((1, 1, 2, 3))))
-    turning = Pass(Dragon(), world.snapshot, world.now)
-    offers = [Offer.of(NOBODY, ()), *turning.offers(turning.yielding())]
+    turning = DragonCycle(Dragon(), world.snapshot, world.now)
+    offers = [Offer.of(NOBODY, ()), *turning.reclaimable(turning.yielding())]
     left = {index: len(offer.sheds) for index, offer in enumerate(offers) if offer.job_uid != NOBODY}
     expected = [0]
 

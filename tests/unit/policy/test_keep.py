@@ -23,7 +23,7 @@ from policy.systems.guests import KEY as HOME
 from policy.systems.guests import Guests
 from policy.systems.kod2 import Kod2
 from policy.systems.oasis import Oasis
-from policy.systems.oasis.policy import Pass
+from policy.systems.oasis.policy import OasisCycle
 from policy.systems.oasis.schedule import MEMORY, Book, Postponed
 from policy.systems.rebalanced import Rebalanced
 from policy.systems.specon import CLOCK, SpeCon
@@ -84,7 +84,7 @@ def book(made: World) -> Book:
 
 
 def prices(made: World) -> Any:
-    planner = Pass(OASIS, made.snapshot, made.now).plans.planner
+    planner = OasisCycle(OASIS, made.snapshot, made.now).plans.planner
     return planner._prices.units(planner._used)
 
 

@@ -23,7 +23,7 @@ from policy.placement.grow import Where, growers
 from policy.placement.room import Room
 from policy.systems import make_policy
 from policy.systems.elastic import TURN_SECONDS, next_moment
-from policy.systems.queue import line_up
+from policy.systems.queue import equivalence_classes
 from tests.builders import node, res
 from tests.unit.sim.generated import made
 
@@ -141,7 +141,7 @@ def test_what_is_kept_of_queue_and_growth_is_what_would_be_made_anew(name: str, 
 
 
 def lines(snapshot: Snapshot, now: float) -> object:
-    found, barred = line_up(snapshot, now)
+    found, barred = equivalence_classes(snapshot, now)
     return sorted((line.ask.text, line.ask.workers, *line.entries) for line in found), barred
 
 

@@ -14,6 +14,7 @@ from policy.cluster.model import Phase, Slot
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
 from policy.placement.after import room_after
+from policy.systems.base import Policy
 from policy.systems.kod2 import Kod2
 from tests.builders import (
     JobBuilder,
@@ -40,7 +41,7 @@ ALONE = job("a").workers(1)
 
 
 @dataclass
-class Mover:
+class Mover(Policy):
     """Admits as KOD2 does, and moves what it is told to, once."""
 
     name: str = "mover"

@@ -46,7 +46,7 @@ def test_it_starts_as_soon_as_there_is_room(policy: Policy) -> None:
     assert world.state("b") is State.PLANNED
 
 
-class Nobody:
+class Nobody(Policy):
     """Admits nobody."""
 
     name = "nobody"

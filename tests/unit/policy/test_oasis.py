@@ -17,7 +17,7 @@ from policy.cluster.training import Report, Training, Utility
 from policy.desired import desired
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.dp import Offer, Role, offer
-from policy.systems.oasis.policy import Pass
+from policy.systems.oasis.policy import OasisCycle
 from policy.systems.oasis.prices import Array, Floor
 from policy.systems.oasis.schedule import MEMORY, Book, Plan, Postponed
 from policy.systems.oasis.workload import POOL
@@ -102,10 +102,10 @@ def test_a_job_sets_prices_for_as_many_slots_as_are_planned() -> None:
     made.end(one)
     made.pass_time(9 * SLOT)
     assert set(book(made).seen) == {"job-a"}
-    assert made.policy.prices(made.snapshot, made.now)  # type: ignore[attr-defined]
+    assert made.policy.prices(made.snapshot, made.now)
     made.pass_time(SLOT)
     assert not book(made).seen
-    assert not made.policy.prices(made.snapshot, made.now)  # type: ignore[attr-defined]
+    assert not made.policy.prices(made.snapshot, made.now)
 
 
 def test_a_job_that_does_not_pay_is_refused_for_good_with_its_price() -> None:
@@ -316,7 +316,7 @@ def test_a_job_without_workers_pays_for_its_roles_and_takes_their_room() -> None
         )
     assert [list(counts(made, name)) for name in "ab"] == [[0, 1], [2, 3]]
     assert plan(made, "a").payoff > plan(made, "b").payoff
-    parts = made.policy.parts(made.snapshot.memory)  # type: ignore[attr-defined]
+    parts = made.policy.parts(made.snapshot.memory)
     assert made.policy.recalled(made.snapshot, parts)[MEMORY].plans == book(made).plans  # type: ignore[attr-defined]
 
 
@@ -344,7 +344,7 @@ def test_a_job_that_its_user_suspends_stays_admitted_and_does_not_do_its_work_tw
     made.pass_time(2 * SLOT)
     if reported:
         made.do(Reported("job-a", Report(made.now, None, 0.75)))
-    parts = made.policy.parts(made.snapshot.memory)  # type: ignore[attr-defined]
+    parts = made.policy.parts(made.snapshot.memory)
     suspended(made, one)
     assert book(made).plans == {}
     other = trains("b", 8)
@@ -352,7 +352,7 @@ def test_a_job_that_its_user_suspends_stays_admitted_and_does_not_do_its_work_tw
     assert counts(made, "b") == {0: 4, 1: 4}
     made.end(other)
     if restarted:
-        recalled = made.policy.recalled(made.snapshot, parts)  # type: ignore[attr-defined]
+        recalled = made.policy.recalled(made.snapshot, parts)
         made.snapshot = replace(made.snapshot, memory=recalled)
     made.pass_time(6 * SLOT)
     resumed(made, one)
@@ -571,7 +571,10 @@ def test_the_same_facts_give_the_same_decision() -> None:
     run(made, trains("a", 8))
     policy = made.policy
     assert isinstance(policy, Oasis)
-    assert Pass(policy, made.snapshot, made.now + SLOT).run() == Pass(policy, made.snapshot, made.now + SLOT).run()
+    assert (
+        OasisCycle(policy, made.snapshot, made.now + SLOT).run()
+        == OasisCycle(policy, made.snapshot, made.now + SLOT).run()
+    )
 
 
 WRONG = [
@@ -732,7 +735,7 @@ def test_slots_of_another_length_leave_every_schedule_at_its_time(length: float)
 def test_a_restart_with_slots_of_another_length_reads_the_same_times() -> None:
     made = world(node("n1", cpu=10))
     run(made, trains("a", 16))
-    before, kept = busy(made, "a", SLOT), made.policy.parts(made.snapshot.memory)  # type: ignore[attr-defined]
+    before, kept = busy(made, "a", SLOT), made.policy.parts(made.snapshot.memory)
     again = Oasis(slot_seconds=500.0, horizon=20)
     made.snapshot = replace(made.snapshot, memory=dict(again.recalled(made.snapshot, kept)))
     assert busy(made, "a", 500.0) == before

@@ -7,7 +7,7 @@ from policy.answers.explain import explain
 from policy.cluster.events import Reported
 from policy.cluster.training import Report
 from policy.systems import make_policy
-from policy.systems.base import Drift, drift_of
+from policy.systems.base import Drift
 from tests.builders import World
 from tests.unit.policy.test_oasis import SLOT, counts, next_slot, run, trains, world
 
@@ -74,27 +74,28 @@ def test_nothing_is_told_without_a_report_after_an_old_one_or_without_a_schedule
     made = scheduled()
     assert explain(made.snapshot, "job-a", made.policy, made.now).drift is None  # type: ignore[union-attr]
     made.do(Reported("job-a", Report(made.now + 1, metric=2.0)))
-    assert drift_of(made.policy, made.snapshot, "job-a", made.now) is None
+    assert made.policy.against_schedule(made.snapshot, "job-a", made.now) is None
     made.do(Reported("job-a", Report(made.now + 2, done=0.1)))
-    assert drift_of(made.policy, made.snapshot, "job-a", made.now) is not None
-    assert drift_of(made.policy, made.snapshot, "job-a", made.now + 2 * SLOT + 3) is None
-    assert drift_of(make_policy("kod2"), made.snapshot, "job-a", made.now) is None
+    assert made.policy.against_schedule(made.snapshot, "job-a", made.now) is not None
+    assert made.policy.against_schedule(made.snapshot, "job-a", made.now + 2 * SLOT + 3) is None
+    assert make_policy("kod2").against_schedule(made.snapshot, "job-a", made.now) is None
 
 
 def test_a_rebalanced_system_tells_its_base_s() -> None:
     made = scheduled()
     made.do(Reported("job-a", Report(made.now + 1, done=0.1)))
     both = make_policy("oasis+specon", slot_seconds=SLOT, horizon=10)
-    assert drift_of(both, made.snapshot, "job-a", made.now) == drift(made)
+    assert both.base.against_schedule(made.snapshot, "job-a", made.now) == drift(made)
 
 
 @pytest.mark.parametrize(
     ("done", "text"),
     [
-        (1 / 12, "1 worker-slot (8 % of its work) behind it: needs 11 more, has 10, by its report of 100 s ago; "
-                 "the rest is planned anew at the next slot"),
-        (0.25, "1 worker-slot (8 % of its work) ahead of it: needs 9 more, has 10, by its report of 100 s ago"),
-        (1 / 6, "on it: needs 10 more, has 10, by its report of 100 s ago"),
+        (1 / 12, "1 worker-slot (8 % of its work) behind: it needs 11 more, and its schedule has 10, "
+                 "by its report of 100 s ago; the rest is planned anew at the next slot"),
+        (0.25, "1 worker-slot (8 % of its work) ahead: it needs 9 more, and its schedule has 10, "
+               "by its report of 100 s ago"),
+        (1 / 6, "on time: it needs 10 more, and its schedule has 10, by its report of 100 s ago"),
     ],
 )  # fmt: skip
 def test_explain_says_it_in_words_and_figures(done: float, text: str) -> None:

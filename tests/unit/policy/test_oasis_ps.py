@@ -63,6 +63,10 @@ def running(slots: int, **more: object) -> tuple[World, JobBuilder]:
     return made, one
 
 
+def test_a_job_without_ps_asks_for_none() -> None:
+    assert [found.done().servers for found in (job("a").workers(3), job("a").ps(2).workers(3))] == [0, 2]
+
+
 def test_a_job_that_comes_with_other_ps_is_suspended_until_it_asks_for_those_of_its_first_slot() -> None:
     made = world()
     made.submit(trains(4, 3))

@@ -75,6 +75,16 @@ def test_a_large_table_is_made_in_blocks_of_workers(monkeypatch: pytest.MonkeyPa
     assert set(full.workers.values()) == {8}
 
 
+def test_what_blocks_do_not_hold_is_planned_worker_by_worker_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three slots hold 7 workers each, which are three blocks of two and a worker: 21 in all, and 18 in blocks."""
+    monkeypatch.setattr(steady, "LARGEST_STATES", 60)
+    made = np.tile(np.arange(8, dtype=float), (3, 1))
+    whole = steady_schedule(made, 21, lambda _: 100.0, None, 0.5)
+    assert whole is not None
+    assert whole.workers == {0: 7, 1: 7, 2: 7}
+    assert steady_schedule(made, 22, lambda _: 100.0, None, 0.5) is None
+
+
 def test_a_change_in_blocks_costs_as_much_as_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers cost 1 in even slots and 2 in odd ones; to leave two of four out in the second costs changes of 0.5."""
     monkeypatch.setattr(steady, "LARGEST_STATES", 20)

@@ -10,6 +10,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
+from policy.systems.base import Policy
 from tests.builders import Admit, PodGone, RefuseBind, Resize, State, Tick, World, job, node, pod, ps, w
 
 ELASTIC = job("a", ps_elastic=True).ps(2, cpu=1).workers(1, 3, asked=2, cpu=1)
@@ -17,7 +18,7 @@ TWO = {ps(0): "n1", ps(1): "n1", w(0): "n1", w(1): "n1"}
 
 
 @dataclass(frozen=True)
-class Script:
+class Script(Policy):
     """Does what the test says, once."""
 
     actions: tuple[Action, ...] = ()

@@ -179,6 +179,21 @@ def test_how_many_and_fits_agree(wanted: Resources, free: Resources, count: int)
     assert wanted.fits(free) is (count > 0 or not wanted)
 
 
+PORT = "hostport/TCP/80"
+TOGETHER = {
+    "what is free and what is freed are added up": (res(3), res(1), res(2), True),
+    "and are too little": (res(4), res(1), res(2), False),
+    "a free host port": (res(1, **{PORT: 1}), res(9), res(), True),
+    "a taken host port": (res(1, **{PORT: 1}), res(9, **{PORT: -1}), res(), False),
+    "a taken host port that is freed": (res(1, **{PORT: 1}), res(0, **{PORT: -1}), res(1, **{PORT: 1}), True),
+}
+
+
+@pytest.mark.parametrize(("wanted", "free", "freed", "want"), TOGETHER.values(), ids=TOGETHER.keys())
+def test_fits_both_is_to_fit_their_sum(wanted: Resources, free: Resources, freed: Resources, want: bool) -> None:
+    assert wanted.fits_both(free, freed) is wanted.fits(free + freed) is want
+
+
 def test_shortfall_names_only_what_is_missing() -> None:
     assert res(4, 2).shortfall(res(1, 8)) == res(3)
 

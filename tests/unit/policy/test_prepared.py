@@ -15,7 +15,6 @@ from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Shed, sheds
 from policy.step import step
 from policy.systems import make_policy
-from policy.systems.base import prepare
 from tests.builders import World, job, members, node
 
 FULL = range(4)
@@ -42,7 +41,7 @@ def test_a_decision_that_was_prepared_for_is_the_same(system: str) -> None:
     world = full(system)
     policy = make_policy(system)
     apart: Snapshot = replace(world.snapshot, index=Index.of(world.snapshot))
-    prepare(policy, world.snapshot, world.now)
+    policy.prepare(world.snapshot, world.now)
     prepared, effects = step(world.snapshot, heavy(), policy, world.now)
     found_out, same_effects = step(apart, heavy(), policy, world.now)
     assert (prepared, effects) == (found_out, same_effects)
@@ -60,7 +59,7 @@ def test_what_running_jobs_could_give_is_not_worked_out_again(system: str, monke
         return sheds(snapshot, one, gang)
 
     monkeypatch.setattr("policy.placement.shrink.sheds", counted)
-    prepare(policy, world.snapshot, world.now)
+    policy.prepare(world.snapshot, world.now)
     assert sorted(asked) == [f"job-run-{number}" for number in FULL]
     asked.clear()
     step(world.snapshot, heavy(), policy, world.now)
@@ -68,4 +67,4 @@ def test_what_running_jobs_could_give_is_not_worked_out_again(system: str, monke
 
 
 def test_a_system_without_anything_to_prepare_is_left_alone() -> None:
-    prepare(make_policy("fifo"), World().snapshot, 0.0)
+    make_policy("fifo").prepare(World().snapshot, 0.0)

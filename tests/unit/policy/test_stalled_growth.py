@@ -262,7 +262,7 @@ def test_explain_says_so_while_they_are_late_and_what_holds_its_growth_then() ->
     world.pass_time(SECONDS)
     told = explain(world.snapshot, "job-a", world.policy, world.now)
     assert told is not None
-    assert (told.reason, told.detail) == (Reason.STALLED, "given 4 workers, 3 of them have not come")
+    assert (told.reason, told.detail) == (Reason.STALLED, "given 4 workers, 3 still missing")
     assert "ResourceQuota" in told.mend
     world.pass_time(SECONDS)
     told = explain(world.snapshot, "job-a", world.policy, world.now)

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from policy.cluster.gang import State
+from policy.placement.spread import Order
 from policy.systems import SYSTEMS, make_policy
 from policy.systems.baselines import FifoPod, KubeflowSpread, Retry
 from policy.systems.kod2 import Gate, Kod2
@@ -60,6 +61,14 @@ def test_make_policy_from_plain_values() -> None:
     assert make_policy("kod2", gate="strict", cooldown=5) == Kod2(gate=Gate.STRICT, cooldown=5.0)
     assert make_policy("fifo-pod", retry="random", seed=7) == FifoPod(Retry.RANDOM, 7)
     assert {make_policy(name).name for name in SYSTEMS} == set(SYSTEMS)
+
+
+@pytest.mark.parametrize(
+    ("word", "order"),
+    [("apart", Order.APART), ("least", Order.LEAST), ("chance", Order.CHANCE), ("turn", Order.TURN)],
+)
+def test_the_orders_of_kubeflow_spread_are_given_by_their_words(word: str, order: Order) -> None:
+    assert make_policy("kubeflow-spread", order=word) == KubeflowSpread(order=order)
 
 
 def test_a_parameter_has_the_name_with_its_unit_everywhere() -> None:
@@ -131,7 +140,7 @@ def test_kubeflow_spread_in_turn_goes_on_where_the_last_job_ended() -> None:
     assert world.plan("b") == {"worker-0": "n1", "worker-1": "n2"}
     world.submit(job("c").workers(2, cpu=2).arrived(2), job("d").workers(1, cpu=40))
     assert world.plan("c") == {"worker-0": "n1", "worker-1": "n1"}
-    assert not make_policy("kubeflow-spread", order="turn").draws  # type: ignore[attr-defined]
+    assert not make_policy("kubeflow-spread", order="turn").draws
 
 
 @pytest.mark.parametrize(("backfill", "state"), [(True, State.PLANNED), (False, State.WAITING)])

@@ -22,7 +22,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.cluster.training import Training, Utility
 from policy.systems import make_policy
-from policy.systems.base import JudgesOnce, Policy, next_moment
+from policy.systems.base import Policy
 from policy.systems.oasis.execute import NOT_FREE
 from policy.systems.oasis.schedule import MEMORY, Book
 from tests.builders import START, World, guest, job, node
@@ -124,7 +124,7 @@ def test_who_is_told_none_is_refused_or_planned_but_not_for_the_next_slot(
     targets, seed, uid = which
     world = priced(seed, targets)
     assert unblock(world.snapshot, uid, world.policy, world.now) == ()
-    at = next_moment(world.policy, world.now)
+    at = world.policy.next_moment(world.now)
     begun = submitted_anew(world, world.snapshot.jobs[uid], at - world.now)
     fresh, told = begun.jobs[uid], set[str]()
     for change in chain(*(islice(kind, 12) for kind in kinds(begun, fresh, world.policy, at))):
@@ -182,7 +182,7 @@ def test_no_smaller_change_of_the_kind_does(worlds: list[tuple[tuple[int, int], 
 
 def submitted_anew(world: World, one: Job, wait: float) -> Snapshot:
     """By hand: nothing is known of the job, and it comes with the next slot."""
-    assert isinstance(world.policy, JudgesOnce)
+    assert world.policy.judges_once
     then = world.snapshot
     jobs = {**then.jobs, one.uid: replace(one, arrival=world.now + wait)}
     return replace(then, jobs=jobs, memory=world.policy.forget(then.memory, one.uid))

@@ -11,12 +11,13 @@ from policy.cluster.gang import State
 from policy.cluster.model import Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Policy
 
 UID = "job-000000"  # of a trace's first job
 
 
 @dataclass(frozen=True)
-class Script:
+class Script(Policy):
     """Does what it is told, each when due. admits: every job that waits is started on n1 with what it asks for."""
 
     does: tuple[tuple[float, Action], ...] = ()

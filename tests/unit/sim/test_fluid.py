@@ -188,7 +188,7 @@ def test_jobs_that_have_ended_are_forgotten() -> None:
 
 
 @dataclass(frozen=True)
-class Blind:
+class Blind(Policy):
     """The same system without its foresight."""
 
     seeing: Policy
@@ -201,7 +201,10 @@ class Blind:
         return self.seeing.decide(snapshot, now)
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(SYSTEMS) if hasattr(SYSTEMS[name], "next_change")])
+FORESEEING = [name for name in sorted(SYSTEMS) if SYSTEMS[name].next_change is not Policy.next_change]
+
+
+@pytest.mark.parametrize("name", FORESEEING)
 def test_ticks_that_are_left_out_would_have_changed_nothing(name: str) -> None:
     left_out = 0
     for seed in range(25):
@@ -292,7 +295,7 @@ def test_reports_tell_loss_and_share_of_work() -> None:
 
 def test_a_policy_that_never_rests_is_told_by_name() -> None:
     @dataclass(frozen=True)
-    class Restless:
+    class Restless(Policy):
         name: str = "restless"
 
         def decide(self, snapshot: Snapshot, now: float) -> Decision:

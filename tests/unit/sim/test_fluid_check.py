@@ -85,7 +85,7 @@ def test_a_node_that_holds_more_than_it_has() -> None:
 
 def test_a_job_that_waits_unspoken_to() -> None:
     @dataclass(frozen=True)
-    class Silent:
+    class Silent(Policy):
         name: str = "silent"
 
         def decide(self, snapshot: Snapshot, now: float) -> Decision:

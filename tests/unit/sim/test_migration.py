@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -15,6 +15,7 @@ from policy.cluster.actions import Decision, Migrate, Remember
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Snapshot
+from policy.systems.base import Policy
 from policy.systems.kod2 import Kod2
 from tests.unit.sim.worlds import spec
 
@@ -22,10 +23,10 @@ MOVED = "moved"
 
 
 @dataclass(frozen=True, slots=True)
-class MoveOnce:
+class MoveOnce(Policy):
     """KOD2, and 100 s after the start every running job is moved to n2."""
 
-    base: Kod2
+    base: Kod2 = field()
 
     @property
     def name(self) -> str:

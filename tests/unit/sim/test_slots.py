@@ -16,7 +16,7 @@ from lab.sim.pods.service import Delays, ServiceSettings, Step
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Role
 from policy.cluster.training import Training, Utility
-from policy.systems.base import Policy, next_moment
+from policy.systems.base import Policy
 from policy.systems.kod2 import Kod2
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.schedule import MEMORY, Book
@@ -110,12 +110,12 @@ def test_a_run_does_not_end_before_the_slots_that_are_planned(policy: Policy) ->
 def test_the_next_moment_is_the_first_of_the_next_slot(slot_seconds: float) -> None:
     policy, now = Oasis(slot_seconds=slot_seconds), 1_763_000_000.123
     for _ in range(1000):
-        at = next_moment(policy, now)
+        at = policy.next_moment(now)
         assert at > now
         assert at // slot_seconds == now // slot_seconds + 1 or int(at / slot_seconds) == int(now / slot_seconds) + 1
         now = at
 
 
 def test_who_keeps_time_beneath_another_system_still_does() -> None:
-    assert next_moment(Rebalanced(Oasis(slot_seconds=SLOT), SpeCon()), 700.0) == 2 * SLOT
-    assert next_moment(Kod2(), 700.0) == float("inf")
+    assert Rebalanced(Oasis(slot_seconds=SLOT), SpeCon()).next_moment(700.0) == 2 * SLOT
+    assert Kod2().next_moment(700.0) == float("inf")

@@ -51,7 +51,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         {"worker_node_selector": "pool"},
         "worker_node_selector: 'pool' is not allowed; allowed: KEY=VALUE, several apart by ';', each key once",
     ),
-    "a column is missing": ({"arrival_seconds": None}, "arrival_seconds: this column is missing; allowed: a row with"),
+    "a column is missing": ({"arrival_seconds": None}, "arrival_seconds: this column is missing; add it"),
     "a value is missing": ({"workers": ""}, "workers: '' is not allowed; allowed: a value"),
     "a column too many": ({"gang": 1}, "gang: 1 is not allowed; allowed: these columns: all_reduce, "),
     "a name twice": (

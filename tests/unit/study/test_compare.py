@@ -227,6 +227,17 @@ def test_compare_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(made) == 4
 
 
+def test_rows_of_one_simulator_are_not_taken_for_those_of_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same folder, of the same policy, trace and seed."""
+    monkeypatch.setattr("lab.study.files.can_draw", lambda: False)
+    arguments = ("simulate", "--policy", "kod2", "--trace", "kod2,jobs=2", "--out")
+    by_pod = answer(*arguments, str(tmp_path / "both"), "--pods")
+    by_job = answer(*arguments, str(tmp_path / "both"))
+    assert by_job == answer(*arguments, str(tmp_path / "fresh")) != by_pod
+
+
 @pytest.mark.parametrize("changed", ["jobs.csv", "shape.csv", "speeds/bert.csv"])
 def test_a_changed_file_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
     """Of the trace's rows, its nodes and its step times; the folder of the results is the same."""

@@ -100,7 +100,7 @@ def test_all_faulty_rows_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:
-    for text, said in (("seconds,what,who\n1,NodeLost,x\n", "line 2: who: 'x'"), (HEADER, "there is no row")):
+    for text, said in (("seconds,what,who\n1,NodeLost,x\n", "line 2: who: 'x'"), (HEADER, "the file has no row")):
         (tmp_path / "faults.csv").write_text(text)
         with pytest.raises(StudyError, match=said):
             scene(spec(f"kod2,faults={tmp_path}/faults.csv,sim.tick_seconds={len(text)}", ""), 0)
@@ -111,4 +111,4 @@ def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:
 def test_the_pod_level_world_refuses_them(tmp_path: Path) -> None:
     found = kohort("simulate", "--policy", "kod2", "--trace", faults(tmp_path, ALL), "--pods")
     assert found.exit_code == 2
-    assert "--pods: the parameter: 'faults' is not allowed; allowed: none" in found.output
+    assert "--pods: the parameter: 'faults' is not allowed; allowed: no faults" in found.output

@@ -27,7 +27,7 @@ def test_no_optimum_is_below_what_oasis_earns(monkeypatch: pytest.MonkeyPatch) -
     (row,) = json.loads(said("--json", "-"))
     assert row["optimum"] == row["oasis"] > 0.5
     assert (row["bound"], row["proved"]) == (None, False)
-    assert "sums: 1.000; at least, as 1 of 1 are not proved: give more --seconds" in said()
+    assert "sums: 1.000; this is a lower bound, as 1 of 1 are not proved: give more --seconds" in said()
 
 
 def test_a_proved_optimum_stands_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

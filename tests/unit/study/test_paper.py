@@ -109,8 +109,8 @@ def test_a_mutant_that_no_bar_tells_is_shown_with_its_reason(toys: dict[str, Exp
     toys["toy-gain"] = experiment(mutants=(Mutant("broken", _broken, reason="gains are not its business"),))
     result = kohort("toy", "--mutants")
     assert result.exit_code == 0
-    assert "mutant A, broken: told by no bar: gains are not its business" in result.output
-    assert result.output.splitlines()[-1] == "bars met: 1, missed: 0; told by no bar: 1"
+    assert "mutant A, broken: no bar depends on it: gains are not its business" in result.output
+    assert result.output.splitlines()[-1] == "bars met: 1, missed: 0; without a bar: 1"
     assert "mean gain  -1 %\n" in result.output.replace(" \n", "\n")
     assert "no mutant is named for mean gain: UNTESTED" in result.output
 
@@ -247,9 +247,15 @@ def test_the_list_says_which_there_are() -> None:
     ("arguments", "said"),
     [
         (["tou"], "kohort: NAME: 'tou' is not allowed; allowed: toy-gain; or a system: toy"),
-        ([], "kohort: NAME: name experiments or systems, or give --all; there are toy-gain"),
-        (["toy", "--all"], "kohort: NAME: name experiments or systems, or give --all; there are toy-gain"),
-        (["toy", "--scheduler", "tcp://127.0.0.1:1"], "kohort: --workers and --scheduler: give one of them"),
+        (
+            [],
+            "kohort: NAME: give names of experiments or systems, or --all, and not both; the experiments are toy-gain",
+        ),
+        (
+            ["toy", "--all"],
+            "kohort: NAME: give names of experiments or systems, or --all, and not both; the experiments are toy-gain",
+        ),
+        (["toy", "--scheduler", "tcp://127.0.0.1:1"], "kohort: --workers and --scheduler exclude each other"),
         (["toy", "--out", "/dev/null/x"], "kohort: --out: /dev/null"),
     ],
 )

@@ -54,7 +54,7 @@ def test_a_model_that_dragons_table_does_not_have_is_told_with_its_line(tmp_path
 WRONG = {
     "kod2,speeds=fast": "speeds: 'fast' is not allowed; allowed: saturating or shared-links or shared-cpu or linear",
     "kod2,speeds=none": "speeds: None is not allowed; allowed: saturating or shared-links",
-    "kod2,speeds=shared-links": "speeds: the trace's jobs name no model; allowed: traces whose jobs do",
+    "kod2,speeds=shared-links": "speeds: the trace's jobs name no model; use a trace whose jobs do",
     "kod2,speeds=linear,step_times=x": "speeds: 'linear' is not allowed; allowed: no speeds beside step_times",
 }
 
@@ -68,7 +68,5 @@ def test_what_is_wrong_is_told(trace: str, said: str) -> None:
 
 def test_a_format_of_other_models_is_told(tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_text(POLLUX)
-    with pytest.raises(
-        StudyError, match=r"application: none of cifar10, .* has a speed; allowed: speeds that know one"
-    ):
+    with pytest.raises(StudyError, match=r"application: the speeds have none of cifar10, .*; use speeds that have one"):
         scene(spec(f"{tmp_path}/jobs.csv,speeds=shared-links", ""), 0)

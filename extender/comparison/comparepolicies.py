@@ -1,0 +1,162 @@
+"""Compares two policies: once along the record, and then the same hours again under each of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
+from statistics import fmean
+from typing import Final, NamedTuple
+
+from extender.comparison.recording import Recording
+from extender.present.views.comparison import ActionView, ComparisonView, CourseView, DifferenceView, LoadView
+from extender.state.record import Step
+from policy.answers.load import Load, load
+from policy.answers.otherwise import Beside, Difference, Told
+from policy.answers.rerun import Rerun, Works, finishes
+from policy.step import step
+from policy.systems.base import Policy
+
+MOMENTS: Final = 240  # times at which each course is sampled; more would not be visible in a chart
+MOST_DIFFERENCES: Final = 200
+LOOK_SECONDS: Final = 1.0  # seconds between two counts of the time for which jobs ran
+# shares of the time: after the first reading ends, after the second the replay of the record
+SHARES: Final = (0.2, 0.5)
+
+InTime = Callable[[float], bool]
+"""Whether that share of the allowed time has not passed yet."""
+Hours = Sequence[tuple[float, Sequence[Step]]]
+"""Times (seconds since the epoch), each with the recorded steps since the one before."""
+
+
+class NothingRecordedError(Exception):
+    """The journal has no step yet."""
+
+
+def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonView:
+    """Return the record beside the policy ``other``, over as many hours as there is time for.
+
+    All courses cover the same hours. Raises NothingRecordedError, RecordError, OSError.
+    """
+    reading, walking = SHARES
+    steps = list(takewhile(lambda _: in_time(reading), recording.steps()))
+    if not steps:
+        raise NothingRecordedError("nothing is recorded yet")
+    read_whole = in_time(reading)
+    replay = _Replay(recording, other, steps[0].at)
+    hours = replay.go(_hours(steps), lambda: in_time(walking))
+    mine = recording.beginning.policy
+    again, otherwise = replay.anew((mine, other), hours, lambda: in_time(1.0))
+    return ComparisonView(
+        recorded=mine.name,
+        other=other.name,
+        begin=steps[0].at,
+        end=hours[-1][0],
+        whole=read_whole and len(again) == MOMENTS,
+        steps=sum(len(batch) for _, batch in hours),
+        asked=replay.beside.asked,
+        differing=replay.differing,
+        counts={whose: dict(sorted(verbs.items())) for whose, verbs in replay.beside.counts.items()},
+        differences=tuple(_difference(one) for one in reversed(replay.differences)),
+        courses={
+            "as_recorded": _course(mine.name, replay.looks[: len(again)]),
+            "recorded": _course(mine.name, again),
+            "other": _course(other.name, otherwise),
+        },
+    )
+
+
+class _Look(NamedTuple):
+    """A course at one time; ``started`` and ``ended``: jobs since its beginning."""
+
+    load: LoadView
+    started: int
+    ended: int
+
+
+def _hours(steps: Sequence[Step]) -> Hours:
+    begin, end = steps[0].at, steps[-1].at
+    length = max(end - begin, 1e-6) / MOMENTS
+    batches = [list[Step]() for _ in range(MOMENTS)]
+    for one in steps:
+        batches[min(MOMENTS - 1, int((one.at - begin) / length))].append(one)
+    return [(begin + length * (number + 1), batch) for number, batch in enumerate(batches)]
+
+
+class _Replay:
+    """Replays the record: the other policy is asked at every step, and the time for which jobs ran is counted."""
+
+    def __init__(self, recording: Recording, other: Policy, begin: float) -> None:
+        self._begun, self._begin = recording.beginning, begin
+        self._snapshot = recording.beginning.snapshot
+        self.beside = Beside(recording.beginning.policy, other)
+        self.differing = 0
+        self.differences: deque[Difference] = deque(maxlen=MOST_DIFFERENCES)
+        self._works, self._looked = Works(begin), begin
+        self.looks: list[_Look] = []
+        self._started = 0
+
+    def go(self, hours: Hours, in_time: Callable[[], bool]) -> Hours:
+        """Replay as many hours as there is time for; return those hours."""
+        for number, (moment, batch) in enumerate(hours, 1):
+            for recorded in batch:
+                self._take(recorded)
+            self.looks.append(_Look(_load(moment, load(self._snapshot)), self._started, len(self._works.done)))
+            if not in_time():
+                return hours[:number]
+        return hours
+
+    def _take(self, recorded: Step) -> None:
+        if recorded.at - self._looked >= LOOK_SECONDS or finishes(recorded.events):
+            self._works.look(self._snapshot, recorded.at)
+            self._works.finish(recorded.events)
+            self._looked = recorded.at
+        before = set(self._snapshot.index.admitted)
+        self._snapshot, _ = step(self._snapshot, recorded.events, self.beside, recorded.at)
+        self._started += len(set(self._snapshot.index.admitted) - before)
+        found = self.beside.taken()
+        self.differing += len(found)
+        self.differences.extend(found)
+
+    def anew(self, policies: Sequence[Policy], hours: Hours, in_time: Callable[[], bool]) -> list[list[_Look]]:
+        """Run the same hours again under each of these policies, side by side, as far as there is time."""
+        reruns = [self._rerun(policy) for policy in policies]
+        looks = [list[_Look]() for _ in reruns]
+        for moment, batch in hours:
+            events = [event for one in batch for event in one.events]
+            for rerun, seen in zip(reruns, looks, strict=True):
+                seen.append(_Look(_load(moment, rerun.to(moment, events)), rerun.started, rerun.ended))
+            if not in_time():
+                break
+        return looks
+
+    def _rerun(self, policy: Policy) -> Rerun:
+        same = policy == self._begun.policy
+        return Rerun(self._begun.snapshot, policy, self._works.done, self._begin, same=same)
+
+
+def _load(at: float, found: Load) -> LoadView:
+    used = {name: round(share, 4) for name, share in found.used.items()}
+    return LoadView(at=at, waiting=found.waiting, running=found.running, used=used)
+
+
+def _course(policy: str, looks: Sequence[_Look]) -> CourseView:
+    moments = [look.load for look in looks]
+    names = sorted({name for one in moments for name in one.used})
+    return CourseView(
+        policy=policy,
+        started=looks[-1].started,
+        ended=looks[-1].ended,
+        mean_waiting=fmean(one.waiting for one in moments),
+        most_waiting=max(one.waiting for one in moments),
+        mean_used={name: fmean(one.used.get(name, 0.0) for one in moments) for name in names},
+        moments=tuple(moments),
+    )
+
+
+def _difference(one: Difference) -> DifferenceView:
+    return DifferenceView(at=one.at, recorded=_actions(one.mine), other=_actions(one.other))
+
+
+def _actions(told: Iterable[Told]) -> tuple[ActionView, ...]:
+    return tuple(ActionView(job=one.job, text=one.text) for one in told)

@@ -1,0 +1,63 @@
+"""The comparing process: reads a request from standard input and writes the answer to standard output, both as JSON.
+
+It is the first to lose CPU and memory where the machine lacks them: the service beside it answers kube-scheduler.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from extender.clock import Clock
+from extender.comparison.comparepolicies import NothingRecordedError, compare
+from extender.comparison.messages import ComparisonAnswer, ComparisonRequest
+from extender.comparison.recording import newest_recording
+from extender.state.record import RecordError
+from policy.systems import make_policy
+
+NICEST = 19
+
+
+def answer(request: ComparisonRequest, clock: Clock) -> ComparisonAnswer:
+    """Return the comparison, or why there is none."""
+    began = clock.monotonic()
+
+    def in_time(share: float) -> bool:
+        return clock.monotonic() - began <= request.seconds * share
+
+    try:
+        recording = newest_recording(Path(request.folder))
+        if recording is None:
+            raise NothingRecordedError("nothing is recorded yet")
+        return ComparisonAnswer(found=compare(recording, make_policy(request.policy, **request.parameters), in_time))
+    except (NothingRecordedError, RecordError, OSError, ValueError) as error:
+        return ComparisonAnswer(error=str(error))
+    except MemoryError:
+        return ComparisonAnswer(error=f"more memory is needed than journal.compare_bytes allows ({request.bytes})")
+
+
+def _yield_to_the_service(request: ComparisonRequest) -> None:
+    os.nice(NICEST)
+    with suppress(OSError):  # not on Linux
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (request.bytes, request.bytes))
+
+
+def main() -> None:
+    """Answer one request."""
+    try:
+        request = ComparisonRequest.model_validate_json(sys.stdin.buffer.read())
+    except ValidationError as error:
+        raise SystemExit(f"this is no request: {error}") from None
+    _yield_to_the_service(request)
+    sys.stdout.write(answer(request, Clock()).model_dump_json())
+
+
+if __name__ == "__main__":
+    main()

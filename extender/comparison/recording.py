@@ -1,0 +1,50 @@
+"""Finds the newest part of a journal on disk that has no gap: files of one policy, each of which continues the last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from extender.state.record import Beginning, Step, beginning, journals, read
+
+MOST_BYTES: Final = 16 * 1024 * 1024  # bytes of files before the newest one
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The state at the beginning, and the journal's files in order."""
+
+    beginning: Beginning
+    files: tuple[Path, ...]
+
+    def steps(self) -> Iterator[Step]:
+        """Yield every recorded step. Raises RecordError, OSError."""
+        for file in self.files:
+            yield from read(file)[1]
+
+
+def newest_recording(folder: Path) -> Recording | None:
+    """Return the recording that ends with the newest file; None where nothing is recorded yet. Raises RecordError,
+    OSError.
+    """
+    files = journals(folder)
+    if not files:
+        return None
+    begun, chosen, size = beginning(files[-1]), [files[-1]], 0
+    for file in reversed(files[:-1]):
+        size += file.stat().st_size
+        if size > MOST_BYTES:
+            break
+        before = beginning(file)
+        if before.policy != begun.policy or before.snapshot.generation + _steps(file) != begun.snapshot.generation:
+            break
+        begun, chosen = before, [file, *chosen]
+    return Recording(begun, tuple(chosen))
+
+
+def _steps(file: Path) -> int:
+    """Return the number of steps in a file; each adds one to the generation, and the first line is the beginning."""
+    with file.open("rb") as lines:
+        return sum(1 for line in lines if line.endswith(b"\n")) - 1

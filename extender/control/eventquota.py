@@ -1,0 +1,34 @@
+"""Limits the Events of one job: a job that is tried again and again gets no Event for each attempt."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+MOST: Final = 9
+SECONDS: Final = 3600.0
+
+
+class EventQuota:
+    """Allows at most `MOST` Events of each job in any hour."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, deque[float]] = {}
+        self._swept = 0.0
+
+    def take(self, uid: str, now: float) -> bool:
+        """Tell whether one more Event of that job is allowed, and count it. ``now``: seconds since the epoch."""
+        self._sweep(now)
+        told = self._told.setdefault(uid, deque())
+        while told and told[0] <= now - SECONDS:
+            told.popleft()
+        if len(told) >= MOST:
+            return False
+        told.append(now)
+        return True
+
+    def _sweep(self, now: float) -> None:
+        """Forget once an hour the jobs without an Event in the last hour."""
+        if now - self._swept >= SECONDS:
+            self._swept = now
+            self._told = {uid: told for uid, told in self._told.items() if told[-1] > now - SECONDS}

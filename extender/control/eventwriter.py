@@ -1,0 +1,142 @@
+"""Writes Events: decisions as they are made, and from time to time why a job waits.
+
+This is best effort. Nothing is written unless this replica leads at that moment. A read that failed is repeated; an
+Event that could not be written is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from extender.clock import Clock
+from extender.config.sections import ControllerSettings
+from extender.control.eventquota import EventQuota
+from extender.control.extenderclient import ExtenderError, Fetch, read_view
+from extender.control.jobevents import DecisionEvents, WaitingEvents
+from extender.control.ratelimit import RateLimit
+from extender.kube.api import Api
+from extender.leading.lease import Leads
+from extender.observe.controllermetrics import ControllerMetrics
+from extender.present.views.decisions import DecisionsView
+from extender.present.views.explain import ChangeView, ExplainView
+from extender.present.views.jobs import QueuedJob, QueueView
+
+LOOK_SECONDS: Final = 10.0  # between two reads of the queue
+SHORT_QUEUE: Final = 20  # in a longer queue nobody gets suggestions: to compute them would take the extender too long
+# decisions of the last minute before the first read are told: a controller may have been down, or not up yet
+MISSED_SECONDS: Final = 60.0
+MISSED: Final = 100  # of these decisions at most: their Events go before real writes
+HELPED: Final = 5  # jobs of the queue that get suggestions of what would admit them; each takes dozens of decisions
+
+Event = dict[str, Any]
+
+
+class EventWriter:
+    """Writes Events on job objects; shares the controller's rate limit, so that it never delays real writes for
+    long.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        fetch: Fetch,
+        settings: ControllerSettings,
+        clock: Clock,
+        lease: Leads,
+        pace: RateLimit,
+        metrics: ControllerMetrics,
+    ) -> None:
+        """Prepare only; `run` starts."""
+        self._api = api
+        self._fetch = fetch
+        self._settings = settings
+        self._clock = clock
+        self._lease = lease
+        self._rate_limit = pace
+        self._metrics = metrics
+        self._host = socket.gethostname()
+        self._quota = EventQuota()
+
+    async def run(self) -> None:
+        """Write Events until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._decisions())
+            tasks.create_task(self._queue())
+
+    async def _decisions(self) -> None:
+        """Write Events for the decisions since shortly before the first read.
+
+        An Event that is written twice is refused, because its name exists.
+        """
+        instance, since = await self._first_look()
+        story = DecisionEvents(instance, self._host, self._quota)
+        while True:
+            await self._clock.sleep(self._settings.interval_seconds)
+            if not self._lease.leading():
+                continue
+            try:
+                found = read_view(DecisionsView, await self._ask("/v1/decisions", {"since": str(since)}))
+            except ExtenderError:
+                continue
+            # its sequence numbers restart at 0, and all of its decisions are newer than our start
+            if instance != found.instance:
+                instance, since = found.instance, 0
+                story = DecisionEvents(instance, self._host, self._quota)
+                continue
+            since = found.latest
+            await self._write(story.tell(found.decisions))
+
+    async def _first_look(self) -> tuple[str, int]:
+        """Return the extender's instance, and the sequence number of its last decision that is too old for an Event.
+
+        The age is measured by the extender's clock. This is also read while another replica leads, because a new leader
+        decides at once.
+        """
+        while True:
+            try:
+                found = read_view(DecisionsView, await self._ask("/v1/decisions", {"limit": str(MISSED)}))
+            except ExtenderError:
+                await self._clock.sleep(self._settings.interval_seconds)
+            else:
+                missed = [one.sequence for one in found.decisions if found.at - one.at <= MISSED_SECONDS]
+                return found.instance, min(missed) - 1 if missed else found.latest
+
+    async def _queue(self) -> None:
+        """Write Events that say why each job waits."""
+        story = WaitingEvents(self._host, self._quota)
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            if not self._lease.leading():
+                continue
+            try:
+                found = read_view(QueueView, await self._ask("/v1/queue", {}))
+            except ExtenderError:
+                continue
+            now = self._clock.now()
+            await self._write(story.starving(found, now))
+            for job in story.news(found, now):
+                helped = job.position <= HELPED and len(found.jobs) <= SHORT_QUEUE
+                changes = await self._changes(job) if helped else ()
+                await self._write([story.queued(job, changes, now)])
+
+    async def _changes(self, job: QueuedJob) -> Sequence[ChangeView]:
+        """Return what would admit the job now; nothing where the extender does not answer in time."""
+        try:
+            path = "/".join(["/v1/explain", quote(job.namespace, safe=""), quote(job.name, safe="")])
+            return read_view(ExplainView, await self._ask(path, {"unblock": "true"})).unblock or ()
+        except ExtenderError:
+            return ()
+
+    async def _ask(self, path: str, query: dict[str, str]) -> bytes:
+        return await self._fetch(path, query, self._settings.request_timeout_seconds)
+
+    async def _write(self, events: Iterable[Event]) -> None:
+        for event in events:
+            await self._rate_limit.turn()
+            if self._lease.leading():
+                outcome = await self._api.create_event(event["metadata"]["namespace"], event)
+                self._metrics.wrote("Event", type(outcome).__name__.lower())

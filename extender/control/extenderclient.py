@@ -1,0 +1,30 @@
+"""How the controller reads from the extender and posts to it, over loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+View = TypeVar("View", bound=BaseModel)
+
+
+class ExtenderError(Exception):
+    """The extender did not answer, or its answer cannot be used."""
+
+
+Fetch = Callable[[str, Mapping[str, str], float], Awaitable[bytes]]
+"""Path, query, seconds to wait -> the body of a 200. Raises SourceError."""
+
+
+Post = Callable[[str, bytes, float], Awaitable[None]]
+"""Path, JSON body, seconds to wait: POST it. Raises SourceError."""
+
+
+def read_view(kind: type[View], body: bytes) -> View:
+    """Return the answer as a view. Raises SourceError where it is none."""
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        raise ExtenderError(f"an answer that is no {kind.__name__}: {error.errors()[0]['msg']}") from None

@@ -1,0 +1,182 @@
+"""Composes Kubernetes Events on job objects for people: what was decided about a job, and why it waits.
+
+Events are optional: one that cannot be written is lost, and nothing waits for it. Kohort sets no condition on a job: no
+operator of a supported kind reads a condition that a scheduler writes, and each operator overwrites the status.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from extender.control import eventreasons as reasons
+from extender.control.eventquota import EventQuota
+from extender.control.eventreasons import EventReason
+from extender.kube.jobkinds import KINDS, LONE_POD
+from extender.present.views.base import JobName
+from extender.present.views.decisions import DecisionView
+from extender.present.views.explain import ChangeView
+from extender.present.views.jobs import QueuedJob, QueueView
+from policy.answers.explain import MENDS
+from policy.cluster.reasons import Reason
+
+CONTROLLER: Final = "kohort.dev/controller"
+FIRST_SECONDS: Final = 20.0  # a job that starts sooner has hardly waited
+# shortest time between two Events of a job with different reasons: no more than 7 an hour
+CHANGED_SECONDS: Final = 600.0
+REPEAT_SECONDS: Final = 3000.0  # the API server deletes an Event after an hour
+NAMED_CHANGES: Final = 2
+
+
+class DecisionEvents:
+    """Composes Events for decisions, and for what the API shows as done. A refused write gets one Event a step
+    and job.
+    """
+
+    def __init__(self, instance: str, host: str, quota: EventQuota) -> None:
+        """``instance``: of the deciding process; with the sequence number it makes an Event name that is refused when
+        repeated.
+        """
+        self._instance = instance
+        self._host = host
+        self._quota = quota
+        self._refused: tuple[int, str] = (0, "")  # the step and the job of the last Event of a refused write
+
+    def tell(self, decisions: Sequence[DecisionView]) -> Iterator[dict[str, Any]]:
+        """Yield Events for decisions, oldest first; none for a job that is gone."""
+        for decision in decisions:
+            job = decision.job
+            if job is None:
+                continue
+            word = _word(decision)
+            if word is not None and not self._is_repeated(word, decision, job) and self._may(word, job, decision.at):
+                yield self._event(decision, job, word, decision.text)
+
+    def _is_repeated(self, word: EventReason, decision: DecisionView, job: JobName) -> bool:
+        """Tell whether a refused write of another member had an Event in that step: all members are refused for the
+        same reason.
+        """
+        if word is not reasons.WRITE_REFUSED:
+            return False
+        this = decision.generation, job.uid
+        repeated, self._refused = self._refused == this, this
+        return repeated
+
+    def _may(self, word: EventReason, job: JobName, at: float) -> bool:
+        """Tell whether the job's quota allows the Event: a gang that repeatedly gets room and gives it up counts as
+        waiting.
+        """
+        return word not in reasons.OF_WAITING or self._quota.take(job.uid, at)
+
+    def _event(self, decision: DecisionView, job: JobName, word: EventReason, note: str) -> dict[str, Any]:
+        name = f"{job.name[:200]}.{self._instance}.{decision.sequence:x}"
+        return _event(job, name, decision.at, self._host, decision.action, word, note)
+
+
+def _word(decision: DecisionView) -> EventReason | None:
+    match decision.action, decision.direction:
+        case "Resize", _ if decision.workers == 0 and not decision.nodes:
+            return reasons.PAUSING
+        case "Resize", "in":
+            return reasons.SHRINKING
+        case "Resize", "out":
+            return reasons.GROWING
+        case "Resize", _:
+            return reasons.REPAIRING
+        case action, _:
+            return reasons.OF_ACTIONS.get(action)
+
+
+class WaitingEvents:
+    """Composes Events that say why a job waits: after the first seconds, when the reason has changed, and once an
+    hour.
+    """
+
+    def __init__(self, host: str, quota: EventQuota) -> None:
+        self._host = host
+        self._quota = quota
+        self._told: dict[str, tuple[str, float]] = {}
+        self._starving: set[str] = set()
+        self._turn = 0
+        self._in_turn: Counter[str] = Counter()
+
+    def news(self, queue: QueueView, now: float) -> list[QueuedJob]:
+        """Return the jobs that need an Event now; ``now``: seconds since the epoch."""
+        waiting = {job.uid for job in queue.jobs}
+        self._told = {uid: told for uid, told in self._told.items() if uid in waiting}
+        self._starving &= waiting
+        late = (job for job in queue.jobs if job.waited_seconds >= FIRST_SECONDS)
+        found = [job for job in late if self._is_news(job, now) and self._quota.take(job.uid, now)]
+        self._told |= {job.uid: (job.waits.reason, now) for job in found}
+        return found
+
+    def queued(self, job: QueuedJob, changes: Sequence[ChangeView], now: float) -> dict[str, Any]:
+        """Return the Event of a waiting job; ``changes``: what would admit it now, where that was computed."""
+        turn = int(now // CHANGED_SECONDS)
+        if turn != self._turn:
+            self._turn, self._in_turn = turn, Counter()
+        name = _once(job, f"waits.{turn:x}.{self._in_turn[job.uid]}")
+        self._in_turn[job.uid] += 1
+        return _event(job, name, now, self._host, "Wait", reasons.QUEUED, _note(job, changes))
+
+    def starving(self, queue: QueueView, now: float) -> Iterator[dict[str, Any]]:
+        """Yield Events of jobs that have begun to starve since the last call."""
+        for job in queue.jobs:
+            if job.starving and job.uid not in self._starving:
+                self._starving.add(job.uid)
+                if not self._quota.take(job.uid, now):
+                    continue
+                name = _once(job, "starves")
+                note = f"waits for {job.waited_seconds:.0f} s and goes before every weight; {job.waits.detail}"
+                yield _event(job, name, now, self._host, "Wait", reasons.STARVING, note.rstrip("; "))
+
+    def _is_news(self, job: QueuedJob, now: float) -> bool:
+        if job.uid not in self._told:
+            return True
+        reason, at = self._told[job.uid]
+        return now - at >= (REPEAT_SECONDS if reason == job.waits.reason else CHANGED_SECONDS)
+
+
+def _note(job: QueuedJob, changes: Sequence[ChangeView]) -> str:
+    """Return the position in the queue, the reason with its figures, and what helps.
+
+    What helps is what the policy has proved, changes that somebody can make at once before those that only wait; else
+    the general advice for the reason.
+    """
+    waits = job.waits
+    mend = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
+    said = [f"number {job.position} in the queue", waits.text.removeprefix("kohort: "), waits.detail]
+    proved = sorted(changes, key=lambda one: one.kind.only_waits)[:NAMED_CHANGES]
+    helps = " | ".join(one.text for one in proved) or mend
+    said += [one.text for one in job.refused[:NAMED_CHANGES]]
+    said += [f"what helps: {helps}"] if helps else []
+    return "; ".join(part for part in said if part)
+
+
+def _once(job: JobName, what: str) -> str:
+    """Return an Event name that is refused the second time, so that a restarted controller or new leader repeats
+    nothing.
+    """
+    return f"{job.name[:180]}.{job.uid[:36]}.{what}"
+
+
+def _event(job: JobName, name: str, at: float, host: str, action: str, word: EventReason, note: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": job.namespace},
+        "eventTime": datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "reportingController": CONTROLLER,
+        "reportingInstance": host[:128] or "unknown",
+        "action": action,
+        "reason": word.reason,
+        "type": word.type,
+        "note": note[:1024],
+        "regarding": _regarding(job),
+    }
+
+
+def _regarding(job: JobName) -> dict[str, str]:
+    kind = KINDS.get(job.kind)
+    version = "v1" if job.kind == LONE_POD or kind is None else kind.resource.api_version
+    return {"apiVersion": version, "kind": job.kind, "namespace": job.namespace, "name": job.name, "uid": job.uid}

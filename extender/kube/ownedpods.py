@@ -1,0 +1,63 @@
+"""The known pods that name one owner (a job or a pod group) by its object's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from policy.cluster.model import WORKER, Job, Phase, Pod, Role, Slot
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedPod:
+    """A pod that names its owner. ``slot``: as its labels state it; ``role``: its requests under the role that it
+    names.
+
+    ``bound_slot``: the slot in which it was bound. ``lone``: the gang of one pod that it forms where its group does not
+    need it. ``invalid``: why its spec cannot be planned, if so. ``replaced``: whether a controller makes a new pod in
+    its place.
+    """
+
+    pod: Pod
+    slot: Slot | None = None
+    role: Role | None = None
+    bound_slot: Slot | None = None
+    lone: Job | None = None
+    invalid: str = ""
+    replaced: bool = True
+
+    @property
+    def keeps_slot(self) -> bool:
+        """Tell whether the pod keeps its slot: a failed or deleted pod leaves its slot to its successor."""
+        return self.pod.phase is not Phase.FAILED and not self.pod.terminating
+
+    @property
+    def role_name(self) -> str:
+        """Return the name of its role: the one that it states, else worker."""
+        return self.role.name if self.role is not None else WORKER
+
+
+@dataclass(slots=True)
+class OwnedPods:
+    """The pods of one owner.
+
+    ``job``: the owner as its object states it; ``least``: the number of pods that a group needs, None for a job.
+    ``assigns_slots``: the pods have no index, so that slots are assigned here. ``pods`` and ``published`` are by pod
+    uid: the pod as it was read, and as the last event stated it. ``gang``: a group's gang as the last event stated it.
+    """
+
+    job: Job | None = None
+    least: int | None = None
+    assigns_slots: bool = False
+    pods: dict[str, OwnedPod] = field(default_factory=dict)
+    slots: dict[str, Slot] = field(default_factory=dict)
+    published: dict[str, Pod] = field(default_factory=dict)
+    gang: Job | None = None
+
+    def live(self) -> list[str]:
+        """Return the uids of the pods that can have a slot, bound ones first, then by age."""
+        pods = [member.pod for member in self.pods.values() if member.keeps_slot]
+        return [pod.uid for pod in sorted(pods, key=lambda pod: (not pod.node, pod.since, pod.name))]
+
+    def members(self) -> list[OwnedPod]:
+        """Return the pods that have a slot and keep it, by slot."""
+        return [self.pods[uid] for uid in sorted(self.slots, key=self.slots.__getitem__) if self.pods[uid].keeps_slot]

@@ -1,0 +1,153 @@
+"""Indexes pods that name their owner (a job or a pod group) by its object's name, with their slots and each group's
+gang.
+
+The index remembers what it has seen, because such a pod may come before its owner and has no number of its own. After a
+restart everything in it is found again from the API: a bound pod's slot is written in its annotation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from extender.kube.membership import Claim
+from extender.kube.ownedpods import OwnedPod, OwnedPods
+from extender.kube.podgroupgang import assign_group_slots, gang_of, waiting_slots
+from extender.kube.slotassignment import assign_slots
+from policy.cluster.events import Event, JobGone, JobSeen, PodSeen
+from policy.cluster.model import WORKER, Job, Pod, Slot
+
+
+class OwnerIndex:
+    """The pods of all owners, by the owner that they name."""
+
+    def __init__(self) -> None:
+        self._owners: dict[Claim, OwnedPods] = {}
+        self._claims: dict[str, Claim] = {}
+
+    def add_owner(
+        self, claim: Claim, job: Job, *, least: int | None = None, assigns_slots: bool = False
+    ) -> list[Event]:
+        """Return the events of a job or group that was added or changed; ``least`` is a group's minimum of pods."""
+        owned = self._owners.setdefault(claim, OwnedPods())
+        owned.job, owned.least, owned.assigns_slots = job, least, assigns_slots
+        return list(_events(owned))
+
+    def remove_owner(self, claim: Claim) -> list[Event]:
+        """Return the events of an owner that was deleted: its pods have no job until another owner of that name
+        comes.
+        """
+        owned = self._owners.get(claim)
+        if owned is None or owned.job is None:
+            return []
+        gone = [JobGone(owned.job.uid)] if owned.least is not None else []
+        owned.job = owned.gang = None
+        owned.slots.clear()
+        events = [*gone, *_events(owned)]
+        self._forget_empty(claim, owned)
+        return events
+
+    def add_pod(self, claim: Claim, member: OwnedPod) -> list[Event]:
+        """Return the events of a pod that was added or changed: one for the pod itself, and for others whose slot has
+        changed.
+        """
+        uid = member.pod.uid
+        owned = self._owners.setdefault(claim, OwnedPods())
+        self._claims[uid] = claim
+        if (owned.assigns_slots or owned.least) and _has_new_binding(owned.pods.get(uid), member):
+            # the leader that has bound the pod has numbered it, and a follower may have numbered it otherwise
+            owned.slots.pop(uid, None)
+        owned.pods[uid] = member
+        return list(_events(owned, news=uid))
+
+    def leave(self, uid: str, claim: Claim | None) -> list[Event]:
+        """Return the events of a pod that now names another owner than before, or none."""
+        return self.remove_pod(uid) if self._claims.get(uid, claim) != claim else []
+
+    def remove_pod(self, uid: str) -> list[Event]:
+        """Return the events for the other pods of its owner after a pod is gone."""
+        claim = self._claims.pop(uid, None)
+        if claim is None:
+            return []
+        owned = self._owners[claim]
+        member, published = owned.pods.pop(uid), owned.published.pop(uid, None)
+        owned.slots.pop(uid, None)
+        was_lone = member.lone is not None and published is not None and published.job_uid == member.lone.uid
+        events = [*([JobGone(member.lone.uid)] if was_lone and member.lone else []), *_events(owned)]
+        self._forget_empty(claim, owned)
+        return events
+
+    def _forget_empty(self, claim: Claim, owned: OwnedPods) -> None:
+        if owned.job is None and not owned.pods:
+            del self._owners[claim]
+
+
+def _has_new_binding(before: OwnedPod | None, member: OwnedPod) -> bool:
+    """Tell whether the slot that the pod's binding wrote is seen for the first time."""
+    return member.bound_slot is not None and bool(member.pod.node) and (before is None or not before.pod.node)
+
+
+def _events(owned: OwnedPods, news: str = "") -> Iterator[Event]:
+    """Yield what has changed: the gang, then its pods; the pod ``news`` is yielded also where nothing has changed."""
+    job = owned.job
+    if job is not None and owned.least is not None:
+        # All pods of a malformed group are its members, so that none is bound by itself.
+        least = max(1, len(owned.live())) if job.invalid else owned.least
+        if least:
+            assign_group_slots(owned, least)
+        else:
+            owned.slots.clear()
+        job = gang_of(owned, job, least)
+        yield from _gang_events(owned, job if least else None)
+    elif job is not None and owned.assigns_slots:
+        assign_slots(owned, job.worker.replicas if job.worker else 0)
+    waiting = waiting_slots(owned)
+    for uid, member in owned.pods.items():
+        pod, before = _as_member(owned, uid, member, job, waiting), owned.published.get(uid)
+        if pod != before or uid == news:
+            owned.published[uid] = pod
+            yield from _pod_events(member.lone, before, pod)
+
+
+def _gang_events(owned: OwnedPods, gang: Job | None) -> Iterator[Event]:
+    """Yield the events of a group's gang; a group that had finished and has pods again is a new gang of the same
+    name.
+    """
+    before = owned.gang
+    if gang == before:
+        return
+    owned.gang = gang
+    if before is not None and (gang is None or (before.finished and not gang.finished)):
+        yield JobGone(before.uid)
+    if gang is not None:
+        yield JobSeen(gang)
+
+
+def _pod_events(lone: Job | None, before: Pod | None, pod: Pod) -> Iterator[Event]:
+    """Yield the events of a pod as it is now, and of the gang of one pod that it is or was."""
+    if lone is not None and pod.job_uid == lone.uid:
+        yield JobSeen(lone)
+    elif lone is not None and before is not None and before.job_uid == lone.uid:
+        yield JobGone(lone.uid)
+    yield PodSeen(pod)
+
+
+def _is_of_deleted_owner(owned: OwnedPods, member: OwnedPod, job: Job) -> bool:
+    """Tell whether the pod belongs to a deleted JobSet of the same name: it is older than the JobSet that it names.
+
+    A Deployment may have been given older pods (``--cascade=orphan``), and a group's pods come before the group.
+    """
+    return owned.least is None and not owned.assigns_slots and member.pod.since < job.arrival
+
+
+def _as_member(owned: OwnedPods, uid: str, member: OwnedPod, job: Job | None, waiting: Mapping[str, Slot]) -> Pod:
+    """Return the pod with its job and slot, or without a job where its owner is not known."""
+    if job is None or _is_of_deleted_owner(owned, member, job):
+        return member.pod
+    slot = owned.slots.get(uid) or member.slot
+    if owned.least is not None and slot is None and member.lone is not None:
+        slot = waiting.get(uid)
+        if slot is None and (member.keeps_slot or not owned.least):
+            return replace(member.pod, job_uid=member.lone.uid, slot=Slot(WORKER, 0))
+    numbered = member.bound_slot if owned.assigns_slots else None
+    return replace(member.pod, job_uid=job.uid, slot=slot, owner=job.name, numbered=numbered)

@@ -1,0 +1,122 @@
+"""Makes one gang of a pod group: which pods are its members, what they request, and which pods wait until they run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+
+from extender.kube.ownedpods import OwnedPod, OwnedPods
+from extender.kube.slotassignment import close_gaps, keep_or_assign_slots
+from policy.cluster.model import WORKER, Job, Role, Slot
+from policy.cluster.resources import NOTHING
+
+
+def assign_group_slots(owned: OwnedPods, least: int) -> None:
+    """Assign slots to a group's members.
+
+    Pods that were bound as members are members. Others become members as long as the minimum needs more of them: first
+    those that hold room on a node, then those that wait. A restart finds the same members again, except that among
+    waiting pods a member stays a member. All other pods are gangs of one pod, once the members run.
+    """
+    live = owned.live()
+    sure = {uid for uid in live if _was_bound_as_member(owned.pods[uid])}
+    others = sorted((uid for uid in live if uid not in sure), key=partial(_candidate_key, owned))
+    chosen = sure.union(others[: max(0, least - len(sure))])
+    for uid in others:
+        if uid not in chosen:
+            owned.slots.pop(uid, None)
+    members = [uid for uid in live if uid in chosen]
+    roles = {uid: owned.pods[uid].role_name for uid in members}
+    keep_or_assign_slots(owned, members, roles, Counter(roles.values()))
+    for role in sorted(set(roles.values())):
+        uids = [uid for uid in members if roles[uid] == role]
+        close_gaps(owned, uids, role, len(uids))
+
+
+def _was_bound_as_member(member: OwnedPod) -> bool:
+    """Tell whether the pod was bound as a member: a gang of one pod has no slot written on it."""
+    return bool(member.pod.node) and member.bound_slot is not None
+
+
+def _candidate_key(owned: OwnedPods, uid: str) -> tuple[bool, bool]:
+    """Return the sort key of pods that may become members.
+
+    Among bound pods those of another scheduler come first, because ours are known not to be members. Among the others
+    the present members come first.
+    """
+    pod = owned.pods[uid].pod
+    return not pod.node, bool(pod.plan) if pod.node else uid not in owned.slots
+
+
+def waiting_slots(owned: OwnedPods) -> dict[str, Slot]:
+    """Return slots behind those of the members for pods beyond a group's minimum that may not be scheduled alone yet.
+
+    Before the members run, such pods would hold room that the members may need, for a job that has not started.
+    """
+    if (owned.least or 0) < 2 or _has_started(members := owned.members()):
+        return {}
+    roles, slots = Counter(member.role_name for member in members), dict[str, Slot]()
+    for uid in owned.live():
+        if uid not in owned.slots and not owned.pods[uid].pod.node:
+            role = owned.pods[uid].role_name
+            slots[uid] = Slot(role, roles[role])
+            roles[role] += 1
+    return slots
+
+
+def _has_started(members: list[OwnedPod]) -> bool:
+    return bool(members) and all(member.pod.node or member.pod.ended for member in members)
+
+
+def gang_of(owned: OwnedPods, group: Job, least: int) -> Job:
+    """Return the members' roles as a rigid gang.
+
+    Pods that do not exist yet are counted as missing workers until the gang has started. After that they are not: the
+    minimum counts at the start, and nothing says that another pod will come.
+    """
+    members = owned.members()
+    started = _has_started(members)
+    missing = 0 if started else max(0, least - len(members))
+    roles, invalid = _roles(members, missing)
+    workers = next((role.replicas for role in roles if role.name == WORKER), 0)
+    over = all(member.pod.ended for member in owned.pods.values())
+    had = owned.gang
+    return replace(
+        group,
+        roles=roles,
+        min_workers=workers,
+        max_workers=workers,
+        invalid=group.invalid or next((member.invalid for member in members if member.invalid), invalid),
+        finished=over and (bool(owned.pods) or (had is not None and had.finished)),
+        replaced=all(member.replaced for member in members),
+        # The version never decreases, even when the newest pod is gone: the ledger ignores a lower one as outdated.
+        version=max(
+            [group.version, had.version if had else 0, *(member.pod.version for member in owned.pods.values())]
+        ),
+    )
+
+
+def _roles(members: list[OwnedPod], missing: int) -> tuple[tuple[Role, ...], str]:
+    """Return one role for all members of the same role name, sized so that each slot fits any of them; and why that
+    fails.
+    """
+    found: dict[str, Role] = {}
+    for member in members:
+        role = member.role or Role(WORKER, 1, NOTHING)
+        known = found.get(role.name)
+        if known is not None and known.constraints != role.constraints:
+            why = f"pod {member.pod.name}: its node selector, affinity or tolerations are not those of the other pods"
+            return (known,), f"{why} of role {role.name}; allowed: the same, or another role by its label"
+        found[role.name] = role if known is None else _larger(known, role)
+    if missing or not found:
+        short = WORKER if WORKER in found or not found else max(found, key=lambda name: found[name].replicas)
+        known = found.get(short, Role(short, 0, NOTHING))
+        found[short] = replace(known, replicas=known.replicas + missing)
+    return tuple(found[name] for name in sorted(found)), ""
+
+
+def _larger(one: Role, other: Role) -> Role:
+    most = one.requests.or_more(other.requests)
+    unsupported = tuple(dict.fromkeys((*one.unsupported, *other.unsupported)))
+    return replace(one, replicas=one.replicas + 1, requests=most, unsupported=unsupported)

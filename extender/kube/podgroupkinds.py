@@ -1,0 +1,80 @@
+"""The kinds of pod groups that other schedulers bind together, as one table: how a pod names its group, and its
+minimum.
+
+A group is a rigid gang: nobody adds or removes pods at Kohort's request. To support another kind of group, add a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from extender.kube.api import Resource
+from extender.kube.fields import part, text
+
+GROUP: Final = "PodGroup"
+"""The ``kind`` of all of them; only their API groups differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKind:
+    """One kind of pod group.
+
+    ``named_at``: the fields of a pod that may hold the group's name. ``least_at``: the field of the group's spec that
+    holds the number of pods without which none is bound. ``role_at``: the fields of a pod that may hold its role.
+    """
+
+    resource: Resource
+    named_at: tuple[tuple[str, ...], ...]
+    least_at: tuple[str, ...] = ("minMember",)
+    role_at: tuple[tuple[str, ...], ...] = ()
+
+
+LABELS: Final = ("metadata", "labels")
+ANNOTATIONS: Final = ("metadata", "annotations")
+ROLE: Final = (*LABELS, "training.kubeflow.org/replica-type")
+
+COSCHEDULING: Final = GroupKind(
+    Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups"),
+    named_at=((*LABELS, "scheduling.x-k8s.io/pod-group"),),
+    role_at=(ROLE,),
+)
+
+VOLCANO: Final = GroupKind(
+    Resource("scheduling.volcano.sh", "v1beta1", "podgroups"),
+    named_at=((*ANNOTATIONS, "scheduling.k8s.io/group-name"), (*ANNOTATIONS, "scheduling.volcano.sh/group-name")),
+    role_at=((*ANNOTATIONS, "volcano.sh/task-spec"), ROLE),
+)
+
+# Kubernetes's own (feature GenericWorkload): beta from 1.37; 1.36 serves v1alpha2 with the same fields.
+NATIVE_NAME: Final = ("spec", "schedulingGroup", "podGroupName")
+NATIVE: Final = GroupKind(
+    Resource("scheduling.k8s.io", "v1beta1", "podgroups"),
+    named_at=(NATIVE_NAME,),
+    least_at=("schedulingPolicy", "gang", "minCount"),
+    role_at=(ROLE,),
+)
+NATIVE_ALPHA: Final = replace(NATIVE, resource=Resource("scheduling.k8s.io", "v1alpha2", "podgroups"))
+GROUPS: Final = (NATIVE, NATIVE_ALPHA, COSCHEDULING, VOLCANO)
+
+
+def group_named(pod: Mapping[str, Any]) -> tuple[GroupKind, str] | None:
+    """Return the kind and name of the group that a pod, or a template of pods, names; None where it names none."""
+    for kind in GROUPS:
+        for path in kind.named_at:
+            if name := _at(pod, path):
+                return kind, name
+    return None
+
+
+def role_in(pod: Mapping[str, Any], kind: GroupKind) -> str:
+    """Return the role that the pod states, in lower case; empty where it states none."""
+    return next((role for path in kind.role_at if (role := _at(pod, path))), "").lower()
+
+
+def _at(item: Mapping[str, Any], path: tuple[str, ...]) -> str:
+    found: Any = item
+    for name in path[:-1]:
+        found = part(found, name)
+    return text(found, path[-1])

@@ -1,0 +1,73 @@
+"""Assigns slots to pods that have no index of their own: one slot a pod, the one that its binding recorded if any."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from extender.kube.ownedpods import OwnedPods
+from policy.cluster.model import WORKER, Slot
+
+
+def assign_slots(owned: OwnedPods, count: int) -> None:
+    """Assign a slot to each pod of a job whose pods have no index: 0 to ``count`` - 1 once there are at most ``count``
+    pods.
+    """
+    live = owned.live()
+    keep_or_assign_slots(owned, live, dict.fromkeys(live, WORKER), {WORKER: count})
+    if len(live) <= count:
+        close_gaps(owned, live, WORKER, count)
+
+
+def keep_or_assign_slots(
+    owned: OwnedPods, uids: list[str], roles: Mapping[str, str], counts: Mapping[str, int]
+) -> None:
+    """Assign a slot to each pod that has none: the slot in which it was bound, else the first that is free.
+
+    A pod that holds a slot in which another was bound gives it up, as it would after a restart. A pod that was moved
+    out of the slot in which it was bound returns to it, where that is one of the first ``counts`` slots of its role.
+    """
+    wanted = {
+        uid: bound_slot
+        for uid in uids
+        if (bound_slot := _slot_of_binding(owned, uid)) is not None and bound_slot.role == roles[uid]
+    }
+    taken = {slot: uid for uid in uids if (slot := owned.slots.get(uid)) is not None}
+    homeless = deque(
+        uid
+        for uid in uids
+        if uid not in owned.slots or (uid in wanted and wanted[uid].index < counts.get(roles[uid], 0))
+    )
+    while homeless:
+        uid = homeless.popleft()
+        bound_slot = wanted.get(uid)
+        holder = taken.get(bound_slot) if bound_slot is not None else None
+        if bound_slot is None or holder == uid or (holder is not None and wanted.get(holder) == bound_slot):
+            continue
+        if holder is not None:
+            del owned.slots[holder]
+            homeless.append(holder)
+        if (before := owned.slots.get(uid)) is not None:
+            del taken[before]
+        owned.slots[uid], taken[bound_slot] = bound_slot, uid
+    for uid in uids:
+        if uid not in owned.slots:
+            slot = _first_free(roles[uid], taken)
+            owned.slots[uid], taken[slot] = slot, uid
+
+
+def _slot_of_binding(owned: OwnedPods, uid: str) -> Slot | None:
+    """Return the slot that the pod's binding has written on it."""
+    return owned.pods[uid].bound_slot if owned.pods[uid].pod.node else None
+
+
+def close_gaps(owned: OwnedPods, uids: list[str], role: str, count: int) -> None:
+    """Move the last pods into slots of pods that are gone for good; the controller writes the new slot on the pod."""
+    taken = {owned.slots[uid]: uid for uid in uids}
+    for slot in sorted((slot for slot in taken if slot.index >= count), reverse=True):
+        uid, free = taken.pop(slot), _first_free(role, taken)
+        owned.slots[uid], taken[free] = free, uid
+
+
+def _first_free(role: str, taken: Mapping[Slot, str]) -> Slot:
+    return next(slot for index in range(len(taken) + 1) if (slot := Slot(role, index)) not in taken)

@@ -1,0 +1,62 @@
+"""Measures what no event shows: whether the event loop wakes up in time, and whether the ledger has lost objects.
+
+Both run beside the service (``kohort serve``), not in it: nothing waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram
+
+from extender.clock import Clock
+from extender.kube.api import NODES, PODS, ClusterError, Resource
+from policy.cluster.snapshot import Snapshot
+
+LAG_SECONDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+BEAT_SECONDS: Final = 0.5
+COUNT_SECONDS: Final = 30.0
+COUNTED: Final[Mapping[Resource, Callable[[Snapshot], int]]] = {
+    NODES: lambda snapshot: len(snapshot.nodes),
+    PODS: lambda snapshot: len(snapshot.pods),
+}
+
+
+class ObjectCounter(Protocol):
+    """The part of the API client that counting needs."""
+
+    async def count(self, resource: Resource) -> int:
+        """Return how many objects there are. Raises ClusterError where the API server does not say."""
+        ...
+
+
+class LagAndDrift:
+    """The metrics of the event loop's lag and of the ledger's drift."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        text = "How late the event loop woke a timer of half a second."
+        self.lag = Histogram("kohort_event_loop_lag_seconds", text, buckets=LAG_SECONDS, registry=registry)
+        text = "Objects of the API server minus those of the ledger, at the last count; changes on their way count."
+        self.drift = Gauge("kohort_ledger_drift_objects", text, ["resource"], registry=registry)
+
+    async def beat(self, clock: Clock) -> None:
+        """Measure the lag for ever, in the clock's own seconds."""
+        while True:
+            due = clock.monotonic() + BEAT_SECONDS
+            await clock.sleep(BEAT_SECONDS)
+            self.lag.observe(max(0.0, clock.monotonic() - due))
+
+    async def count(self, api: ObjectCounter, look: Callable[[], Snapshot], clock: Clock) -> None:
+        """Compare for ever: a list with limit 1 says how many more objects there are, whatever their number.
+
+        Where the API server cannot be asked, the metric keeps its value; the age of the watches shows that.
+        """
+        while True:
+            await clock.sleep(COUNT_SECONDS)
+            for resource, known in COUNTED.items():
+                try:
+                    there = await api.count(resource)
+                except ClusterError:
+                    continue
+                self.drift.labels(str(resource)).set(there - known(look()))

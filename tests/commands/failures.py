@@ -1,0 +1,19 @@
+"""A plugin of pytest that prints a failure when it happens, and not only at the end of a run of an hour."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.commands.retries import why
+
+
+class Failures:
+    """Prints the name and the message of each test that fails; the whole report follows at the end of the run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome in ("failed", "rerun"):
+            printer = self._config.pluginmanager.get_plugin("terminalreporter")
+            printer.write_line(f"\n{report.outcome}: {report.nodeid} ({report.when}): {why(report)}")

@@ -1,0 +1,107 @@
+"""What is measured of a job from its creation to its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from extender.observe.jobtimes import JobTimes
+from policy.cluster.actions import Migrate
+from policy.cluster.events import Event, JobGone, JobSeen
+from policy.cluster.gang import Gang, State
+from policy.cluster.snapshot import Snapshot
+from policy.step import step
+from policy.systems.kod2 import Kod2
+from tests.builders import START, World, job, w
+
+
+@dataclass
+class Told:
+    waits: list[float] = field(default_factory=list)
+    bounds: list[float] = field(default_factory=list)
+    completions: list[float] = field(default_factory=list)
+    moves: list[bool] = field(default_factory=list)
+
+    def waited(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+    def bound(self, seconds: float) -> None:
+        self.bounds.append(seconds)
+
+    def completed(self, seconds: float) -> None:
+        self.completions.append(seconds)
+
+    def moved(self, arrived: bool) -> None:
+        self.moves.append(arrived)
+
+
+class Followed(World):
+    """A world whose steps are followed."""
+
+    def __init__(self) -> None:
+        super().__init__(Kod2())
+        self.told = Told()
+        self.passage = JobTimes(self.told)
+
+    def do(self, *events: Event) -> tuple[object, ...]:  # type: ignore[override]
+        self.snapshot, effects = step(self.snapshot, events, self.policy, self.now)
+        self.passage.follow(self.now, events, effects, self.snapshot)
+        return effects
+
+
+def test_a_job_is_followed_from_creation_to_end() -> None:
+    world = Followed()
+    world.nodes("n1")
+    world.now = START + 7
+    one = job("a").workers(1)
+    world.submit(one)
+    world.now += 3
+    world.operate(one)
+    assert (world.told.waits, world.told.bounds, world.told.completions) == ([7.0], [3.0], [])
+    world.now += 90
+    world.see(one.with_(finished=True))
+    assert world.told.completions == [100.0]
+    world.see(one.with_(finished=True))
+    assert world.told.completions == [100.0], "once"
+
+
+def test_one_that_had_ended_before_our_start_is_not_counted() -> None:
+    world = Followed()
+    world.nodes("n1")
+    world.see(job("a").workers(1).with_(finished=True))
+    assert world.told.completions == []
+    assert len(world.passage) == 0
+
+
+def test_a_second_admission_is_no_second_wait() -> None:
+    world = Followed()
+    world.nodes("n1")
+    world.submit(job("a").workers(1))
+    world.pass_time(world.snapshot.rules.plan_seconds + 1)  # nobody binds it: the plan is given up
+    world.pass_time(60)
+    assert len(world.told.waits) == 1
+
+
+def test_who_is_gone_is_forgotten() -> None:
+    world = Followed()
+    world.nodes("n1")
+    world.submit(job("a").workers(1))
+    assert len(world.passage) == 2
+    world.do(JobGone("job-a"))
+    assert len(world.passage) == 0
+    assert world.told.bounds == []
+
+
+@pytest.mark.parametrize(("state", "node", "arrived"), [
+    (State.RUNNING, "n2", True), (State.RUNNING, "n1", False), (State.REPAIRING, "n2", False),
+])  # fmt: skip
+def test_how_a_migration_ends(state: State, node: str, arrived: bool) -> None:
+    told = Told()
+    passage = JobTimes(told)
+    moving = Snapshot(gangs={"j": Gang("j", State.MIGRATING, nodes={w(0): "n2"})})
+    passage.follow(0.0, [], [Migrate("j", {w(0): "n2"})], moving)
+    assert told.moves == []
+    passage.follow(1.0, [], [], Snapshot(gangs={"j": Gang("j", state, nodes={w(0): node})}))
+    passage.follow(2.0, [JobSeen(job("j").done())], [], Snapshot())
+    assert told.moves == [arrived]
