@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from itertools import cycle
 
 from benchmarks import command
-from benchmarks.report import Report, progress
+from benchmarks.report import BenchmarkReport, progress
 from benchmarks.verbs import Server, cases_of, serving
 
 SECONDS = 4.0
@@ -115,9 +115,9 @@ def filtering(server: Server, path: str, body: bytes, seconds: float = SECONDS) 
     return found
 
 
-def measure(options: argparse.Namespace) -> Report:
+def measure(options: argparse.Namespace) -> BenchmarkReport:
     """Measure each kind of request in every round, after a stretch without requests."""
-    report = Report("beside", {"nodes": options.nodes, "pods": options.pods, "rounds": options.rounds})
+    report = BenchmarkReport("beside", {"nodes": options.nodes, "pods": options.pods, "rounds": options.rounds})
     with tempfile.TemporaryDirectory() as folder, serving(options.nodes, options.pods, folder) as server:
         path, body = cases_of(options.nodes)["filter, planned"]
         filtering(server, path, body, 1.0)
@@ -132,7 +132,7 @@ def measure(options: argparse.Namespace) -> Report:
     return report
 
 
-def _note(report: Report, name: str, alone: list[float], beside: list[float]) -> None:
+def _note(report: BenchmarkReport, name: str, alone: list[float], beside: list[float]) -> None:
     report.times("filter, alone", alone)
     report.times(f"filter, {name}", beside)
     for percent in (50, 99):

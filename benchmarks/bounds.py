@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.report import Report
+from benchmarks.report import BenchmarkReport
 
 FILE = Path(__file__).with_name("bounds.toml")
 
@@ -49,7 +49,7 @@ def _bound(name: str, row: Mapping[str, object]) -> Bound:
     return bound
 
 
-def judge(report: Report, bounds: list[Bound]) -> tuple[list[str], bool]:
+def judge(report: BenchmarkReport, bounds: list[Bound]) -> tuple[list[str], bool]:
     """Return a line for each bound whose figure was measured, and whether all hold; without any, the check fails."""
     found = report.figures | report.ratios
     met = [(bound, found[bound.name].median) for bound in bounds if bound.name in found]

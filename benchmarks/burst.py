@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchmarks import command, live
-from benchmarks.report import Report, progress
+from benchmarks.report import BenchmarkReport, progress
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
 
@@ -29,11 +29,11 @@ FIRST_SECONDS, SETTLE_SECONDS, ROOM_SECONDS = 180.0, 5.0, 30.0
 OTHERS = "/api/v1/namespaces/default/pods"
 
 
-def measure(options: argparse.Namespace) -> Report:
+def measure(options: argparse.Namespace) -> BenchmarkReport:
     """Measure ungated and gated pods in turn."""
     setup = {"nodes": options.nodes, "waiting pods": options.gangs * GANG, "rounds": options.rounds,
              "seconds": options.seconds, "rooms": options.rooms}  # fmt: skip
-    report = Report("burst", setup)
+    report = BenchmarkReport("burst", setup)
     progress(f"starting a control plane of {options.nodes} nodes")
     with live.bare_plane(options.nodes, cpu=str(GANG)) as plane:
         parts = live.kohort(plane)
@@ -46,7 +46,7 @@ def measure(options: argparse.Namespace) -> Report:
 
 
 def _round(
-    report: Report, plane: ControlPlane, parts: Kohort, options: argparse.Namespace, case: str, number: int
+    report: BenchmarkReport, plane: ControlPlane, parts: Kohort, options: argparse.Namespace, case: str, number: int
 ) -> None:
     live.open_gate(plane)
     *full, last = (f"node-{node}" for node in range(options.nodes))

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import bounds
-from benchmarks.report import Report
+from benchmarks.report import BenchmarkReport
 
 
 def positive(text: str) -> int:
@@ -37,7 +37,7 @@ def parser(
     return made
 
 
-def finish(report: Report, options: argparse.Namespace) -> int:
+def finish(report: BenchmarkReport, options: argparse.Namespace) -> int:
     """Print, write and judge the report; return the exit code."""
     console = Console()
     report.show(console)
@@ -50,7 +50,7 @@ def finish(report: Report, options: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
-def run(made: argparse.ArgumentParser, measure: Callable[[argparse.Namespace], Report]) -> None:
+def run(made: argparse.ArgumentParser, measure: Callable[[argparse.Namespace], BenchmarkReport]) -> None:
     """Run a benchmark's ``main``: parse the options, measure, finish."""
     options = made.parse_args()
     raise SystemExit(finish(measure(options), options))

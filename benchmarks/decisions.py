@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from benchmarks import command, oasis_scene, scenes
-from benchmarks.report import Report, percentile, progress
+from benchmarks.report import BenchmarkReport, percentile, progress
 from policy.answers.explain import explain
 from policy.cluster.events import BindHeld, Event, JobSeen, PodSeen, Tick
 from policy.cluster.snapshot import Snapshot
@@ -37,9 +37,9 @@ Cases = dict[str, Callable[[], object]]
 SECONDS_A_CASE, FEWEST, MOST = 0.2, 3, 300
 
 
-def measure(options: argparse.Namespace) -> Report:
+def measure(options: argparse.Namespace) -> BenchmarkReport:
     """Measure every case of every size once per round."""
-    report = Report("decisions", {"nodes": options.nodes, "waiting": options.waiting, "rounds": options.rounds,
+    report = BenchmarkReport("decisions", {"nodes": options.nodes, "waiting": options.waiting, "rounds": options.rounds,
                                   "OASiS's servers": options.servers})  # fmt: skip
     cases: Cases = {}
     for nodes in options.nodes:
@@ -58,7 +58,7 @@ def measure(options: argparse.Namespace) -> Report:
     return report
 
 
-def _oasis(report: Report, servers: int, number: int) -> None:
+def _oasis(report: BenchmarkReport, servers: int, number: int) -> None:
     """Measure OASiS, on another trace in each round."""
     clock = oasis_scene.timed(servers, 1000 + number)
     for name, seconds in (("oasis, a job", clock.cpu), ("oasis by the clock, a job", clock.wall)):

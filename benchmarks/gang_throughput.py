@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from benchmarks import command, live
-from benchmarks.report import Report, progress
+from benchmarks.report import BenchmarkReport, progress
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
 from tests.controlplane.process import Process
@@ -32,7 +32,7 @@ Cpu = Mapping[str, float]  # seconds by process
 
 
 @dataclass(slots=True)
-class Run:
+class ThroughputRun:
     """The outcome of one variant in one round."""
 
     pods_per_second: float
@@ -57,7 +57,7 @@ class Bench:
     rivals: Mapping[str, Process]
     nominates: bool
 
-    def run(self, name: str, gangs: int, number: int) -> Run:
+    def run(self, name: str, gangs: int, number: int) -> ThroughputRun:
         """Run one variant, starting and ending with an empty cluster."""
         live.open_gate(self.plane)
         made = live.gangs(gangs, name, f"{name}{number}")
@@ -68,11 +68,11 @@ class Bench:
             (self.kohort if name == "kohort" else self.rivals[name]).stop()
             live.clear(self.plane)
 
-    def _rival(self, scheduler: Process, pods: int) -> Run:
+    def _rival(self, scheduler: Process, pods: int) -> ThroughputRun:
         seen, cpu = self._phase(live.is_bound, pods, {"scheduler": scheduler}, scheduler.start)
         return _result(seen, cpu, pods)
 
-    def _kohort(self, pods: int) -> Run:
+    def _kohort(self, pods: int) -> ThroughputRun:
         parts = self.kohort
         processes = {"scheduler": parts.scheduler, "extender": parts.extender, "controller": parts.controller}
         before: Cpu = {}
@@ -104,10 +104,10 @@ class Bench:
         return seen, {name: last[name] - first.get(name, 0.0) for name in last}
 
 
-def _result(seen: live.Seen, cpu: Cpu, pods: int, nominating: float = 0.0) -> Run:
+def _result(seen: live.Seen, cpu: Cpu, pods: int, nominating: float = 0.0) -> ThroughputRun:
     per_thousand = {name: seconds * 1000 / pods for name, seconds in cpu.items()}
     rate = len(seen.at) / (seen.seconds + nominating)
-    return Run(rate, per_thousand, statistics.median(seen.spreads()), pods - len(seen.at), nominating)
+    return ThroughputRun(rate, per_thousand, statistics.median(seen.spreads()), pods - len(seen.at), nominating)
 
 
 def _counts(parts: Kohort) -> dict[str, float]:
@@ -119,11 +119,11 @@ def _counts(parts: Kohort) -> dict[str, float]:
             for labels, value in found.items()}  # fmt: skip
 
 
-def measure(options: argparse.Namespace) -> Report:
+def measure(options: argparse.Namespace) -> BenchmarkReport:
     """Measure the variants in turn; each ratio is of two runs of the same round."""
     setup = {"nodes": options.nodes, "gangs": options.gangs, "pods a gang": GANG, "rounds": options.rounds,
              "window seconds": options.window, "against": " ".join(options.against)}  # fmt: skip
-    report = Report("gang_throughput", setup)
+    report = BenchmarkReport("gang_throughput", setup)
     names = [*options.against, "kohort"]
     progress(f"starting a control plane of {options.nodes} nodes")
     with live.bare_plane(options.nodes, pod_groups="native" in names) as plane:
@@ -155,7 +155,7 @@ def _turned(names: Sequence[str], number: int) -> Sequence[str]:
     return [*names[first:], *names[:first]]
 
 
-def _note(report: Report, runs: Mapping[str, Run], nodes: int) -> None:
+def _note(report: BenchmarkReport, runs: Mapping[str, ThroughputRun], nodes: int) -> None:
     for name, run in runs.items():
         report.add(f"pods per second, {name}", run.pods_per_second, "pods/s")
         report.add(f"gang spread p50, {name}", 1000 * run.spread, "ms")

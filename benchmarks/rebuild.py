@@ -28,7 +28,7 @@ import httpx
 import yaml
 
 from benchmarks import command, scenes
-from benchmarks.report import Report, progress
+from benchmarks.report import BenchmarkReport, progress
 from tests.controlplane.ports import LOOPBACK, free_ports
 
 Json = dict[str, Any]
@@ -169,9 +169,11 @@ def _pod(number: int, index: int, nodes: int) -> Json:
     return {"metadata": meta, "spec": spec, "status": {"phase": "Running"}}
 
 
-def measure(options: argparse.Namespace) -> Report:
+def measure(options: argparse.Namespace) -> BenchmarkReport:
     """Start the server, wait until it is ready, and stop it; once per round for each size."""
-    report = Report("rebuild", {"nodes": options.nodes, "pods a node": options.pods_per_node, "rounds": options.rounds})
+    report = BenchmarkReport(
+        "rebuild", {"nodes": options.nodes, "pods a node": options.pods_per_node, "rounds": options.rounds}
+    )
     sizes = {nodes: cluster(nodes, nodes * options.pods_per_node) for nodes in options.nodes}
     for number in range(options.rounds + 1):
         for nodes, lists in sizes.items():

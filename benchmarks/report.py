@@ -40,7 +40,7 @@ class Figure:
 
 
 @dataclass(slots=True)
-class Report:
+class BenchmarkReport:
     """Collects values round by round; ``setup`` has what a reader needs to repeat the run."""
 
     name: str

@@ -20,11 +20,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks import command
-from benchmarks.report import Report, progress
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.settings import FluidSettings
+from benchmarks.report import BenchmarkReport, progress
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.objects import JobSpec
-from lab.sim.pods.service import Step
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.traces import Trace, node, pod_requests
 from lab.sim.traces.philly import philly
 from lab.sim.traces.reading import numbered
@@ -40,10 +40,10 @@ CONTENTION = 0.1
 TOLD_SECONDS = 30.0
 
 
-def measure(options: argparse.Namespace) -> Report:
+def measure(options: argparse.Namespace) -> BenchmarkReport:
     """Run every system on every number of nodes, once per round."""
     setup = {"nodes": options.nodes, "jobs": options.jobs, "per node": options.per_node, "rounds": options.rounds}
-    report = Report("simulator", setup | {"trace": options.philly.name if options.philly else "generated"})
+    report = BenchmarkReport("simulator", setup | {"trace": options.philly.name if options.philly else "generated"})
     for _ in range(options.rounds):
         for nodes in options.nodes:
             trace = _trace(options, nodes)
@@ -54,7 +54,7 @@ def measure(options: argparse.Namespace) -> Report:
     return report
 
 
-def _compare(report: Report, name: str, nodes: Sequence[int]) -> None:
+def _compare(report: BenchmarkReport, name: str, nodes: Sequence[int]) -> None:
     """Record how the nodes grow over how a step's cost grows, from one size to the next.
 
     A ratio below 1 means that the cost grows faster than the number of nodes.
@@ -91,10 +91,10 @@ def _job(name: str, arrival: float, size: int, work: float) -> JobSpec:
     return JobSpec(name, (worker,), max(1, size // 2), 2 * size, work, arrival=arrival, contention=CONTENTION)
 
 
-def _run(report: Report, name: str, nodes: int, trace: Trace, source: str) -> None:
+def _run(report: BenchmarkReport, name: str, nodes: int, trace: Trace, source: str) -> None:
     steps, told, arrived = 0, time.monotonic(), 0
 
-    def count(step: Step) -> None:
+    def count(step: SimulatedStep) -> None:
         nonlocal steps, told, arrived
         steps += 1
         arrived += sum(1 for event in step.events if isinstance(event, JobSeen) and event.job.version == 1)

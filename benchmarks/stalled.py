@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from threading import Event, Thread
 
 from benchmarks import command, scenes
-from benchmarks.report import Report, percentile, progress
+from benchmarks.report import BenchmarkReport, percentile, progress
 from benchmarks.verbs import Server, args_of, pod_of, serving
 
 PODS, CALLS = 1_000, 1_000
@@ -99,9 +99,11 @@ def filter_seconds(server: Server, nodes: int, calls: int = CALLS) -> list[float
     return found
 
 
-def measure(options: argparse.Namespace) -> Report:
+def measure(options: argparse.Namespace) -> BenchmarkReport:
     """Measure round by round, first without and then with stalled connections."""
-    report = Report("stalled", {"nodes": options.nodes, "connections": options.connections, "rounds": options.rounds})
+    report = BenchmarkReport(
+        "stalled", {"nodes": options.nodes, "connections": options.connections, "rounds": options.rounds}
+    )
     with serving(options.nodes, PODS) as server:
         filter_seconds(server, options.nodes, 200)
         for number in range(options.rounds):

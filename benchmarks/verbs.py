@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import command, scenes
-from benchmarks.report import Report, progress
+from benchmarks.report import BenchmarkReport, progress
 
 Json = dict[str, Any]
 CALLS, WARM_UP = 400, 100
@@ -56,10 +56,10 @@ def serving(nodes: int, pods: int, *more: str) -> Iterator[Server]:
             process.terminate()
 
 
-def measure(options: argparse.Namespace) -> Report:
+def measure(options: argparse.Namespace) -> BenchmarkReport:
     """Measure every case of a size in turn, round by round."""
     setup = {"nodes": options.nodes, "pods": options.pods, "rounds": options.rounds, "calls": CALLS}
-    report = Report("verbs", setup)
+    report = BenchmarkReport("verbs", setup)
     for nodes in options.nodes:
         with serving(nodes, options.pods) as server:
             progress(f"{nodes} nodes, server knows {server.said['pods']} pods")
@@ -139,7 +139,7 @@ def _ask(server: Server, path: str, body: bytes, warm_up: int, calls: int) -> tu
     return found, (server.cpu() - cpu) / calls
 
 
-def _note(report: Report, size: str, found: dict[str, tuple[list[float], float]]) -> None:
+def _note(report: BenchmarkReport, size: str, found: dict[str, tuple[list[float], float]]) -> None:
     for name, (seconds, cpu) in found.items():
         report.times(f"{name}, {size}", seconds)
         report.add(f"{name}, {size} CPU", 1000 * cpu, "ms")

@@ -18,7 +18,7 @@ from extender.cli.errors import errors as cli_errors
 from extender.cli.options import OUTPUT, Asked, examples, shared
 
 if TYPE_CHECKING:
-    from lab.study.files import Told
+    from lab.study.files import ReportTarget
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -49,7 +49,7 @@ def demo(
     """Run ten training jobs on a cluster in memory, faster than real, by Kohort and by the default scheduler."""
     with errors():
         from extender.http.server import AddressError
-        from lab.demo import run as shown
+        from lab.demo import sides as shown
 
         try:
             shown.run(json_file, speed=speed, seed=seed, live=not no_live, port=port)
@@ -121,7 +121,7 @@ def paper(
             command.show_list(_told(json_file, asked))
             return
         told = _told(json_file, asked)
-        plan = command.Asked(tuple(names or ()), everything, mutants, seeds, first_seed, told, out)
+        plan = command.PaperOptions(tuple(names or ()), everything, mutants, seeds, first_seed, told, out)
         if not command.run(plan, runner_of(workers, scheduler)):
             raise typer.Exit(1)
 
@@ -176,7 +176,7 @@ def simulate(
         plan = command.plan_of([policy], [trace], first_seed, seeds or 1, given or [], pods, jobs=True)
         if journal is not None:
             command.record(plan, journal)
-        command.run(plan, command.Where(out, told), runner_of(workers, scheduler))
+        command.run(plan, command.ComparisonOutput(out, told), runner_of(workers, scheduler))
 
 
 @app.command(
@@ -213,7 +213,9 @@ def compare(
         from lab.study.pool import runner_of
 
         plan = command.plan_of(policies, traces, first_seed, seeds or 30, given or [], pods)
-        command.run(plan, command.Where(out, _told(json_file, asked), measure), runner_of(workers, scheduler))
+        command.run(
+            plan, command.ComparisonOutput(out, _told(json_file, asked), measure), runner_of(workers, scheduler)
+        )
 
 
 @app.command(
@@ -278,13 +280,13 @@ def optimum(
         from lab.study import optimumcommand as command
 
         drawn = range(first_seed, first_seed + (seeds or 1))
-        command.run(command.Asked(jobs, servers, slots, seconds, drawn), _told(json_file, asked))
+        command.run(command.OptimumOptions(jobs, servers, slots, seconds, drawn), _told(json_file, asked))
 
 
-def _told(json_file: str | None, asked: Asked) -> Told:
-    from lab.study.files import Told
+def _told(json_file: str | None, asked: Asked) -> ReportTarget:
+    from lab.study.files import ReportTarget
 
-    told = Told(json_file, asked.shown)
+    told = ReportTarget(json_file, asked.shown)
     told.check()
     return told
 
@@ -295,7 +297,7 @@ def errors() -> Iterator[None]:
 
     The exit status is 2 where the command was called wrongly, and 1 where its work failed.
     """
-    from lab.study.errors import StudyError
+    from lab.study.studyerrors import StudyError
 
     with cli_errors():
         try:

@@ -12,7 +12,7 @@ OF_DATETIME = {"now", "utcnow", "today"}
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ClockUse:
     """One call; ``where`` is the dotted name of the functions and classes around it."""
 
     where: str
@@ -20,7 +20,7 @@ class Use:
     call: str
 
 
-def uses(source: str) -> list[Use]:
+def uses(source: str) -> list[ClockUse]:
     """Return every call that reads a real clock or sleeps on one.
 
     Code in virtual time does not count: functions with the decorator ``@virtual``, and coroutines' sleeps in a module
@@ -69,7 +69,7 @@ def _is_all_virtual(tree: ast.Module) -> bool:
     return bool(tests) and all(map(_is_virtual, tests))
 
 
-def _uses(parent: ast.AST, inside: tuple[str, ...], names: _Names, *, all_virtual: bool) -> Iterator[Use]:
+def _uses(parent: ast.AST, inside: tuple[str, ...], names: _Names, *, all_virtual: bool) -> Iterator[ClockUse]:
     for node in ast.iter_child_nodes(parent):
         if _is_virtual(node):
             continue
@@ -77,7 +77,7 @@ def _uses(parent: ast.AST, inside: tuple[str, ...], names: _Names, *, all_virtua
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             within = (*inside, node.name)
         if isinstance(node, ast.Call) and _is_real(node, names, all_virtual=all_virtual):
-            yield Use(".".join(inside), node.lineno, ast.unparse(node))
+            yield ClockUse(".".join(inside), node.lineno, ast.unparse(node))
         yield from _uses(node, within, names, all_virtual=all_virtual)
 
 

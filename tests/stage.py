@@ -59,7 +59,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._now
 
 
-class LoopClock(Clock):
+class VirtualClock(Clock):
     """The virtual loop's time."""
 
     def now(self) -> float:
@@ -146,7 +146,7 @@ class Stage:
         self.api = FakeApi()
         self.outcomes: list[str] = []
         self.holds: list[float] = []
-        self.ledger = Ledger(Kod2(), Rules(**rules), LoopClock(), Journal())
+        self.ledger = Ledger(Kod2(), Rules(**rules), VirtualClock(), Journal())
         limits = Limits(connections=places, reserved_connections=0)
         self.places = HeldBinds(limits)
         self.leads = True

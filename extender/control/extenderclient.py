@@ -15,15 +15,15 @@ class ExtenderError(Exception):
 
 
 Fetch = Callable[[str, Mapping[str, str], float], Awaitable[bytes]]
-"""Path, query, seconds to wait -> the body of a 200. Raises SourceError."""
+"""Path, query, seconds to wait -> the body of a 200. Raises ExtenderError."""
 
 
 Post = Callable[[str, bytes, float], Awaitable[None]]
-"""Path, JSON body, seconds to wait: POST it. Raises SourceError."""
+"""Path, JSON body, seconds to wait: POST it. Raises ExtenderError."""
 
 
 def read_view(kind: type[View], body: bytes) -> View:
-    """Return the answer as a view. Raises SourceError where it is none."""
+    """Return the answer as a view. Raises ExtenderError where it is none."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:

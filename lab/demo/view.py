@@ -18,7 +18,7 @@ from rich.text import Text
 from extender.app import Live as Service
 from extender.present.decisions import decisions_view
 from extender.present.jobs import job_view, queue_view
-from lab.embedded.observer import Ending, Observer, computes
+from lab.embedded.observer import RunEnding, RunObserver, computes
 from lab.sim.objects import JobObject, PodObject
 from policy.cluster.gang import Gang
 from policy.cluster.model import PS, Job, Node
@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 TITLES: Final = {"kod2": "Kohort, policy KOD2", "fifo-pod": "default scheduler, pod by pod"}
 
 
-class Ask(Protocol):
+class SideCaller(Protocol):
     """A way to read a side's state: run the function in the thread in which the side lives, and return its result."""
 
     async def __call__(self, look: Callable[[], _T]) -> _T:
@@ -59,23 +59,23 @@ async def directly(look: Callable[[], _T]) -> _T:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class DemoSide:
     """One of the two clusters with its observer; ``service`` is None for the default scheduler.
 
     ``url`` is where the service answers.
     """
 
-    observer: Observer
+    observer: RunObserver
     service: Service | None = None
     url: str = ""
-    ask: Ask = directly
+    ask: SideCaller = directly
 
 
 def console() -> Console:
     return Console(highlight=False)
 
 
-async def follow(sides: Sequence[Side], speed: float, *, live: bool) -> None:
+async def follow(sides: Sequence[DemoSide], speed: float, *, live: bool) -> None:
     """Show the run until both sides have ended; without a terminal, print progress lines."""
     to = console()
     if live and to.is_terminal:
@@ -87,15 +87,15 @@ async def follow(sides: Sequence[Side], speed: float, *, live: bool) -> None:
         await _lines(sides, to)
 
 
-async def _ended(sides: Sequence[Side]) -> bool:
+async def _ended(sides: Sequence[DemoSide]) -> bool:
     return all([await side.ask(partial(_has_ended, side.observer)) for side in sides])
 
 
-def _has_ended(observer: Observer) -> bool:
+def _has_ended(observer: RunObserver) -> bool:
     return observer.ended
 
 
-async def _lines(sides: Sequence[Side], to: Console) -> None:
+async def _lines(sides: Sequence[DemoSide], to: Console) -> None:
     following = LINE_EVERY
     ended = False
     while not ended:
@@ -108,7 +108,7 @@ async def _lines(sides: Sequence[Side], to: Console) -> None:
             to.print(f"{_clock(elapsed)}  " + "   |   ".join(told), soft_wrap=True)
 
 
-def _line(side: Side) -> str:
+def _line(side: DemoSide) -> str:
     observer = side.observer
     jobs = observer.cluster.jobs
     running = sum(1 for job in jobs if computes(observer.cluster, job))
@@ -122,7 +122,7 @@ def _line(side: Side) -> str:
     )
 
 
-def half_placed(side: Side) -> Iterator[tuple[str, int, int]]:
+def half_placed(side: DemoSide) -> Iterator[tuple[str, int, int]]:
     """Yield the jobs that hold room while members lack a node, as (name, members bound, members asked for).
 
     A gang that is being bound, or whose pods are starting, is left out: each of its members already has a node.
@@ -144,7 +144,7 @@ def has_room(job: Job, gang: Gang) -> bool:
 # -- one frame -----------------------------------------------------------------------------------
 
 
-async def frame(sides: Sequence[Side], speed: float, width: int) -> RenderableType:
+async def frame(sides: Sequence[DemoSide], speed: float, width: int) -> RenderableType:
     """Return the whole live view as of now."""
     elapsed = max(side.observer.elapsed for side in sides)
     told = f"{_clock(elapsed)} of the clusters' time, {speed:g} times real speed"
@@ -155,7 +155,7 @@ async def frame(sides: Sequence[Side], speed: float, width: int) -> RenderableTy
     return Group(head, Columns(panels, equal=True, expand=True) if len(panels) > 1 else panels[0], *lines)
 
 
-def _panel(side: Side) -> Panel:
+def _panel(side: DemoSide) -> Panel:
     observer = side.observer
     parts: list[RenderableType] = [_jobs(side), Text(), _nodes(observer)]
     if side.service is not None:
@@ -167,7 +167,7 @@ def _panel(side: Side) -> Panel:
     return Panel(Group(*parts), title=title, subtitle=f"CPU at work {observer.at_work:.0%}")
 
 
-def _jobs(side: Side) -> Table:
+def _jobs(side: DemoSide) -> Table:
     table = _table("JOB", "MIN", "WORKERS NOW / MAX", "DONE", "STATE")
     cluster = side.observer.cluster
     for job in cluster.jobs:
@@ -188,7 +188,7 @@ def _bar(now: int, least: int, most: int, colour: str) -> Text:
     return bar.append(f" {now}/{most}")
 
 
-def _state(side: Side, job: JobObject) -> Text:
+def _state(side: DemoSide, job: JobObject) -> Text:
     cluster = side.observer.cluster
     if job.phase.ended:
         return Text(f"finished after {_clock((job.ended or 0.0) - job.created)}", "dim")
@@ -205,7 +205,7 @@ def _state(side: Side, job: JobObject) -> Text:
     return Text("waits", "yellow")
 
 
-def _nodes(observer: Observer) -> Table:
+def _nodes(observer: RunObserver) -> Table:
     """Return a table of the nodes: each pod is one letter, P for a ps and w for a worker, in its job's colour."""
     table = _table("NODE", "CPU", "PS (P) AND WORKERS (w) BY JOB")
     store = observer.cluster.world.store
@@ -216,7 +216,7 @@ def _nodes(observer: Observer) -> Table:
     return table
 
 
-def _guests(observer: Observer, pods: Iterable[PodObject]) -> Text:
+def _guests(observer: RunObserver, pods: Iterable[PodObject]) -> Text:
     jobs: dict[str, list[PodObject]] = {}
     for pod in pods:
         jobs.setdefault(pod.owner, []).append(pod)
@@ -247,7 +247,7 @@ def _decisions(service: Service, started: float) -> Group:
     return Group(Text("decisions", "bold"), *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))
 
 
-def _halves(side: Side) -> Group:
+def _halves(side: DemoSide) -> Group:
     lines = [f"{name}: {held} of {asked} placed, computes nothing" for name, held, asked in half_placed(side)]
     return Group(Text("half-placed", "bold"), *(Text(line, "red") for line in lines))
 
@@ -255,7 +255,7 @@ def _halves(side: Side) -> Group:
 # -- the end -------------------------------------------------------------------------------------
 
 
-def print_table(endings: Sequence[Ending], horizon: float, to: Console | None = None) -> None:
+def print_table(endings: Sequence[RunEnding], horizon: float, to: Console | None = None) -> None:
     """Print the comparison table, and footnotes on the jobs that never finished."""
     to = to or console()
     table = _table("POLICY", "JOBS", "FINISHED", "MEAN JCT", "MAKESPAN", "UTILISATION", "NEVER FINISHED")
@@ -278,7 +278,7 @@ def print_table(endings: Sequence[Ending], horizon: float, to: Console | None = 
         to.print(line, soft_wrap=True)
 
 
-def footnotes(endings: Sequence[Ending], horizon: float) -> Iterator[str]:
+def footnotes(endings: Sequence[RunEnding], horizon: float) -> Iterator[str]:
     """Yield lines that explain the figures and name the jobs that are stuck."""
     yield "; ".join(f"{ending.result.policy}: {TITLES[ending.result.policy]}" for ending in endings) + "."
     yield "JCT: from a job's submission to its end. Utilisation: CPU of pods that compute, over the makespan."

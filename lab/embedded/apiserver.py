@@ -1,6 +1,6 @@
-"""The write verbs of an API server over a `Store`: create, update, patch, bind, delete.
+"""The write verbs of an API server over a `ObjectStore`: create, update, patch, bind, delete.
 
-Each returns an object or raises `RefusedError`. The MutatingAdmissionPolicy that adds the scheduling gate is imitated;
+Each returns an object or raises `StatusError`. The MutatingAdmissionPolicy that adds the scheduling gate is imitated;
 it has the same parameter ConfigMap, with ``data.gate`` ``on`` or ``off``.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 from extender.clock import Clock
 from extender.kube.api import CONFIGMAPS, PODS, Json, Ref, Resource
 from extender.kube.jobkinds import GATE
-from lab.embedded import rules
-from lab.embedded.rules import RefusedError
-from lab.embedded.store import Store, key_of
+from lab.embedded import apirules
+from lab.embedded.apirules import StatusError
+from lab.embedded.objectstore import ObjectStore, key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ Admission = Callable[[Resource, Json, Json], str]
 
 
 class ApiServer:
-    """The write verbs, each of which may raise RefusedError; reads go to ``store`` directly."""
+    """The write verbs, each of which may raise StatusError; reads go to ``store`` directly."""
 
-    def __init__(self, store: Store, clock: Clock, chance: random.Random, gate: GatePolicy | None = None) -> None:
+    def __init__(self, store: ObjectStore, clock: Clock, chance: random.Random, gate: GatePolicy | None = None) -> None:
         self.store = store
         self.clock = clock
         self.admission: Admission = lambda resource, before, after: ""
@@ -54,29 +54,29 @@ class ApiServer:
         if not meta.get("name"):
             meta["name"] = f"{meta.get('generateName', '')}{self._chance.getrandbits(32):08x}"
         if self.store.get(resource, namespace if resource.namespaced else "", meta["name"]) is not None:
-            raise RefusedError(409, "AlreadyExists", f'{resource} "{meta["name"]}" already exists')
+            raise StatusError(409, "AlreadyExists", f'{resource} "{meta["name"]}" already exists')
         uid = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
         gate = GATE if resource == PODS and self._gates(item) else ""
-        made = rules.created(resource, namespace, {**item, "metadata": meta}, uid, self.clock.now(), gate=gate)
+        made = apirules.created(resource, namespace, {**item, "metadata": meta}, uid, self.clock.now(), gate=gate)
         return self._store(resource, None, made)
 
     def update(self, ref: Ref, item: Json) -> Json:
         """Replace the whole object, if its resourceVersion is still the one in ``item``."""
         before = self._have(ref)
-        return self._store(ref.resource, before, rules.updated(ref.resource, before, item))
+        return self._store(ref.resource, before, apirules.updated(ref.resource, before, item))
 
     def patch(self, ref: Ref, patch: Any, content_type: str, subresource: str = "") -> Json:
         """Patch the object, its status or its scale; a patch without any change makes no new version."""
         item = self._have(ref)
-        after = rules.patched(ref.resource, item, patch, content_type, subresource)
+        after = apirules.patched(ref.resource, item, patch, content_type, subresource)
         self._admit(ref.resource, item, after)
         stored = item if after == item else self._store(ref.resource, item, after)
-        return rules.scale_of(ref.resource, stored) if subresource == "scale" else stored
+        return apirules.scale_of(ref.resource, stored) if subresource == "scale" else stored
 
     def bind(self, namespace: str, name: str, binding: Json) -> Json:
         """Create a Binding; like the real API server, do not check that the node exists or has room."""
         pod = self._have(Ref(PODS, namespace, name))
-        after = rules.bound(pod, binding, self.clock.now())
+        after = apirules.bound(pod, binding, self.clock.now())
         self._admit(PODS, pod, after)
         self._store(PODS, pod, after)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -87,7 +87,7 @@ class ApiServer:
         wanted = ((options or {}).get("preconditions") or {}).get("uid")
         if wanted not in (None, item["metadata"]["uid"]):
             why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {item['metadata']['uid']}"
-            raise rules.conflict(ref.resource, ref.name, why)
+            raise apirules.conflict(ref.resource, ref.name, why)
         if ref.resource == PODS and item["spec"].get("nodeName") and (options or {}).get("gracePeriodSeconds") != 0:
             return self._mark_deleted(item)
         if self.commit(ref.resource, item, None):
@@ -97,19 +97,19 @@ class ApiServer:
     def _mark_deleted(self, pod: Json) -> Json:
         if pod["metadata"].get("deletionTimestamp"):
             return pod
-        meta = {**pod["metadata"], "deletionTimestamp": rules.timestamp(self.clock.now())}
+        meta = {**pod["metadata"], "deletionTimestamp": apirules.timestamp(self.clock.now())}
         return self._store(PODS, pod, {**pod, "metadata": meta})
 
     def _admit(self, resource: Resource, before: Json, after: Json) -> None:
-        """Raise RefusedError if an admission policy refuses; 422 is the default of ValidatingAdmissionPolicy."""
+        """Raise StatusError if an admission policy refuses; 422 is the default of ValidatingAdmissionPolicy."""
         if message := self.admission(resource, before, after):
             name = before["metadata"]["name"]
-            raise RefusedError(422, "Invalid", f'{resource} "{name}" is forbidden: {message}')
+            raise StatusError(422, "Invalid", f'{resource} "{name}" is forbidden: {message}')
 
     def _have(self, ref: Ref) -> Json:
         item = self.store.get(ref.resource, ref.namespace if ref.resource.namespaced else "", ref.name)
         if item is None:
-            raise rules.not_found(ref.resource, ref.name)
+            raise apirules.not_found(ref.resource, ref.name)
         return item
 
     def _store(self, resource: Resource, before: Json | None, after: Json) -> Json:

@@ -14,11 +14,11 @@ from typing import Any, Final
 from extender.clock import Clock
 from extender.kube.api import CONFIGMAPS, NODES, PODS, Json, Resource
 from extender.kube.jobkinds import KINDS, MEMORY, RELEASED, REPORTS, TFJOB
+from lab.embedded.apirules import StatusError
 from lab.embedded.apiserver import ApiServer, GatePolicy
 from lab.embedded.render import KEY_OF_ROLE, RESOURCE_OF, job_json, node_json, pod_json
-from lab.embedded.rules import RefusedError
-from lab.sim.objects import Change, JobObject, Kind, Refusal, Verb
-from lab.sim.pods.world import World
+from lab.sim.objects import JobObject, ObjectKind, Verb, WorldChange, WorldRefusal
+from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.model import PS, WORKER, Node
 
 JOBS: Final = tuple(RESOURCE_OF.values())
@@ -26,14 +26,14 @@ LONGEST_REST: Final = 3600.0
 NOTES: Final = (REPORTS, MEMORY)  # annotations that are written to a job while it runs
 
 
-Observe = Callable[[float, list[Change]], None]
+Observe = Callable[[float, list[WorldChange]], None]
 """Told of the changes of one instant, and of its time."""
 
 
 class Bridge:
     """Runs a world in the clock's time, and keeps the API server's store equal to the world."""
 
-    def __init__(self, world: World, server: ApiServer, clock: Clock, gate: GatePolicy | None = None) -> None:
+    def __init__(self, world: SimulatedWorld, server: ApiServer, clock: Clock, gate: GatePolicy | None = None) -> None:
         self.world = world
         self.observe: Observe | None = None
         self._server = server
@@ -68,14 +68,14 @@ class Bridge:
             self.drain()
         self.world.advance(now)
 
-    def do(self, write: Callable[[World], Refusal | None]) -> None:
-        """Write to the world now. Raises RefusedError if the world refuses."""
+    def do(self, write: Callable[[SimulatedWorld], WorldRefusal | None]) -> None:
+        """Write to the world now. Raises StatusError if the world refuses."""
         self.advance()
         refusal = write(self.world)
         self.drain()
         self._stir.set()
         if refusal is not None:
-            raise RefusedError(refusal.status, refusal.reason, refusal.message)
+            raise StatusError(refusal.status, refusal.reason, refusal.message)
 
     def drain(self) -> None:
         """Copy the changed objects to the store; of each object only its last state, as a slow watcher would see it."""
@@ -88,7 +88,7 @@ class Bridge:
         for change in last.values():
             self._show(change)
 
-    def _show(self, change: Change) -> None:
+    def _show(self, change: WorldChange) -> None:
         resource, found, store = resource_of(change), change.object, self._server.store
         if isinstance(found, Node):
             namespace, name = "", found.name
@@ -118,7 +118,7 @@ class Bridge:
         if resource not in (NODES, PODS, *JOBS):
             return False
         if before is None:
-            raise RefusedError(405, "MethodNotAllowed", f"{resource} are created by the world only")
+            raise StatusError(405, "MethodNotAllowed", f"{resource} are created by the world only")
         namespace, name = before["metadata"].get("namespace", ""), before["metadata"]["name"]
         if after is None:
             self.do(lambda world: _delete(world, resource, namespace, name))
@@ -127,7 +127,7 @@ class Bridge:
         elif resource in JOBS:
             self.do(lambda world: _change_job(world, before, after, namespace, name))
         else:
-            raise RefusedError(405, "MethodNotAllowed", f"{resource} are changed by the world only")
+            raise StatusError(405, "MethodNotAllowed", f"{resource} are changed by the world only")
         return True
 
     def _switch_gate(self, item: Json) -> None:
@@ -136,7 +136,7 @@ class Bridge:
             self.world.set_gating((item.get("data") or {}).get("gate") == "on")
 
     def _change_pod(self, before: Json, after: Json, namespace: str, name: str) -> None:
-        def write(world: World) -> Refusal | None:
+        def write(world: SimulatedWorld) -> WorldRefusal | None:
             for step in _pod_steps(before, after):
                 if (refusal := step(world, namespace, name)) is not None:
                     return refusal
@@ -145,14 +145,14 @@ class Bridge:
         self.do(write)
 
 
-def resource_of(change: Change) -> Resource:
+def resource_of(change: WorldChange) -> Resource:
     """Return the API resource of the changed object."""
     if isinstance(change.object, JobObject):
         return RESOURCE_OF[change.object.spec.kind]
-    return NODES if change.kind is Kind.NODE else PODS
+    return NODES if change.kind is ObjectKind.NODE else PODS
 
 
-Step = Callable[[World, str, str], Refusal | None]
+Step = Callable[[SimulatedWorld, str, str], WorldRefusal | None]
 
 
 def _pod_steps(before: Json, after: Json) -> list[Step]:
@@ -198,7 +198,7 @@ def _changed(before: Json, after: Json) -> dict[str, Any]:
     return {key: value for key, value in after.items() if before.get(key) != value} | gone
 
 
-def _change_job(world: World, before: Json, after: Json, namespace: str, name: str) -> Refusal | None:
+def _change_job(world: SimulatedWorld, before: Json, after: Json, namespace: str, name: str) -> WorldRefusal | None:
     """Apply a change of a job; only workers, suspension and release, and annotations reach the world.
 
     The world ignores every other field. A release and the number of ps change in one write.
@@ -235,12 +235,12 @@ def replicas_of(job: Json, role: str) -> int:
     return int(((job["spec"].get(TFJOB.replicas_at) or {}).get(KEY_OF_ROLE[role]) or {}).get("replicas", 0))
 
 
-def _delete(world: World, resource: Resource, namespace: str, name: str) -> Refusal | None:
+def _delete(world: SimulatedWorld, resource: Resource, namespace: str, name: str) -> WorldRefusal | None:
     if resource == PODS:
         return world.delete_pod(namespace, name)
     return world.delete_job(namespace, name) if resource in JOBS else world.remove_node(name)
 
 
-def _uid(change: Change) -> str:
+def _uid(change: WorldChange) -> str:
     """Return a key for the object within one batch of changes; a node recreated under its name keeps its key."""
     return change.object.name if isinstance(change.object, Node) else change.object.uid

@@ -70,7 +70,7 @@ def _claim(volume: Json) -> str:
     return str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
 
 
-class Cache:
+class SchedulerCache:
     """Nodes by name, pods by UID as the watch shows them, and assumed pods until the watch confirms or a bind fails.
 
     ``schedulers`` names those whose pods' nominations count (None: all). kube-scheduler's nominator knows only the pods

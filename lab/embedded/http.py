@@ -1,7 +1,7 @@
 """Serve the embedded API server over plain HTTP on loopback, and write a kubeconfig for it.
 
-A single catch-all route suffices, because an API server's paths are regular. Only the resources of `rules.KIND_OF` are
-served.
+A single catch-all route suffices, because an API server's paths are regular. Only the resources of `apirules.KIND_OF`
+are served.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from extender.kube.api import PODS, Json, Ref
-from lab.embedded.api import EXPIRED, follow
+from lab.embedded.apirules import KIND_OF, StatusError, not_found
 from lab.embedded.apiserver import ApiServer
-from lab.embedded.rules import KIND_OF, RefusedError, not_found
-from lab.embedded.store import ExpiredError
+from lab.embedded.embeddedapi import EXPIRED, follow
+from lab.embedded.objectstore import ExpiredError
 
 RESOURCES: Final = {(resource.root, resource.plural): resource for resource in KIND_OF}
 _ENCODER: Final = msgspec.json.Encoder()
@@ -51,7 +51,7 @@ def kubeconfig(url: str) -> str:
 def address(path: str) -> tuple[Ref, str]:
     """Return the object and the subresource that a URL path names; an empty name stands for the collection.
 
-    Raises RefusedError with status 404 for any other path.
+    Raises StatusError with status 404 for any other path.
     """
     parts = [part for part in path.split("/") if part]
     head = 2 if parts[:1] == ["api"] else 3
@@ -61,7 +61,7 @@ def address(path: str) -> tuple[Ref, str]:
         namespace, rest = rest[1], rest[2:]
     resource = RESOURCES.get((root, rest[0] if rest else ""))
     if resource is None or len(rest) > 3:
-        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+        raise StatusError(404, "NotFound", "the server could not find the requested resource")
     name, subresource = (*rest[1:], "", "")[:2]
     return Ref(resource, namespace, name), subresource
 
@@ -79,10 +79,10 @@ class _Service:
             body = msgspec.json.decode(await request.body() or b"null")
             status, answer = self._write(request, ref, subresource, body)
             return _json(answer, status)
-        except RefusedError as refusal:
+        except StatusError as refusal:
             return _json(refusal.body(), refusal.status)
         except (msgspec.MsgspecError, LookupError, AttributeError, TypeError, ValueError) as error:
-            return _json(RefusedError(400, "BadRequest", f"{type(error).__name__}: {error}").body(), 400)
+            return _json(StatusError(400, "BadRequest", f"{type(error).__name__}: {error}").body(), 400)
 
     def _read(self, request: Request, ref: Ref) -> Response:
         query = request.query_params
@@ -101,7 +101,7 @@ class _Service:
             items, version, following = self._store.page(ref.resource, limit, version, start)
         except ExpiredError:
             text = "The provided continue parameter is too old"
-            raise RefusedError(410, str(EXPIRED["reason"]), text) from None
+            raise StatusError(410, str(EXPIRED["reason"]), text) from None
         meta: Json = {"resourceVersion": str(version)}
         if following:
             meta["continue"] = base64.urlsafe_b64encode(f"{version} {following}".encode()).decode()
@@ -133,7 +133,7 @@ class _Service:
                 return 200, server.delete(ref, body)
             case _:
                 pass
-        raise RefusedError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        raise StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
 
 def _namespace(event: Json) -> str:

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from extender.clock import Clock
 from extender.kube.api import NODES, PODS, Api, Json
 from extender.kube.reflector import Batch, Reflector
-from lab.embedded.cache import Cache, PodInfo, pod_info
+from lab.embedded.cache import PodInfo, SchedulerCache, pod_info
 from lab.embedded.config import SchedulerConfig
-from lab.embedded.plugins import Change, ClusterEvent
-from lab.embedded.queue import SchedulingQueue
+from lab.embedded.plugins import ClusterChange, ClusterEvent
+from lab.embedded.schedulingqueue import SchedulingQueue
 from policy.cluster.model import Node
 
 
@@ -24,7 +24,7 @@ class Informer:
 
     def __init__(
         self,
-        cache: Cache,
+        cache: SchedulerCache,
         queue: SchedulingQueue,
         config: SchedulerConfig,
         api: Api,
@@ -87,7 +87,7 @@ class Informer:
         before, before_item = self._cache.nodes.get(name), self._cache.node_items.get(name)
         if gone:
             self._cache.drop_node(name)
-            self._queue.move_all([Change(ClusterEvent.NODE_DELETE)])
+            self._queue.move_all([ClusterChange(ClusterEvent.NODE_DELETE)])
             return
         node = self._cache.set_node(item)
         self._queue.move_all(node_changes(before, node, before_item, item))
@@ -110,20 +110,20 @@ class Informer:
         self._cache.drop_pod(uid)
         self._queue.delete(uid)
         if held:
-            self._queue.move_all([Change(ClusterEvent.ASSIGNED_DELETE)])
+            self._queue.move_all([ClusterChange(ClusterEvent.ASSIGNED_DELETE)])
         elif before is not None and before.scheduler in self._config.profiles:
             self._nomination_ends(before)
 
     def _nomination_ends(self, before: PodInfo) -> None:
         """Wake pods up to this priority, as if the nominated pod had freed room on its node."""
         if before.nominated:
-            self._queue.move_all([Change(ClusterEvent.ASSIGNED_DELETE)], before.priority)
+            self._queue.move_all([ClusterChange(ClusterEvent.ASSIGNED_DELETE)], before.priority)
 
     def _pod_bound(self, pod: PodInfo, before: PodInfo | None) -> None:
         first = before is None or not before.node
         self._cache.set_pod(pod)
         self._queue.delete(pod.uid)
-        self._queue.move_all([Change(ClusterEvent.ASSIGNED_ADD if first else ClusterEvent.ASSIGNED_UPDATE)])
+        self._queue.move_all([ClusterChange(ClusterEvent.ASSIGNED_ADD if first else ClusterEvent.ASSIGNED_UPDATE)])
 
     def _pod_waits(self, pod: PodInfo, before: PodInfo | None) -> None:
         """Queue an unbound pod of one of our profiles; changes of an assumed pod are ignored."""
@@ -135,19 +135,19 @@ class Informer:
             self._nomination_ends(before)
 
 
-def node_changes(before: Node | None, node: Node, old: Json | None, new: Json) -> Iterator[Change]:
+def node_changes(before: Node | None, node: Node, old: Json | None, new: Json) -> Iterator[ClusterChange]:
     """Yield the changes of a node that matter for waiting pods; a heartbeat changes timestamps only."""
     if before is None or old is None:
-        yield Change(ClusterEvent.NODE_ADD, node)
+        yield ClusterChange(ClusterEvent.NODE_ADD, node)
         return
     if before.allocatable != node.allocatable:
-        yield Change(ClusterEvent.NODE_ALLOCATABLE, node)
+        yield ClusterChange(ClusterEvent.NODE_ALLOCATABLE, node)
     if before.labels != node.labels:
-        yield Change(ClusterEvent.NODE_LABEL, node)
+        yield ClusterChange(ClusterEvent.NODE_LABEL, node)
     if (before.taints, before.unschedulable) != (node.taints, node.unschedulable):
-        yield Change(ClusterEvent.NODE_TAINT, node)
+        yield ClusterChange(ClusterEvent.NODE_TAINT, node)
     if _conditions(old) != _conditions(new) or _notes(old) != _notes(new):
-        yield Change(ClusterEvent.NODE_OTHER, node)
+        yield ClusterChange(ClusterEvent.NODE_OTHER, node)
 
 
 def _conditions(item: Json) -> list[tuple[str, str]]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from extender.clock import Clock
-from lab.embedded.cluster import Cluster
-from lab.sim.objects import Change, JobObject
-from lab.sim.pods.meter import Meter
-from lab.sim.report import Result
+from lab.embedded.embeddedcluster import EmbeddedCluster
+from lab.sim.objects import JobObject, WorldChange
+from lab.sim.pods.podmeter import PodMeter
+from lab.sim.report import RunResult
 
 LOOK_SECONDS = 1.0
 STILL_SECONDS = 120.0  # with no write and no computing job for this long, the run is taken to stand still
@@ -17,22 +17,22 @@ STILL_REAL_SECONDS = 4.0  # but at least this many seconds of real time, as the 
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RunEnding:
     """How a run ended.
 
     ``stuck`` has (name, pods that hold room, pods asked for) of each job that does not compute. ``stood_still`` is the
     latest time, in seconds after the start, from which nothing moved; None if the run did not stand still.
     """
 
-    result: Result
+    result: RunResult
     stuck: tuple[tuple[str, int, int], ...] = ()
     stood_still: float | None = None
 
 
-class Observer:
+class RunObserver:
     """Follows a cluster until all jobs have ended, nothing moves any more, or the horizon (seconds) is reached."""
 
-    def __init__(self, name: str, cluster: Cluster, clock: Clock, horizon: float) -> None:
+    def __init__(self, name: str, cluster: EmbeddedCluster, clock: Clock, horizon: float) -> None:
         self.name = name
         self.cluster = cluster
         self.ended = False
@@ -42,10 +42,10 @@ class Observer:
         self._horizon = horizon
         self._still = max(STILL_SECONDS, STILL_REAL_SECONDS * clock.speed)
         self._moved = clock.now()
-        self._meter = Meter(cluster.world)
+        self._meter = PodMeter(cluster.world)
         cluster.bridge.observe = self._see
 
-    def _see(self, now: float, changes: list[Change]) -> None:
+    def _see(self, now: float, changes: list[WorldChange]) -> None:
         if not self.ended:
             self._meter.run_to(now)
             self._meter.look(changes)
@@ -55,7 +55,7 @@ class Observer:
         """Begin the trace, and observe until the end."""
         self.cluster.begin()
         self.cluster.bridge.advance()
-        self._meter = Meter(self.cluster.world)
+        self._meter = PodMeter(self.cluster.world)
         while not self.ended:
             await self._clock.sleep(LOOK_SECONDS)
             self._look(self._clock.now())
@@ -78,10 +78,10 @@ class Observer:
         used = sum(store.pods[uid].requests["cpu"] for uid in members if uid in store.pods)
         return used / given if given else 0.0
 
-    def ending(self) -> Ending:
+    def ending(self) -> RunEnding:
         """Return the run's measures; a job that never finished counts until the horizon."""
         result = self._meter.result(self.name, self._horizon)
-        return Ending(result, tuple(self.stuck()), self.elapsed if self.standstill else None)
+        return RunEnding(result, tuple(self.stuck()), self.elapsed if self.standstill else None)
 
     def stuck(self) -> Iterator[tuple[str, int, int]]:
         """Yield the jobs that hold room but do not compute, as (name, members bound, members asked for)."""
@@ -91,6 +91,6 @@ class Observer:
                 yield job.spec.name, len(held), len(job.spec.slots)
 
 
-def computes(cluster: Cluster, job: JobObject) -> bool:
+def computes(cluster: EmbeddedCluster, job: JobObject) -> bool:
     """Tell whether the job makes progress now."""
     return cluster.world.progress(job.uid).rate > 0

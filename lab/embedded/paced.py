@@ -22,7 +22,7 @@ EPOCH: Final = 1_798_761_600.0  # 2027-01-01, an arbitrary fixed date
 _T = TypeVar("_T")
 
 
-class Ask:
+class LoopCaller:
     """Runs a function in the loop of another thread, and returns its result."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -57,7 +57,7 @@ class Ask:
                 answer.set_exception(RuntimeError("the loop has ended"))
 
 
-class LoopClock(Clock):
+class PacedClock(Clock):
     """The time of the running event loop; other threads may read it too."""
 
     def __init__(self) -> None:
@@ -109,18 +109,18 @@ class PacedLoop(asyncio.SelectorEventLoop):
 @asynccontextmanager
 async def paced(
     speed: float, start: Callable[[Clock], AbstractAsyncContextManager[_T]]
-) -> AsyncIterator[tuple[_T, Ask]]:
+) -> AsyncIterator[tuple[_T, LoopCaller]]:
     """Enter ``start(clock)`` in a thread with a paced loop; yield its value and a way to ask about it.
 
     Raises the error with which the start, or later a task in the loop, has failed.
     """
     loop, stop = PacedLoop(speed), asyncio.Event()
-    ask = Ask(loop)
+    ask = LoopCaller(loop)
     entered: Future[_T] = Future()
     ended: Future[None] = Future()
 
     async def body() -> None:
-        async with start(LoopClock()) as value:
+        async with start(PacedClock()) as value:
             if entered.set_running_or_notify_cancel():
                 entered.set_result(value)
                 await stop.wait()

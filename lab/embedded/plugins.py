@@ -2,7 +2,7 @@
 
 Filters are NodeUnschedulable, TaintToleration, NodeAffinity and NodeResourcesFit; scores are those of NodeResourcesFit
 (least allocated) and NodeResourcesBalancedAllocation. VolumeBinding is in `volumes.py`, DefaultPreemption in
-`preemption.py`. The other plugins of kube-scheduler are not imitated.
+`defaultpreemption.py`. The other plugins of kube-scheduler are not imitated.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from lab.embedded.cache import Cache, PodInfo
+from lab.embedded.cache import PodInfo, SchedulerCache
 from policy.cluster.model import Node
 from policy.cluster.resources import Resources
 from policy.placement.fit import accepts
@@ -44,7 +44,7 @@ class ClusterEvent(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ClusterChange:
     """A cluster event, with the node that it is about, if any."""
 
     what: ClusterEvent
@@ -61,18 +61,18 @@ HELPS: Final = {
 }
 
 
-def wakes(pod: PodInfo, rejectors: Iterable[str], change: Change) -> bool:
+def wakes(pod: PodInfo, rejectors: Iterable[str], change: ClusterChange) -> bool:
     """Tell whether the change may help a pod that these plugins refused (queueing hints)."""
     return any(change.what in HELPS[name] and _hint(pod, name, change) for name in rejectors)
 
 
-def _hint(pod: PodInfo, rejector: str, change: Change) -> bool:
+def _hint(pod: PodInfo, rejector: str, change: ClusterChange) -> bool:
     if rejector in (EXTENDER, VOLUMES) or change.node is None:
         return True
     return pod.requests.fits(change.node.allocatable) if rejector == RESOURCES else _refusal(pod, change.node) == ""
 
 
-def refuses(cache: Cache, pod: PodInfo, node: Node) -> tuple[str, str]:
+def refuses(cache: SchedulerCache, pod: PodInfo, node: Node) -> tuple[str, str]:
     """Return (plugin, reason) of the first plugin that refuses the node, or two empty texts."""
     if reason := _refusal(pod, node):
         return reason, TEXTS[reason]
@@ -105,7 +105,7 @@ def how_many_to_find(nodes: int, percentage: int) -> int:
     return max(SAMPLE_FROM, nodes * share // 100) if share < 100 else nodes
 
 
-def score(cache: Cache, pod: PodInfo, node: Node) -> int:
+def score(cache: SchedulerCache, pod: PodInfo, node: Node) -> int:
     """Return a score of 0-200: least allocated plus balanced allocation, over CPU and memory, each with weight 1."""
     taken = cache.used(node.name) + pod.requests
     shares = [_share(taken, pod, node, name) for name in DEFAULT_REQUEST if node.allocatable[name]]

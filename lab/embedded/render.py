@@ -16,8 +16,8 @@ from extender.kube.jobkinds import (
     TFJOB,
     UTILITY,
 )
-from lab.embedded.rules import condition, timestamp, typed
-from lab.sim.objects import SCHEDULING_GATED, JobKind, JobObject, JobPhase, PodObject
+from lab.embedded.apirules import condition, timestamp, typed
+from lab.sim.objects import SCHEDULING_GATED, JobObject, JobPhase, PodObject, WorkloadKind
 from lab.sim.pods.apps import TEMPLATE_HASH
 from policy.cluster.model import WORKER, Constraints, Node, Phase, Requirement, Role
 from policy.cluster.resources import HOST_PORT, Resources
@@ -29,9 +29,9 @@ WORK_SECONDS: Final = "demo.kohort.dev/work-seconds"
 GATED_TEXT: Final = "Scheduling is blocked due to non-empty scheduling gates"
 KEY_OF_ROLE: Final = {role: key for key, role in TFJOB.roles.items()}
 IMAGE: Final = "none"
-RESOURCE_OF: Final[Mapping[JobKind, Resource]] = {
-    JobKind.TFJOB: TFJOBS, JobKind.INDEXED_JOB: BATCHJOBS,
-    JobKind.STATEFULSET: STATEFULSETS, JobKind.DEPLOYMENT: DEPLOYMENTS,
+RESOURCE_OF: Final[Mapping[WorkloadKind, Resource]] = {
+    WorkloadKind.TFJOB: TFJOBS, WorkloadKind.INDEXED_JOB: BATCHJOBS,
+    WorkloadKind.STATEFULSET: STATEFULSETS, WorkloadKind.DEPLOYMENT: DEPLOYMENTS,
 }  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def _owner(pod: PodObject) -> Json:
     """
     resource = RESOURCE_OF[pod.kind]
     kind, name, uid = pod.kind.value, pod.job, pod.owner
-    if pod.kind is JobKind.DEPLOYMENT:
+    if pod.kind is WorkloadKind.DEPLOYMENT:
         kind, name, uid = "ReplicaSet", f"{pod.job}-{pod.labels[TEMPLATE_HASH]}", f"{uid[:-12]}f{uid[-11:]}"
     return {
         "apiVersion": resource.api_version, "kind": kind, "name": name, "uid": uid,
@@ -103,7 +103,7 @@ def _foreign_owner(pod: PodObject) -> Json:
 
 
 def _operator_labels(pod: PodObject) -> dict[str, str]:
-    if pod.slot is None or pod.kind is not JobKind.TFJOB:
+    if pod.slot is None or pod.kind is not WorkloadKind.TFJOB:
         return {}
     labels = {
         JOB_LABEL: pod.job,
@@ -157,7 +157,9 @@ def _kept_time(new: Json, before: tuple[Json, ...] | list[Json]) -> Json:
     return same or new
 
 
-def template_spec(requests: Resources, constraints: Constraints, scheduler: str, kind: JobKind = JobKind.TFJOB) -> Json:
+def template_spec(
+    requests: Resources, constraints: Constraints, scheduler: str, kind: WorkloadKind = WorkloadKind.TFJOB
+) -> Json:
     """Return the spec of a pod, or of a pod template, with these requests and constraints."""
     asked = {name: text for name, text in quantities(requests).items() if name != "pods"}
     container: Json = {"name": "tensorflow", "image": IMAGE, "resources": {"requests": asked}}
@@ -206,8 +208,8 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
         "labels": {**_old(meta, "labels"), **spec.labels},
         "annotations": {**notes, WORK_SECONDS: f"{spec.work_seconds:g}", **marks, **spec.annotations},
     }
-    if spec.kind is not JobKind.TFJOB:
-        told = _batch_status(job) if spec.kind is JobKind.INDEXED_JOB else {}
+    if spec.kind is not WorkloadKind.TFJOB:
+        told = _batch_status(job) if spec.kind is WorkloadKind.INDEXED_JOB else {}
         return typed(RESOURCE_OF[spec.kind], {"metadata": metadata, "spec": _own_spec(job), "status": told})
     run: Json = {"cleanPodPolicy": spec.clean_pods.value, "suspend": job.suspended}
     replicas = {KEY_OF_ROLE[role.name]: _replicas(role, spec.scheduler) for role in spec.roles}
@@ -227,11 +229,11 @@ def _own_spec(job: JobObject) -> Json:
     worker = spec.role(WORKER) or Role(WORKER, 0, Resources({}))
     body = template_spec(worker.requests, worker.constraints, spec.scheduler, spec.kind)
     template = {"metadata": {"labels": {**spec.labels, **labels}}, "spec": body}
-    if spec.kind is JobKind.INDEXED_JOB:
+    if spec.kind is WorkloadKind.INDEXED_JOB:
         counts = dict.fromkeys(INDEXED_JOB.counts, worker.replicas)
         return {**counts, "completionMode": "Indexed", "suspend": job.suspended, "template": template}
     shared: Json = {"replicas": worker.replicas, "selector": {"matchLabels": labels}, "template": template}
-    if spec.kind is JobKind.STATEFULSET:
+    if spec.kind is WorkloadKind.STATEFULSET:
         return {**shared, "serviceName": spec.name, "podManagementPolicy": "Parallel"}
     return {**shared, "strategy": {"type": "Recreate"}}
 

@@ -26,7 +26,7 @@ SCHEDULING_GATED = "SchedulingGated"
 FAILED_ATTEMPT = "SchedulerError"
 
 
-class JobKind(Enum):
+class WorkloadKind(Enum):
     """The API kind of a job, which determines the controller that creates its pods."""
 
     TFJOB = "TFJob"
@@ -40,7 +40,7 @@ class JobKind(Enum):
 
         Exactly the kinds that end can be suspended.
         """
-        return self in (JobKind.TFJOB, JobKind.INDEXED_JOB)
+        return self in (WorkloadKind.TFJOB, WorkloadKind.INDEXED_JOB)
 
 
 class CleanPods(Enum):
@@ -84,7 +84,7 @@ class JobSpec:
     ps_elastic: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    kind: JobKind = JobKind.TFJOB
+    kind: WorkloadKind = WorkloadKind.TFJOB
     volumes: tuple[str, ...] = ()
     manifest: object = None
 
@@ -176,7 +176,7 @@ class PodObject:
     owner: str = ""
     controller: str = ""
     job: str = ""
-    kind: JobKind = JobKind.TFJOB
+    kind: WorkloadKind = WorkloadKind.TFJOB
     slot: Slot | None = None
     created: float = 0.0
     version: int = 0
@@ -216,7 +216,7 @@ class PodObject:
         return self.phase is Phase.RUNNING and self.deleted is None
 
 
-class Kind(Enum):
+class ObjectKind(Enum):
     """The kind of object that a change is about."""
 
     NODE = "Node"
@@ -232,17 +232,17 @@ class Verb(Enum):
     DELETED = "DELETED"
 
 
-class Change(NamedTuple):
+class WorldChange(NamedTuple):
     """One entry of the watch history; a deleted object's version is the revision of its deletion."""
 
     revision: int
-    kind: Kind
+    kind: ObjectKind
     verb: Verb
     object: Node | JobObject | PodObject
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class WorldRefusal:
     """The API server's refusal of a write: HTTP status, reason and message. A successful write returns None instead."""
 
     status: int
@@ -250,7 +250,7 @@ class Refusal:
     message: str
 
 
-def facts(change: Change, scheduler: str = KOHORT) -> Event | None:
+def facts(change: WorldChange, scheduler: str = KOHORT) -> Event | None:
     """Return the event that this change is to a Kohort with that scheduler name, or None if it does not concern it."""
     gone, found = change.verb is Verb.DELETED, change.object
     if isinstance(found, Node):
@@ -282,11 +282,11 @@ def job_fact(job: JobObject) -> Job:
         finished=job.phase.ended,
         suspended=job.stopped and not job.released,
         suspends=spec.kind.ends,
-        one_by_one=spec.kind is JobKind.TFJOB,
-        keeps_ended=spec.kind is JobKind.INDEXED_JOB,
+        one_by_one=spec.kind is WorkloadKind.TFJOB,
+        keeps_ended=spec.kind is WorkloadKind.INDEXED_JOB,
         over=tuple(Slot(WORKER, index) for index in job.over),
         released=job.released,
-        keeps_pods=spec.kind is JobKind.TFJOB and spec.clean_pods is CleanPods.NONE,
+        keeps_pods=spec.kind is WorkloadKind.TFJOB and spec.clean_pods is CleanPods.NONE,
         version=job.version,
     )
 

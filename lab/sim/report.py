@@ -63,7 +63,7 @@ class JobOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ResourceUse:
     """The shares of one resource's capacity over time: in pods of jobs, and in pods of gangs that computed."""
 
     held: float
@@ -71,7 +71,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RunResult:
     """One run.
 
     ``utilisation`` is the share of the nodes' CPU, over the makespan, in gangs that compute, and ``held`` the share in
@@ -86,7 +86,7 @@ class Result:
     utilisation: float
     held: float
     horizon_seconds: float
-    use: Mapping[str, Use] = field(default_factory=dict)
+    use: Mapping[str, ResourceUse] = field(default_factory=dict)
     fragmentation: float = 0.0
 
     @property
@@ -179,7 +179,7 @@ class Result:
         }
 
 
-def reduction(better: Result, baseline: Result) -> float:
+def reduction(better: RunResult, baseline: RunResult) -> float:
     """Return by which share the mean completion time is lower: 0.84 is the paper's "reduced by 84 %"."""
     return 1.0 - better.mean_jct_seconds / baseline.mean_jct_seconds
 

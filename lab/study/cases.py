@@ -6,22 +6,22 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.speeds import Saturating
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.speedmodels import Saturating
 from lab.sim.objects import KOHORT
-from lab.sim.pods.run import HORIZON
-from lab.sim.pods.run import simulate as simulate_pods
-from lab.sim.report import Result
+from lab.sim.pods.podrun import HORIZON
+from lab.sim.pods.podrun import simulate as simulate_pods
+from lab.sim.report import RunResult
 from lab.sim.rivals import RIVALS
 from lab.sim.traces import rigid
-from lab.study.errors import StudyError, refuse
+from lab.study.commonslot import SLOT, has
+from lab.study.donerows import Row
 from lab.study.faultfiles import FAULTS
-from lab.study.named import Scene
-from lab.study.rows import Row
+from lab.study.named import StudyScene
 from lab.study.scenes import SIM, scene
-from lab.study.slots import SLOT, has
-from lab.study.specs import SEED, Spec, Value
-from lab.study.speeds import name_of
+from lab.study.specs import SEED, NamedSpec, Value
+from lab.study.studyerrors import StudyError, refuse
+from lab.study.tracespeeds import name_of
 from policy.systems import built, make_policy
 from policy.systems.base import Policy
 
@@ -32,15 +32,15 @@ PLAIN = frozenset({"fifo-pod"})  # policies whose jobs run with all replicas or 
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StudyRun:
     """One run: a policy on a trace with a seed.
 
     ``pods`` chooses the pod-level simulator (operator, kube-scheduler, kubelets) instead of the job-level one. ``jobs``
     adds a row for each job to the result.
     """
 
-    policy: Spec
-    trace: Spec
+    policy: NamedSpec
+    trace: NamedSpec
     seed: int
     simulator: tuple[tuple[str, Value], ...] = ()
     pods: bool = False
@@ -55,12 +55,12 @@ class Run:
         return f"run {_text(self.policy)} on {_text(self.trace)} seed {self.seed} ({how}){rows}"
 
 
-def _text(spec: Spec) -> str:
+def _text(spec: NamedSpec) -> str:
     text = ",".join([spec.name, *(f"{name}={value}" for name, value in spec.parameters)])
     return f"{text} as {spec.contents}" if spec.contents else text
 
 
-def policy_of(spec: Spec, seed: int, slot_seconds: float | None = None) -> Policy:
+def policy_of(spec: NamedSpec, seed: int, slot_seconds: float | None = None) -> Policy:
     """Return the policy that ``spec`` names. Raises StudyError.
 
     Unless the spec gives them, a policy with a random choice gets ``seed``, and one with slots gets ``slot_seconds``.
@@ -78,12 +78,12 @@ def policy_of(spec: Spec, seed: int, slot_seconds: float | None = None) -> Polic
         ) from None
 
 
-def follows_seed(spec: Spec) -> bool:
+def follows_seed(spec: NamedSpec) -> bool:
     """Tell whether the policy's decisions depend on the seed of the study. Raises StudyError."""
     return SEED not in dict(spec.parameters) and policy_of(spec, 0).base.draws
 
 
-def run_one(run: Run) -> Row:
+def run_one(run: StudyRun) -> Row:
     """Return the run's measures, and with ``run.jobs`` a row for each job under ``jobs_table``."""
     found = result_of(run, scene(run.trace, run.seed, run.simulator))
     row: Row = dict(measures(found, pods=run.pods))
@@ -92,7 +92,7 @@ def run_one(run: Run) -> Row:
     return row
 
 
-def result_of(run: Run, at: Scene, on_step: Any = None) -> Result:
+def result_of(run: StudyRun, at: StudyScene, on_step: Any = None) -> RunResult:
     """Run the case on that scene; ``on_step`` is called with every step."""
     policy = policy_of(run.policy, run.seed, at.settings.slot_seconds)
     trace = rigid(at.trace, KOHORT) if run.policy.name in PLAIN else at.trace
@@ -105,7 +105,7 @@ def result_of(run: Run, at: Scene, on_step: Any = None) -> Result:
     return simulate_pods(trace, policy, patience=at.settings.patience, horizon=horizon, on_step=look)
 
 
-def check_pods(trace: Spec, simulator: tuple[tuple[str, Value], ...], at: Scene) -> None:
+def check_pods(trace: NamedSpec, simulator: tuple[tuple[str, Value], ...], at: StudyScene) -> None:
     """Raise StudyError if a run asks the pod-level simulator for a feature that only the job-level one has."""
     told = {name.removeprefix(SIM) for name, _ in trace.parameters if name.startswith(SIM)}
     if others := sorted((told | {name for name, _ in simulator}) - PODS_HEED):
@@ -116,7 +116,7 @@ def check_pods(trace: Spec, simulator: tuple[tuple[str, Value], ...], at: Scene)
         raise refuse(f"--pods: the speeds of {trace.label}", name_of(at.settings.speeds), name_of(Saturating()))
 
 
-def measures(result: Result, *, pods: bool = False) -> dict[str, float]:
+def measures(result: RunResult, *, pods: bool = False) -> dict[str, float]:
     """Return the measures of a result: times in seconds, shares between 0 and 1.
 
     Lateness is included only if a finished job has a target. With ``pods``, the measures that the pod-level simulator
@@ -146,12 +146,12 @@ def measures(result: Result, *, pods: bool = False) -> dict[str, float]:
     return {name: value for name, value in found.items() if not (pods and name in UNMEASURED)}
 
 
-def measures_of(at: Scene, pods: bool) -> list[str]:
+def measures_of(at: StudyScene, pods: bool) -> list[str]:
     """Return the names that ``measures`` will have for a run on this scene, before it is run.
 
     The pod-level simulator has no utilisation by resource.
     """
-    plain = list(measures(Result("", (), 0.0, 0.0, 0.0, 0.0), pods=pods))
+    plain = list(measures(RunResult("", (), 0.0, 0.0, 0.0, 0.0), pods=pods))
     if pods:
         return plain
     had = {name for node in at.trace.nodes for name, amount in node.allocatable.amounts.items() if amount} - {"pods"}

@@ -12,24 +12,24 @@ from rich.console import Console
 from extender.state.record import head, line_of
 from lab.study import files, plots, show
 from lab.study.cases import policy_of, result_of
-from lab.study.comparison import Line, Plan, compare
 from lab.study.consoles import err, out
-from lab.study.errors import StudyError, refuse
+from lab.study.donerows import DoneRows, Row
 from lab.study.hints import hints
+from lab.study.policycomparison import ComparisonLine, ComparisonPlan, compare
 from lab.study.pool import Runner
 from lab.study.pool import run as run_cases
-from lab.study.rows import DoneRows, Row
 from lab.study.scenes import SIM, scene, stamped
-from lab.study.specs import Spec, Value, settings, spec
+from lab.study.specs import NamedSpec, Value, settings, spec
+from lab.study.studyerrors import StudyError, refuse
 from policy.cluster.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ComparisonOutput:
     """Where the result goes; ``measure`` is the measure that the table of a comparison shows."""
 
     out: Path | None
-    told: files.Told
+    told: files.ReportTarget
     measure: str = "mean_jct_seconds"
 
 
@@ -41,7 +41,7 @@ def plan_of(
     given: Sequence[str],
     pods: bool = False,
     jobs: bool = False,
-) -> Plan:
+) -> ComparisonPlan:
     """Return the plan that the options describe, after checking it. Raises StudyError.
 
     Each of ``given`` is ``name=value``: a parameter of every policy, or ``sim.name`` of the job-level simulator.
@@ -50,7 +50,7 @@ def plan_of(
     simulator = tuple((name.removeprefix(SIM), value) for name, value in changes.items() if name.startswith(SIM))
     mine = {name: value for name, value in changes.items() if not name.startswith(SIM)}
     chosen = tuple(_with(spec(text, "--policy"), mine) for text in policies)
-    plan = Plan(
+    plan = ComparisonPlan(
         policies=chosen,
         traces=tuple(stamped(spec(text, "--trace")) for text in traces),
         seeds=range(first_seed, first_seed + seeds),
@@ -62,7 +62,7 @@ def plan_of(
     return plan
 
 
-def run(plan: Plan, where: Where, runner: Runner) -> None:
+def run(plan: ComparisonPlan, where: ComparisonOutput, runner: Runner) -> None:
     """Run every case, print the table and write the files. Raises StudyError."""
     for hint in hints(plan):
         err().print(f"kohort: warning: {hint}", soft_wrap=True)
@@ -90,7 +90,7 @@ def run(plan: Plan, where: Where, runner: Runner) -> None:
         _write(plan, folder, report, lines, found)
 
 
-def record(plan: Plan, path: Path) -> None:
+def record(plan: ComparisonPlan, path: Path) -> None:
     """Run the plan's first case in this process and write its journal. Raises StudyError."""
     run = plan.runs(plan.policies[0], plan.traces[0])[0]
     at = scene(run.trace, run.seed, run.simulator)
@@ -103,14 +103,14 @@ def record(plan: Plan, path: Path) -> None:
         raise StudyError(f"--journal: {path}: {error.strerror}; name a file that can be written") from None
 
 
-def _show_one(to: Console, lines: Sequence[Line]) -> None:
+def _show_one(to: Console, lines: Sequence[ComparisonLine]) -> None:
     line = lines[0]
     to.print(f"{line.policy} on {line.trace}: {_seeds(line)}")
     rows = [(name, *map(show.number, (s.mean, s.p10, s.p90, s.low, s.high))) for name, s in line.spreads.items()]
     show.table(to, ("MEASURE", "MEAN", "P10", "P90", "LOWEST", "HIGHEST"), rows)
 
 
-def _show_many(measure: str, to: Console, lines: Sequence[Line]) -> None:
+def _show_many(measure: str, to: Console, lines: Sequence[ComparisonLine]) -> None:
     first = lines[0].policy
     title = (f"MEAN {measure}", "P10-P90", f"AGAINST {first}", "95 % INTERVAL", "FINISHED", "UTILISATION")
     show.table(to, ("TRACE", "POLICY", "SEEDS", *title), [_cells(line, measure) for line in lines], 2)
@@ -118,7 +118,7 @@ def _show_many(measure: str, to: Console, lines: Sequence[Line]) -> None:
     to.print("a paired percentile bootstrap of 2,000 resamples; * marks a difference whose interval excludes zero")
 
 
-def _cells(line: Line, measure: str) -> tuple[str, ...]:
+def _cells(line: ComparisonLine, measure: str) -> tuple[str, ...]:
     s, difference = line.spreads[measure], line.differences.get(measure)
     against, interval = "-", "-"
     if difference is not None:
@@ -140,7 +140,7 @@ def _cells(line: Line, measure: str) -> tuple[str, ...]:
     )
 
 
-def _busiest(line: Line) -> str:
+def _busiest(line: ComparisonLine) -> str:
     """Return the resource with the highest utilisation by computing gangs, as in ``54% gpu``."""
     prefix = "utilisation_"
     shares = {name.removeprefix(prefix): s.mean for name, s in line.spreads.items() if name.startswith(prefix)}
@@ -148,11 +148,13 @@ def _busiest(line: Line) -> str:
     return f"{shares.get(name, line.spreads['utilisation'].mean):.0%} {name.rpartition('/')[2]}"
 
 
-def _seeds(line: Line) -> str:
+def _seeds(line: ComparisonLine) -> str:
     return "one run" if line.seeds == 1 else f"{line.seeds} seeds"
 
 
-def _write(plan: Plan, folder: Path, report: object, lines: Sequence[Line], found: dict[str, Row]) -> None:
+def _write(
+    plan: ComparisonPlan, folder: Path, report: object, lines: Sequence[ComparisonLine], found: dict[str, Row]
+) -> None:
     files.write_json(folder / "comparison.json", report)
     rows: list[Row] = []
     jobs: list[Row] = []
@@ -172,10 +174,10 @@ def _write(plan: Plan, folder: Path, report: object, lines: Sequence[Line], foun
             files.write_figure(folder / "jct.png", partial(plots.draw_completion, jobs))
 
 
-def _with(found: Spec, parameters: dict[str, Value]) -> Spec:
+def _with(found: NamedSpec, parameters: dict[str, Value]) -> NamedSpec:
     """Return the policy with the parameters of --set added; its own parameters win."""
     if not parameters:
         return found
     merged = parameters | dict(found.parameters)
     text = ",".join([found.name, *(f"{name}={value}" for name, value in merged.items())])
-    return Spec(found.name, tuple(merged.items()), text)
+    return NamedSpec(found.name, tuple(merged.items()), text)

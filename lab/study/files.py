@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from lab.study.errors import StudyError
+from lab.study.studyerrors import StudyError
 
 SIZE = (9.0, 6.0)  # inches
 
@@ -35,7 +35,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportTarget:
     """How a command reports its result.
 
     ``file`` is a path for JSON besides (``-``: standard output instead); ``form`` is the output format of option -o.

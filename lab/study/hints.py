@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lab.study.comparison import Plan
-from lab.study.named import Scene
+from lab.study.named import StudyScene
+from lab.study.policycomparison import ComparisonPlan
 from lab.study.scenes import MIGRATABLE, SIM, scene
-from lab.study.specs import Spec
+from lab.study.specs import NamedSpec
 from policy.systems import REBALANCERS
 
 REPORTS = frozenset({"specon"})  # policies that choose moves from the progress that jobs report
 SECONDS = 30  # seconds between two reports in SpeCon
 
 
-def hints(plan: Plan) -> list[str]:
+def hints(plan: ComparisonPlan) -> list[str]:
     """Return a line for each policy that could move jobs but finds none to move, with the traces concerned."""
     traces: dict[tuple[str, str], list[str]] = {}
     for trace in plan.traces:
@@ -25,7 +25,7 @@ def hints(plan: Plan) -> list[str]:
     return [f"{policy} moves nothing on {', '.join(on)}: {why}" for (policy, why), on in traces.items()]
 
 
-def _lacking(policy: Spec, at: Scene, pods: bool) -> Iterator[str]:
+def _lacking(policy: NamedSpec, at: StudyScene, pods: bool) -> Iterator[str]:
     mover = _mover(policy.name.split("+"))
     if mover in REPORTS and pods:
         yield "no job reports pod by pod (leave --pods out)"

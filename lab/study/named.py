@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from functools import partial, wraps
 
 from lab.sim.fluid.faults import Fault
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.fluid.speeds import Linear
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.fluid.speedmodels import Linear
 from lab.sim.papers import dragonworld, drs, newcomers, oasis_jobs, speconworld
 from lab.sim.traces import Trace, kod2
-from lab.study.errors import StudyError, refuse
-from lab.study.parameters import check
-from lab.study.specs import Spec, Value
+from lab.study.specs import NamedSpec, Value
+from lab.study.studyerrors import StudyError, refuse
+from lab.study.traceparameters import check
 
 DEADLOCK_GPUS = 8  # GPUs of the cluster in the deadlock traces
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class StudyScene:
     """A trace and how it is run; ``faults`` has (seconds after the start, fault)."""
 
     trace: Trace
@@ -28,56 +28,56 @@ class Scene:
 
 
 @wraps(kod2)  # takes over the parameters of the trace
-def _kod2(seed: int, **parameters: Value) -> Scene:
-    return Scene(kod2(seed, **parameters), FluidSettings(patience=1800.0))  # type: ignore[arg-type]
+def _kod2(seed: int, **parameters: Value) -> StudyScene:
+    return StudyScene(kod2(seed, **parameters), FluidSettings(patience=1800.0))  # type: ignore[arg-type]
 
 
-def _dragon_table_1(seed: int, traffic: float = 1.0) -> Scene:
+def _dragon_table_1(seed: int, traffic: float = 1.0) -> StudyScene:
     del seed  # this trace is not random
-    return Scene(dragonworld.table_1(), dragonworld.settings(volume=traffic))
+    return StudyScene(dragonworld.table_1(), dragonworld.settings(volume=traffic))
 
 
-def _dragon_hundred(seed: int, gap_seconds: float = 125.0) -> Scene:
+def _dragon_hundred(seed: int, gap_seconds: float = 125.0) -> StudyScene:
     if not gap_seconds > 0:
         raise refuse("gap_seconds", gap_seconds, "a number above 0")
-    return Scene(dragonworld.hundred_jobs(seed, gap_seconds), dragonworld.SETTINGS)
+    return StudyScene(dragonworld.hundred_jobs(seed, gap_seconds), dragonworld.SETTINGS)
 
 
-def _dragon_deadlock(seed: int, jobs: int = 2, workers: int = 5) -> Scene:
+def _dragon_deadlock(seed: int, jobs: int = 2, workers: int = 5) -> StudyScene:
     del seed
     if workers > DEADLOCK_GPUS:
         raise refuse("workers", workers, f"a gang that fits on the {DEADLOCK_GPUS} GPUs")
-    return Scene(dragonworld.rigid_jobs(jobs, workers), dragonworld.SETTINGS)
+    return StudyScene(dragonworld.rigid_jobs(jobs, workers), dragonworld.SETTINGS)
 
 
-def _gpus(maker: Callable[[int], Trace], seed: int) -> Scene:
-    return Scene(maker(seed), dragonworld.SETTINGS)
+def _gpus(maker: Callable[[int], Trace], seed: int) -> StudyScene:
+    return StudyScene(maker(seed), dragonworld.SETTINGS)
 
 
-def _specon_mixed(seed: int, jobs: int = 20) -> Scene:
+def _specon_mixed(seed: int, jobs: int = 20) -> StudyScene:
     if jobs not in speconworld.MIXED:
         raise refuse("jobs", jobs, " or ".join(map(str, speconworld.MIXED)))
     return _specon(speconworld.MIXED[jobs], seed)
 
 
-def _specon(setup: speconworld.Setup, seed: int) -> Scene:
-    return Scene(speconworld.trace_of(setup, seed), speconworld.SETTINGS)
+def _specon(setup: speconworld.Setup, seed: int) -> StudyScene:
+    return StudyScene(speconworld.trace_of(setup, seed), speconworld.SETTINGS)
 
 
-def _oasis(seed: int, jobs: int = 50, servers: int = 50, slots: int = 100) -> Scene:
+def _oasis(seed: int, jobs: int = 50, servers: int = 50, slots: int = 100) -> StudyScene:
     draw = oasis_jobs.Draw(jobs, servers, slots, min(slots, oasis_jobs.Draw(jobs).arrivals))
     return _in_slots(oasis_jobs.trace(draw, seed), slots)
 
 
-def _oasis_testbed(seed: int) -> Scene:
+def _oasis_testbed(seed: int) -> StudyScene:
     return _in_slots(oasis_jobs.testbed(seed), oasis_jobs.TESTBED_SLOTS)
 
 
-def _oasis_small(seed: int, jobs: int = 10, servers: int = 3, slots: int = 10) -> Scene:
+def _oasis_small(seed: int, jobs: int = 10, servers: int = 3, slots: int = 10) -> StudyScene:
     return _in_slots(oasis_jobs.trace(oasis_jobs.tiny(jobs, servers, slots), seed), slots)
 
 
-def _in_slots(trace: Trace, slots: int) -> Scene:
+def _in_slots(trace: Trace, slots: int) -> StudyScene:
     """Return the scene with the slots of the OASiS paper, where only training takes time.
 
     There is no start-up time: with one, a job would end a slot later than in the paper. Jobs report at each slot,
@@ -88,10 +88,10 @@ def _in_slots(trace: Trace, slots: int) -> Scene:
     settings = FluidSettings(
         speeds=Linear(), start_seconds=0.0, tick_seconds=slot / 10, report_seconds=slot, horizon=2 * slots * slot
     )
-    return Scene(trace, settings)
+    return StudyScene(trace, settings)
 
 
-NAMED: Mapping[str, Callable[..., Scene]] = {
+NAMED: Mapping[str, Callable[..., StudyScene]] = {
     "kod2": _kod2,
     "dragon-table-1": _dragon_table_1,
     "dragon-hundred": _dragon_hundred,
@@ -111,7 +111,7 @@ NAMED: Mapping[str, Callable[..., Scene]] = {
 ONE = frozenset({"dragon-table-1", "dragon-deadlock"})  # named traces without randomness
 
 
-def named(spec: Spec, seed: int) -> Scene:
+def named(spec: NamedSpec, seed: int) -> StudyScene:
     """Return the scene of that name. Raises StudyError for a parameter that its trace does not have."""
     check(NAMED[spec.name], spec, spec.given())
     try:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from lab.study import files, show
 from lab.study.consoles import out
-from lab.study.errors import StudyError
+from lab.study.studyerrors import StudyError
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OptimumOptions:
     """The command's options.
 
     ``servers`` is the number of servers for workers and also that for ps; ``seconds`` is the solver's time limit for
@@ -48,7 +48,7 @@ class _Row:
         }  # fmt: skip
 
 
-def run(asked: Asked, told: files.Told) -> None:
+def run(asked: OptimumOptions, told: files.ReportTarget) -> None:
     """Solve each instance, run OASiS on it, and print both."""
     rows = [_row(asked, seed) for seed in asked.seeds]
     told.write([row.to_dict() for row in rows])
@@ -75,7 +75,7 @@ def _cells(row: _Row) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _row(asked: Asked, seed: int) -> _Row:
+def _row(asked: OptimumOptions, seed: int) -> _Row:
     from lab.sim.optimum import TooLargeError, optimum
     from lab.sim.papers.oasis_jobs import SLOT_SECONDS, tiny, trace
     from lab.sim.papers.oasis_world import oasis

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lab.sim.papers.base import Experiment, Mutant
+from lab.sim.papers.experiment import Experiment, Mutant
 from lab.study import files, papers, show
 from lab.study.consoles import err, out
-from lab.study.errors import StudyError
-from lab.study.papers import MutantOutcome, Outcome
-from lab.study.pool import Case, Runner
+from lab.study.donerows import DoneRows, Row
+from lab.study.papers import ExperimentOutcome, MutantOutcome
+from lab.study.pool import Runner, StudyCase
 from lab.study.pool import run as run_cases
-from lab.study.rows import DoneRows, Row
+from lab.study.studyerrors import StudyError
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PaperOptions:
     """The command's options; with ``seeds`` None, each experiment runs as many seeds as its bars are stated for."""
 
     names: tuple[str, ...]
@@ -26,11 +26,11 @@ class Asked:
     mutants: bool
     seeds: int | None
     first_seed: int
-    told: files.Told
+    told: files.ReportTarget
     out: Path | None
 
 
-def show_list(told: files.Told) -> None:
+def show_list(told: files.ReportTarget) -> None:
     """Print the list of experiments."""
     known = list(papers.experiments().values())
     told.write([{"name": e.name, "system": e.system, "title": e.title} for e in known])
@@ -39,7 +39,7 @@ def show_list(told: files.Told) -> None:
         show.table(out(), ("NAME", "SYSTEM", "TITLE", "SOURCE", "SEEDS", "MUTANTS"), rows, 4)
 
 
-def run(asked: Asked, runner: Runner) -> bool:
+def run(asked: PaperOptions, runner: Runner) -> bool:
     """Run the experiments, print and write them; return whether every bar is met and every mutant is caught."""
     chosen = _chosen(asked)
     folder = files.folder(asked.out) if asked.out else None
@@ -59,7 +59,7 @@ def run(asked: Asked, runner: Runner) -> bool:
     return all(one.good for one in found)
 
 
-def _chosen(asked: Asked) -> list[Experiment]:
+def _chosen(asked: PaperOptions) -> list[Experiment]:
     if asked.everything == bool(asked.names):
         known = ", ".join(papers.experiments())
         raise StudyError(
@@ -68,25 +68,25 @@ def _chosen(asked: Asked) -> list[Experiment]:
     return list(papers.experiments().values()) if asked.everything else papers.named(asked.names)
 
 
-def _cases(asked: Asked, experiment: Experiment, mutant: Mutant | None = None) -> list[Case]:
+def _cases(asked: PaperOptions, experiment: Experiment, mutant: Mutant | None = None) -> list[StudyCase]:
     return papers.cases(experiment, _seeds(asked, experiment), mutant)
 
 
-def _seeds(asked: Asked, experiment: Experiment) -> range:
+def _seeds(asked: PaperOptions, experiment: Experiment) -> range:
     return range(asked.first_seed, asked.first_seed + (asked.seeds or experiment.seeds))
 
 
-def _mutants(asked: Asked, experiment: Experiment) -> Sequence[Mutant]:
+def _mutants(asked: PaperOptions, experiment: Experiment) -> Sequence[Mutant]:
     return experiment.mutants if asked.mutants else ()
 
 
-def _run_all(asked: Asked, chosen: Sequence[Experiment], done: DoneRows, runner: Runner) -> None:
+def _run_all(asked: PaperOptions, chosen: Sequence[Experiment], done: DoneRows, runner: Runner) -> None:
     """Run the cases of all experiments in one batch, so that no core idles while an experiment's last seed runs."""
     variants = [(one, mutant) for one in chosen for mutant in (None, *_mutants(asked, one))]
     run_cases([case for one, mutant in variants for case in _cases(asked, one, mutant)], done, runner, err())
 
 
-def _outcome(asked: Asked, experiment: Experiment, done: DoneRows, runner: Runner) -> Outcome:
+def _outcome(asked: PaperOptions, experiment: Experiment, done: DoneRows, runner: Runner) -> ExperimentOutcome:
     def rows(mutant: Mutant | None = None) -> list[Row]:
         return run_cases(_cases(asked, experiment, mutant), done, runner)
 
@@ -95,10 +95,10 @@ def _outcome(asked: Asked, experiment: Experiment, done: DoneRows, runner: Runne
         papers.mutant_outcome(experiment, mutant, ours, rows(mutant)) for mutant in _mutants(asked, experiment)
     ]
     seeds = tuple(_seeds(asked, experiment))
-    return Outcome(experiment, seeds, tuple(ours), papers.judge(experiment.bars, ours), tuple(mutants))
+    return ExperimentOutcome(experiment, seeds, tuple(ours), papers.judge(experiment.bars, ours), tuple(mutants))
 
 
-def _write(asked: Asked, folder: Path | None, found: Sequence[Outcome]) -> None:
+def _write(asked: PaperOptions, folder: Path | None, found: Sequence[ExperimentOutcome]) -> None:
     report = {"experiments": [one.to_dict() for one in found], **show.counts(found)}
     asked.told.write(report)
     if folder is None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import lab.sim.papers
-from lab.sim.papers.base import Bar, Experiment, Mutant, beside
-from lab.study.errors import refuse
-from lab.study.pool import Case
-from lab.study.rows import Row
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, beside
+from lab.study.donerows import Row
+from lab.study.pool import StudyCase
+from lab.study.studyerrors import refuse
 
 
 @cache
@@ -45,11 +45,11 @@ def named(names: Iterable[str]) -> list[Experiment]:
     return list(found.values())
 
 
-def cases(experiment: Experiment, seeds: Sequence[int], mutant: Mutant | None = None) -> list[Case]:
+def cases(experiment: Experiment, seeds: Sequence[int], mutant: Mutant | None = None) -> list[StudyCase]:
     """Return one case for each seed."""
     variant = mutant.name if mutant else ""
     label = f"paper {experiment.name}{f' ({variant})' if variant else ''}"
-    return [Case(f"{label} seed {seed}", measure, (experiment.name, variant, seed)) for seed in seeds]
+    return [StudyCase(f"{label} seed {seed}", measure, (experiment.name, variant, seed)) for seed in seeds]
 
 
 def measure(name: str, variant: str, seed: int) -> Row:
@@ -99,7 +99,7 @@ class MutantOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExperimentOutcome:
     """One experiment over its seeds."""
 
     experiment: Experiment

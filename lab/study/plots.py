@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lab.study.comparison import Line
-from lab.study.rows import Row
+from lab.study.donerows import Row
+from lab.study.policycomparison import ComparisonLine
 
 SHOWN = ("mean_jct_seconds", "mean_waiting_seconds", "makespan_seconds", "utilisation")
 
 
-def draw_comparison(lines: Sequence[Line], figure: Any) -> None:
+def draw_comparison(lines: Sequence[ComparisonLine], figure: Any) -> None:
     """Draw one panel for each measure of SHOWN: a bar for each policy and trace, with p10-p90.
 
     Utilisation is that of the resource with the highest utilisation by any policy on the trace.
@@ -39,7 +39,7 @@ def draw_comparison(lines: Sequence[Line], figure: Any) -> None:
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize="small")
 
 
-def _busiest(lines: Sequence[Line]) -> str:
+def _busiest(lines: Sequence[ComparisonLine]) -> str:
     """Return the utilisation measure with the highest value in any line."""
     names = {name for line in lines for name in line.spreads if name.startswith("utilisation_")}
     used = {name: max(line.spreads[name].mean for line in lines if name in line.spreads) for name in sorted(names)}

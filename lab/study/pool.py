@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from lab.study.errors import StudyError
-from lab.study.rows import DoneRows, Row
+from lab.study.donerows import DoneRows, Row
+from lab.study.studyerrors import StudyError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class StudyCase:
     """One row to compute.
 
     ``call`` is a top-level function, because other processes import it; the row that it returns must fit into JSON.
@@ -32,7 +32,7 @@ class Case:
     arguments: tuple[Any, ...]
 
 
-Runner = Callable[[Sequence[Case]], Iterator[tuple[Case, Row]]]
+Runner = Callable[[Sequence[StudyCase]], Iterator[tuple[StudyCase, Row]]]
 
 
 class CaseError(StudyError):
@@ -40,11 +40,11 @@ class CaseError(StudyError):
 
     code = 1
 
-    def __init__(self, case: Case, error: BaseException) -> None:
+    def __init__(self, case: StudyCase, error: BaseException) -> None:
         super().__init__(f"{case.key}: {type(error).__name__}: {error}")
 
 
-def run(cases: Sequence[Case], done: DoneRows, runner: Runner, to: Console | None = None) -> list[Row]:
+def run(cases: Sequence[StudyCase], done: DoneRows, runner: Runner, to: Console | None = None) -> list[Row]:
     """Return the row of each case, in the order of the cases; a case that is done already is not run again.
 
     The progress bar is shown on ``to``. Raises CaseError at the first case that fails.
@@ -75,14 +75,14 @@ def processes(workers: int | None = None) -> Runner:
     return partial(_in_processes, workers or len(os.sched_getaffinity(0)))
 
 
-def _in_processes(workers: int, cases: Sequence[Case]) -> Iterator[tuple[Case, Row]]:
+def _in_processes(workers: int, cases: Sequence[StudyCase]) -> Iterator[tuple[StudyCase, Row]]:
     if workers == 1 or len(cases) <= 1:
         yield from _here(cases)
         return
     # Fork is unsafe here: the parent may have threads (the progress bar has one).
     context = multiprocessing.get_context("forkserver")
     with ProcessPoolExecutor(min(workers, len(cases)), mp_context=context) as pool:
-        futures: dict[Future[Row], Case] = {pool.submit(case.call, *case.arguments): case for case in cases}
+        futures: dict[Future[Row], StudyCase] = {pool.submit(case.call, *case.arguments): case for case in cases}
         try:
             for future in as_completed(futures):
                 yield futures[future], _row(futures[future], future.result)
@@ -90,12 +90,12 @@ def _in_processes(workers: int, cases: Sequence[Case]) -> Iterator[tuple[Case, R
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _here(cases: Sequence[Case]) -> Iterator[tuple[Case, Row]]:
+def _here(cases: Sequence[StudyCase]) -> Iterator[tuple[StudyCase, Row]]:
     for case in cases:
         yield case, _row(case, partial(case.call, *case.arguments))
 
 
-def _row(case: Case, ask: Callable[[], Row]) -> Row:
+def _row(case: StudyCase, ask: Callable[[], Row]) -> Row:
     try:
         return ask()
     except Exception as error:
@@ -116,7 +116,7 @@ def dask(address: str) -> Runner:
     return partial(_on_dask, distributed, address)
 
 
-def _on_dask(distributed: Any, address: str, cases: Sequence[Case]) -> Iterator[tuple[Case, Row]]:
+def _on_dask(distributed: Any, address: str, cases: Sequence[StudyCase]) -> Iterator[tuple[StudyCase, Row]]:
     try:
         client = distributed.Client(address, timeout=10)
     except (OSError, ValueError) as error:

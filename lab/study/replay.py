@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from extender.state.record import Beginning, RecordError, Step, effects_of, named, read
-from lab.study.errors import StudyError
+from lab.study.studyerrors import StudyError
 from policy.answers.otherwise import Beside, Told
 from policy.step import step as step_on
 from policy.systems.base import Policy
@@ -52,7 +52,7 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True)
-class Otherwise:
+class DecisionDifference:
     """A step at which the other policy would have decided differently; both decisions as lines of text."""
 
     line: int
@@ -62,7 +62,7 @@ class Otherwise:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class PolicyComparison:
     """The outcome of asking another policy.
 
     ``decided`` counts the steps at which a decision was asked for, ``differences`` has those at which the policies
@@ -72,7 +72,7 @@ class Compared:
     """
 
     decided: int
-    differences: tuple[Otherwise, ...]
+    differences: tuple[DecisionDifference, ...]
     counts: dict[str, Counter[str]]
     departures: int = 0
     stopped: str = ""
@@ -100,13 +100,18 @@ def again(path: Path) -> Replayed:
     return Replayed(count, decisions, tuple(departures), stopped)
 
 
-def beside(path: Path, other: Policy) -> Compared:
+def beside(path: Path, other: Policy) -> PolicyComparison:
     """Ask the other policy at every step what it would do in the recorded state; the state follows the record.
 
     Raises StudyError, also if the other policy fails.
     """
     beginning, steps = _open(path)
-    asked, snapshot, found, stopped = Beside(beginning.policy, other), beginning.snapshot, list[Otherwise](), ""
+    asked, snapshot, found, stopped = (
+        Beside(beginning.policy, other),
+        beginning.snapshot,
+        list[DecisionDifference](),
+        "",
+    )
     departures = 0
     for recorded in _read(steps):
         try:
@@ -119,10 +124,10 @@ def beside(path: Path, other: Policy) -> Compared:
             break
         departures += effects_of(beginning.known(effects)) != recorded.effects
         found += [
-            Otherwise(recorded.line, recorded.at, _words(differs.mine), _words(differs.other))
+            DecisionDifference(recorded.line, recorded.at, _words(differs.mine), _words(differs.other))
             for differs in asked.taken()
         ]
-    return Compared(asked.asked, tuple(found), asked.counts, departures, stopped)
+    return PolicyComparison(asked.asked, tuple(found), asked.counts, departures, stopped)
 
 
 def _words(actions: Iterable[Told]) -> tuple[str, ...]:
@@ -145,7 +150,7 @@ def _read(steps: Iterator[Step]) -> Iterator[Step]:
         raise StudyError(f"{error}; {WHICH}") from None
 
 
-def as_json(value: Replayed | Otherwise | Departure) -> Any:
+def as_json(value: Replayed | DecisionDifference | Departure) -> Any:
     """Return the value for JSON, with effects as objects instead of JSON text."""
     if isinstance(value, Replayed):
         return {

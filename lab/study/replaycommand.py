@@ -10,7 +10,7 @@ from lab.study.consoles import out
 from lab.study.specs import spec
 
 
-def again(path: Path, most: int, told: files.Told) -> bool:
+def again(path: Path, most: int, told: files.ReportTarget) -> bool:
     """Replay the journal; return whether every decision is the recorded one. Raises StudyError."""
     found = replay.again(path)
     told.write(replay.as_json(found))
@@ -28,7 +28,7 @@ def again(path: Path, most: int, told: files.Told) -> bool:
     return not found.departures
 
 
-def beside(path: Path, policy: str, most: int, told: files.Told) -> None:
+def beside(path: Path, policy: str, most: int, told: files.ReportTarget) -> None:
     """Ask another policy at every step, and print where it differs. Raises StudyError."""
     found = replay.beside(path, policy_of(spec(policy, "--policy"), 0))
     steps = [replay.as_json(one) for one in found.differences]

@@ -8,15 +8,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from lab.sim.fluid.settings import NEVER, FluidSettings
+from lab.sim.fluid.fluidsettings import NEVER, FluidSettings
 from lab.sim.traces import Trace
-from lab.study.errors import StudyError, refuse
+from lab.study.donerows import hash_of
 from lab.study.faultfiles import FAULTS, read_faults
-from lab.study.named import NAMED, ONE, Scene, named
-from lab.study.rows import hash_of
-from lab.study.specs import Spec, Value
-from lab.study.speeds import SPEEDS, STEP_TIMES, models_of, speeds_of
+from lab.study.named import NAMED, ONE, StudyScene, named
+from lab.study.specs import NamedSpec, Value
+from lab.study.studyerrors import StudyError, refuse
 from lab.study.tracefiles import files_of, read_trace, seeded
+from lab.study.tracespeeds import SPEEDS, STEP_TIMES, models_of, speeds_of
 
 SIM = "sim."
 MIGRATABLE = "migratable"
@@ -24,11 +24,11 @@ ANY = frozenset({FAULTS, MIGRATABLE, SPEEDS, STEP_TIMES})  # parameters of every
 
 
 @lru_cache(maxsize=4)
-def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) -> Scene:
+def scene(spec: NamedSpec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) -> StudyScene:
     """Return the trace of that name or in that file, for that seed, with its settings. Raises StudyError.
 
-    ``simulator`` has settings of the job-level simulator (lab/sim/fluid/settings.py) that are plain numbers; they win
-    over the trace's own settings, which are its parameters ``sim.NAME``. The parameter ``speeds`` names a speed model,
+    ``simulator`` has settings of the job-level simulator (see FluidSettings) that are plain numbers; they win over the
+    trace's own settings, which are its parameters ``sim.NAME``. The parameter ``speeds`` names a speed model,
     ``step_times`` a folder of measured step times, and ``faults`` a file of faults; ``migratable`` tells whether jobs
     may be moved, whatever the trace itself says.
     """
@@ -37,7 +37,7 @@ def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) 
     other = tuple(one for one in spec.parameters if not one[0].startswith(SIM) and one[0] not in ANY)
     rest = replace(spec, parameters=other)
     models = models_of(spec)
-    found = named(rest, seed) if rest.name in NAMED else Scene(_from_file(rest, seed, models), FluidSettings())
+    found = named(rest, seed) if rest.name in NAMED else StudyScene(_from_file(rest, seed, models), FluidSettings())
     if (speeds := speeds_of(spec, found.trace)) is not None:
         found = replace(found, settings=replace(found.settings, speeds=speeds))
     if MIGRATABLE in given:
@@ -52,7 +52,7 @@ def scene(spec: Spec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) 
     return replace(found, settings=settings)
 
 
-def _check_horizon(horizon: float, trace: Trace, spec: Spec) -> None:
+def _check_horizon(horizon: float, trace: Trace, spec: NamedSpec) -> None:
     """Raise StudyError if jobs would arrive after the end, because the result would lack them."""
     last = max((job.arrival for job in trace.jobs), default=0.0)
     if horizon < last:
@@ -61,7 +61,7 @@ def _check_horizon(horizon: float, trace: Trace, spec: Spec) -> None:
         raise refuse(f"--trace {spec.text or spec.name}: sim.horizon", horizon, more)
 
 
-def stamped(spec: Spec) -> Spec:
+def stamped(spec: NamedSpec) -> NamedSpec:
     """Return the spec with a hash of the files that the scene reads. Raises StudyError."""
     try:
         files = files_of(spec)
@@ -76,12 +76,12 @@ def _moved(trace: Trace, may: Value, what: str) -> Trace:
     return replace(trace, jobs=tuple(replace(job, migratable=may) for job in trace.jobs))
 
 
-def varies(spec: Spec) -> bool:
+def varies(spec: NamedSpec) -> bool:
     """Tell whether another seed gives another trace."""
     return spec.name in NAMED.keys() - ONE or seeded(spec)
 
 
-def _from_file(spec: Spec, seed: int, models: Collection[str] | None) -> Trace:
+def _from_file(spec: NamedSpec, seed: int, models: Collection[str] | None) -> Trace:
     if not Path(spec.name).exists():
         raise refuse("--trace", spec.name, f"{', '.join(NAMED)}, or a file")
     return read_trace(spec, seed, models)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from lab.sim.papers.base import Bar
-from lab.study.papers import Judged, MutantOutcome, Outcome
+from lab.sim.papers.experiment import Bar
+from lab.study.papers import ExperimentOutcome, Judged, MutantOutcome
 
 
 def table(to: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
@@ -26,7 +26,7 @@ def number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def outcome(to: Console, found: Outcome) -> None:
+def outcome(to: Console, found: ExperimentOutcome) -> None:
     """Print one experiment: title, every bar, the assumptions, every mutant."""
     experiment = found.experiment
     first, last = found.seeds[0], found.seeds[-1]
@@ -42,7 +42,7 @@ def outcome(to: Console, found: Outcome) -> None:
     to.print()
 
 
-def _mutants(to: Console, found: Outcome) -> None:
+def _mutants(to: Console, found: ExperimentOutcome) -> None:
     """Print every mutant with a letter, and the bounded bars that it missed."""
     letters = [chr(ord("A") + index) for index in range(len(found.mutants))]
     for letter, one in zip(letters, found.mutants, strict=True):
@@ -72,7 +72,7 @@ def _cell(found: MutantOutcome, index: int) -> str:
     return f"{_value(judged)} *" if named else _value(judged)
 
 
-def counts(found: Sequence[Outcome]) -> dict[str, int]:
+def counts(found: Sequence[ExperimentOutcome]) -> dict[str, int]:
     """Count bars met and missed, and mutants caught, not caught, and without a bar."""
     bars = [judged.met for one in found for judged in one.bars if judged.bar.bounded]
     every = [mutant for one in found for mutant in one.mutants]
@@ -86,7 +86,7 @@ def counts(found: Sequence[Outcome]) -> dict[str, int]:
     }
 
 
-def summary(found: Sequence[Outcome]) -> str:
+def summary(found: Sequence[ExperimentOutcome]) -> str:
     """Return the last line: how many bars were met and missed, and how many mutants were caught."""
     count = counts(found)
     caught, missed = count["mutants_caught"], count["mutants_missed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lab.study.errors import refuse
+from lab.study.studyerrors import refuse
 
 LABEL = "label"
 SEED = "seed"  # if given, it replaces the study's seed
@@ -13,7 +13,7 @@ Value = bool | int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class NamedSpec:
     """A name with its parameters in the order given; ``text`` is the original.
 
     ``contents`` is the hash of the files that it names, so that a changed file counts as another trace.
@@ -38,12 +38,12 @@ class Spec:
         return {**more, **{name: value for name, value in self.parameters if name != LABEL}}
 
 
-def spec(text: str, option: str) -> Spec:
+def spec(text: str, option: str) -> NamedSpec:
     """Parse a spec. Raises StudyError."""
     name, *rest = text.split(",")
     if not name:
         raise refuse(option, text, "NAME or NAME,PARAMETER=VALUE,...")
-    return Spec(name, tuple(settings(rest, option).items()), text)
+    return NamedSpec(name, tuple(settings(rest, option).items()), text)
 
 
 def settings(texts: Iterable[str], option: str) -> dict[str, Value]:

@@ -23,7 +23,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PairedDifference:
     """The mean of the paired differences (this less the first) and its 95 % interval."""
 
     mean: float
@@ -42,7 +42,7 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(fmean(ordered), _quantile(ordered, 0.1), _quantile(ordered, 0.9), ordered[0], ordered[-1])
 
 
-def paired(first: Sequence[float], other: Sequence[float]) -> Difference:
+def paired(first: Sequence[float], other: Sequence[float]) -> PairedDifference:
     """Return the mean difference with its paired percentile bootstrap interval.
 
     Seeds are drawn with replacement, each with both of its values. The draws have a fixed seed, so the same rows give
@@ -53,7 +53,7 @@ def paired(first: Sequence[float], other: Sequence[float]) -> Difference:
     count = len(differences)
     means = sorted(fmean(draw.choices(differences, k=count)) for _ in range(RESAMPLES)) if count > 1 else differences
     tail = (1 - CONFIDENCE) / 2
-    return Difference(fmean(differences), _quantile(means, tail), _quantile(means, 1 - tail))
+    return PairedDifference(fmean(differences), _quantile(means, tail), _quantile(means, 1 - tail))
 
 
 def _quantile(ordered: Sequence[float], q: float) -> float:

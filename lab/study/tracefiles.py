@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from lab.sim.traces import Trace, TraceError, node
-from lab.sim.traces.base import GPU
+from lab.sim.traces.kohortformat import nodes_of, trace_of
 from lab.sim.traces.openb import openb
 from lab.sim.traces.philly import philly
 from lab.sim.traces.pollux import pollux
-from lab.sim.traces.reading import FieldError, Line, Table, numbered
+from lab.sim.traces.reading import FieldError, Table, TraceRow, numbered
 from lab.sim.traces.reading import read as read_lines
-from lab.sim.traces.rows import nodes_of, trace_of
 from lab.sim.traces.scale import offered
-from lab.study.errors import StudyError, refuse
-from lab.study.parameters import check
-from lab.study.specs import SEED, Spec, Value
+from lab.sim.traces.trace import GPU
+from lab.study.specs import SEED, NamedSpec, Value
+from lab.study.studyerrors import StudyError, refuse
+from lab.study.traceparameters import check
 from policy.cluster.model import Node
 
 # The columns that identify a format, because no other format has them.
@@ -39,7 +39,7 @@ SAMPLES = frozenset({"sample", "node_sample"})  # parameters whose rows are draw
 INSIDE = ("nodes", "jobs", SLOT)  # keys that a JSON file may have
 
 
-def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> Trace:
+def read_trace(spec: NamedSpec, seed: int, models: Collection[str] | None = None) -> Trace:
     """Return the trace in that file (openb: in a folder with nodes.csv and pods.csv). Raises StudyError.
 
     ``models`` are the models that the jobs may have where speeds depend on them (None: any). Parameters are ``format``,
@@ -69,7 +69,7 @@ def read_trace(spec: Spec, seed: int, models: Collection[str] | None = None) -> 
     return found
 
 
-def files_of(spec: Spec) -> list[Path]:
+def files_of(spec: NamedSpec) -> list[Path]:
     """Return every file that may be read for the trace: its rows, nodes, faults, and step times of its models."""
     path, given = Path(spec.name), dict(spec.parameters)
     own = [
@@ -85,7 +85,7 @@ def files_of(spec: Spec) -> list[Path]:
     return [one for one in (*(own if path.exists() else ()), *faults, *speeds) if one.is_file()]
 
 
-def seeded(spec: Spec) -> bool:
+def seeded(spec: NamedSpec) -> bool:
     """Tell whether another seed of the study draws another trace from the file."""
     given = dict(spec.parameters)
     return SEED not in given and not SAMPLES.isdisjoint(given)
@@ -113,7 +113,7 @@ def _slot(path: Path, inside: Any) -> float | None:
     """Return the slot length that the JSON file gives beside its nodes and jobs, or None."""
     if not isinstance(inside, dict) or SLOT not in inside:
         return None
-    return Line(path.name, inside).number(SLOT, above=0.0)
+    return TraceRow(path.name, inside).number(SLOT, above=0.0)
 
 
 def _nodes(path: Path, nodes: Value) -> tuple[Node, ...]:
@@ -176,7 +176,7 @@ def _once(path: Path, columns: Sequence[str]) -> None:
         )
 
 
-def _whole(line: Line) -> tuple[str, Mapping[str, object]]:
+def _whole(line: TraceRow) -> tuple[str, Mapping[str, object]]:
     """Return the row, if it has as many values as there are columns. Raises FieldError."""
     allowed = f"as many values as the header has columns ({len(line.values.keys() - {MORE})})"
     for name, value in line.values.items():

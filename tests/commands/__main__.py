@@ -12,7 +12,7 @@ from tests.commands.fullstate import STATE, FullState
 from tests.commands.places import FULL, RUNS, tree_key
 from tests.commands.readiness import NotReadyError, check_space, only_run
 from tests.commands.retries import retries_since
-from tests.commands.runs import Run, busy_loops, note, noted, table
+from tests.commands.runs import LoggedRun, busy_loops, note, noted, table
 from tests.commands.steps import run, steps_of
 
 
@@ -54,7 +54,7 @@ def _logged(command: str, busy: int, log: Path, pytest_arguments: Sequence[str])
     with busy_loops(busy):
         code = _steps(command, tree, pytest_arguments)
     if not pytest_arguments:  # a run of selected tests says nothing about the whole
-        note(Run(command, tree, began, time.time() - began, busy, code, retries_since(began)), log)
+        note(LoggedRun(command, tree, began, time.time() - began, busy, code, retries_since(began)), log)
     return code
 
 

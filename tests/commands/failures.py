@@ -15,5 +15,5 @@ class Failures:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.outcome in ("failed", "rerun"):
-            printer = self._config.pluginmanager.get_plugin("terminalreporter")
+            printer: pytest.TerminalReporter = self._config.pluginmanager.getplugin("terminalreporter")
             printer.write_line(f"\n{report.outcome}: {report.nodeid} ({report.when}): {why(report)}")

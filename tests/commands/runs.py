@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LoggedRun:
     """One run; ``began`` is in seconds since the epoch, ``tree`` is the commit with a hash of uncommitted changes."""
 
     command: str
@@ -33,19 +33,19 @@ class Run:
         return f"| {when} | {self.tree} | {self.busy} | {self.seconds / 60:.1f} | {ended} | {self.retries} |"
 
 
-def note(run: Run, file: Path) -> None:
+def note(run: LoggedRun, file: Path) -> None:
     """Add a run to the log."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as log:
         log.write(json.dumps(asdict(run)) + "\n")
 
 
-def noted(file: Path) -> list[Run]:
+def noted(file: Path) -> list[LoggedRun]:
     """Return the runs of the log, oldest first."""
-    return [Run(**json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
+    return [LoggedRun(**json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def table(runs: list[Run]) -> str:
+def table(runs: list[LoggedRun]) -> str:
     """Return the runs as a Markdown table, with a summary."""
     lines = ["| began (UTC) | tree | busy loops | minutes | ended | retries |", "| --- | --- | --- | --- | --- | --- |"]
     lines += [run.row for run in runs]

@@ -17,26 +17,26 @@ EVERYTHING: Final = "not soak and not skew"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CommandStep:
     """One command, run in the checkout."""
 
     name: str
     command: tuple[str, ...]
 
 
-def steps_of(command: str, pytest_arguments: Sequence[str] = ()) -> tuple[Step, ...]:
+def steps_of(command: str, pytest_arguments: Sequence[str] = ()) -> tuple[CommandStep, ...]:
     """Return the steps of `make test` (command "test") or `make full` ("full")."""
     chosen = ("-m", EVERYTHING) if command == "full" else ()
     tests = (sys.executable, "-m", "pytest", "-n", str(PROCESSES), *chosen, *pytest_arguments)
     return (
-        Step("control plane (built once, then cached)", (sys.executable, "-m", "tests.controlplane", "build")),
-        Step("Chromium", (sys.executable, "-m", "tests.browser.chromium")),
-        Step("checks", ("make", "check")),
-        Step("tests", tests),
+        CommandStep("control plane (built once, then cached)", (sys.executable, "-m", "tests.controlplane", "build")),
+        CommandStep("Chromium", (sys.executable, "-m", "tests.browser.chromium")),
+        CommandStep("checks", ("make", "check")),
+        CommandStep("tests", tests),
     )
 
 
-def run(step: Step, environment: Mapping[str, str]) -> int:
+def run(step: CommandStep, environment: Mapping[str, str]) -> int:
     """Run a step and return its exit code; print its name before, and its duration after, unless it is the last.
 
     The tests come last, so that pytest's closing line ends the whole run.

@@ -13,7 +13,7 @@ from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.kohort import CHECKOUT, start_kohort
 from tests.controlplane.nodes import NodeShape
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.state import Running, StateFile, end
+from tests.controlplane.state import RunningProcess, StateFile, end
 
 DIRECTORY = CHECKOUT / ".cluster"
 USUAL_PORTS = (8900, 8901, 8902)  # of the extender, its probes and the controller's probes
@@ -28,7 +28,7 @@ exec {kohort} "$@"
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class StartedCluster:
     """What `up` has started; ``url`` is where Kohort answers, or empty without Kohort."""
 
     kubeconfig: Path
@@ -52,7 +52,7 @@ def up(
     kohort: bool = True,
     hours: float = 0,
     directory: Path = DIRECTORY,
-) -> Cluster:
+) -> StartedCluster:
     """Start a control plane with Kohort that outlives this process.
 
     With ``hours`` other than 0 it ends by itself after that time. Raises ControlPlaneError if a cluster is up already,
@@ -73,7 +73,7 @@ def up(
             controller_manager=controller_manager,
             workdir=directory,
             detached=True,
-            on_start=lambda process: state.add(Running.of(process.name, process.pid)),
+            on_start=lambda process: state.add(RunningProcess.of(process.name, process.pid)),
         )
         return _furnish(plane, kohort, hours)
     except BaseException:
@@ -94,7 +94,7 @@ def down(*, directory: Path = DIRECTORY) -> list[str]:
     return alive
 
 
-def _furnish(plane: ControlPlane, kohort: bool, hours: float) -> Cluster:
+def _furnish(plane: ControlPlane, kohort: bool, hours: float) -> StartedCluster:
     """Start the scheduler and Kohort, and put the kubeconfig where the user is told to find it."""
     plane.start_scheduler()
     url = start_kohort(plane, ports=USUAL_PORTS).url if kohort else ""
@@ -102,13 +102,13 @@ def _furnish(plane: ControlPlane, kohort: bool, hours: float) -> Cluster:
         _end_after(plane, hours)
     kubeconfig = plane.workdir / "kubeconfig"
     shutil.copy(plane.admin_kubeconfig, kubeconfig)
-    cluster = Cluster(kubeconfig, url)
+    cluster = StartedCluster(kubeconfig, url)
     _place_commands(plane, cluster)
     plane.api.close()
     return cluster
 
 
-def _place_commands(plane: ControlPlane, cluster: Cluster) -> None:
+def _place_commands(plane: ControlPlane, cluster: StartedCluster) -> None:
     cluster.commands.mkdir()
     (cluster.commands / "kubectl").symlink_to(plane.layout.binaries["kubectl"])
     kohort = Path(sys.executable).parent / "kohort"

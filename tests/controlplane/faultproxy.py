@@ -63,7 +63,7 @@ class Fault:
     resources: frozenset[str] | set[str] = frozenset()
     seconds: float = 1.0
 
-    def concerns(self, asked: Asked) -> bool:
+    def concerns(self, asked: RequestedVerb) -> bool:
         """Tell whether the fault may apply to this request."""
         return (
             (not self.verbs or asked.verb in self.verbs)
@@ -73,14 +73,14 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedVerb:
     """Verb and resource of a request, as in Kubernetes' RBAC."""
 
     verb: str
     resource: str
 
 
-def asked_by(method: str, target: str) -> Asked:
+def asked_by(method: str, target: str) -> RequestedVerb:
     """Parse a request's first line; for a path without a resource, the path is the resource's name."""
     url = urlsplit(target)
     parts = url.path.strip("/").split("/")
@@ -88,12 +88,12 @@ def asked_by(method: str, target: str) -> Asked:
     if len(rest) > 2 and rest[0] == "namespaces":
         rest = rest[2:]
     if not rest:
-        return Asked(method.lower(), url.path)
+        return RequestedVerb(method.lower(), url.path)
     resource = "/".join((rest[0], *rest[2:]))
     query = parse_qs(url.query)
     reading = "watch" if query.get("watch", ["0"])[0] in ("1", "true") else "get" if len(rest) > 1 else "list"
     verbs = {"GET": reading, "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-    return Asked(verbs.get(method, method.lower()), resource)
+    return RequestedVerb(verbs.get(method, method.lower()), resource)
 
 
 class _EndedError(Exception):
@@ -210,7 +210,7 @@ class FaultProxy:
         ours.next_cycle()
         theirs.next_cycle()
 
-    def _draw(self, asked: Asked, *, whole: bool) -> Fault | None:
+    def _draw(self, asked: RequestedVerb, *, whole: bool) -> Fault | None:
         """Return the first fault that applies to the request (``whole``) or to a piece of a watch, or None."""
         for fault in self._faults:
             if (fault.kind in ON_WATCHES) == whole or not fault.concerns(asked):
@@ -241,7 +241,7 @@ class FaultProxy:
             await ours.send(head, h11.Data(data=body[: len(body) // 2]))
         raise _EndedError
 
-    async def _relay_watch(self, asked: Asked, ours: _Side, theirs: _Side) -> None:
+    async def _relay_watch(self, asked: RequestedVerb, ours: _Side, theirs: _Side) -> None:
         while isinstance(part := await _unless_gone(theirs.read(), ours), h11.Data):
             fault = self._draw(asked, whole=False)
             if fault is not None and fault.kind == "cut":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningProcess:
     """A process identified by id and start time, because an id alone may be reused."""
 
     name: str
@@ -20,7 +20,7 @@ class Running:
     started: int
 
     @classmethod
-    def of(cls, name: str, pid: int) -> Running:
+    def of(cls, name: str, pid: int) -> RunningProcess:
         """Return the record of a running process."""
         return cls(name, pid, start_time(pid) or 0)
 
@@ -55,7 +55,7 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] == "Z" else int(fields[19])
 
 
-def end(processes: Iterable[Running], grace: float = 3.0) -> None:
+def end(processes: Iterable[RunningProcess], grace: float = 3.0) -> None:
     """Ask all processes to end, wait up to ``grace`` seconds, and kill those that still run."""
     left = [process for process in processes if process.alive]
     for process in left:
@@ -74,13 +74,13 @@ class StateFile:
 
     path: Path
 
-    def read(self) -> list[Running]:
+    def read(self) -> list[RunningProcess]:
         """Return the recorded processes, newest last; none if there is no file."""
         if not self.path.exists():
             return []
-        return [Running(**record) for record in json.loads(self.path.read_text())]
+        return [RunningProcess(**record) for record in json.loads(self.path.read_text())]
 
-    def add(self, process: Running) -> None:
+    def add(self, process: RunningProcess) -> None:
         """Record one more process immediately, so that an interrupted ``up`` can be cleaned up."""
         records = [asdict(known) for known in (*self.read(), process)]
         partial = self.path.with_name(f"{self.path.name}.partial")

@@ -20,12 +20,12 @@ import yaml
 
 from extender.clock import Clock
 from extender.kube.api import NODES
-from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer
-from lab.embedded.cluster import served
 from lab.embedded.config import read_config
-from lab.embedded.scheduler import Scheduler
-from lab.embedded.store import Store
+from lab.embedded.embeddedapi import EmbeddedApi
+from lab.embedded.embeddedcluster import served
+from lab.embedded.embeddedscheduler import EmbeddedScheduler
+from lab.embedded.objectstore import ObjectStore
 from tests.controlplane import ControlPlane, NodeShape
 
 Json = dict[str, Any]
@@ -45,7 +45,7 @@ def refuse(names: list[str]) -> Any:
 
 
 @dataclass(frozen=True)
-class Call:
+class ExtenderCall:
     at: float
     verb: str
     pod: str
@@ -58,20 +58,20 @@ class Stub:
 
     filters: dict[str, FilterAnswer] = field(default_factory=dict)
     binds: dict[str, Callable[[Json], str]] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[ExtenderCall] = field(default_factory=list)
     bind: Callable[[Json], str] = lambda args: "no API server yet"
 
     def answer(self, verb: str, body: Json) -> Any:
         pod = body["PodName"] if verb == "bind" else body["Pod"]["metadata"]["name"]
         nodes = (body["Node"],) if verb == "bind" else tuple(body["NodeNames"])
-        self.calls.append(Call(time.monotonic(), verb, pod, nodes))
+        self.calls.append(ExtenderCall(time.monotonic(), verb, pod, nodes))
         if verb == "bind":
             return {"Error": self.binds.get(pod, self.bind)(body)}
         if verb == "prioritize":
             return [{"Host": name, "Score": 0} for name in nodes]
         return self.filters.get(pod, keep)(list(nodes))
 
-    def of(self, pod: str, verb: str = "filter") -> list[Call]:
+    def of(self, pod: str, verb: str = "filter") -> list[ExtenderCall]:
         return [call for call in self.calls if (call.pod, call.verb) == (pod, verb)]
 
     def clear(self) -> None:
@@ -128,7 +128,7 @@ def scheduler_config(url: str) -> Json:
     }
 
 
-class Side:
+class ImitatedSide:
     """A cluster with its scheduler, as a client of the API and the stub extender see it."""
 
     def __init__(self, name: str, url: str, stub: Stub, tls: ssl.SSLContext | None = None) -> None:
@@ -206,20 +206,20 @@ def eventually(look: Callable[[], Any], want: object, limit: float = 15) -> None
 
 
 @contextmanager
-def real_side(folder: Path) -> Iterator[Side]:
+def real_side(folder: Path) -> Iterator[ImitatedSide]:
     """The real control plane, without the training operator."""
     stub = Stub()
     with serving(stub) as url, ControlPlane.start(SHAPE, operator=False, workdir=folder / "plane") as plane:
         config = folder / "scheduler.yaml"
         config.write_text(yaml.safe_dump(scheduler_config(url)))
-        side = Side("real", plane.url, stub, plane.tls)
+        side = ImitatedSide("real", plane.url, stub, plane.tls)
         plane.start_scheduler(config, "imitated-scheduler")
         with side.http:
             yield side
 
 
 @contextmanager
-def embedded_side() -> Iterator[Side]:
+def embedded_side() -> Iterator[ImitatedSide]:
     """The embedded API server and scheduler loop, in a thread of their own."""
     stub, started = Stub(), threading.Event()
     found: dict[str, Any] = {}
@@ -227,7 +227,7 @@ def embedded_side() -> Iterator[Side]:
         thread = threading.Thread(target=lambda: asyncio.run(_embedded(url, found, started)), daemon=True)
         thread.start()
         assert started.wait(60)
-        side = Side("embedded", found["url"], stub)
+        side = ImitatedSide("embedded", found["url"], stub)
         with side.http:
             yield side
         found["loop"].call_soon_threadsafe(found["stop"].set)
@@ -237,10 +237,10 @@ def embedded_side() -> Iterator[Side]:
 
 async def _embedded(url: str, found: dict[str, Any], started: threading.Event) -> None:
     clock, chance = Clock(), random.Random(0)
-    server = ApiServer(Store(), clock, chance)
+    server = ApiServer(ObjectStore(), clock, chance)
     for manifest in SHAPE.manifests("node"):
         server.create(NODES, "", manifest)
-    scheduler = Scheduler(read_config(scheduler_config(url)), EmbeddedApi(server, clock), clock, chance)
+    scheduler = EmbeddedScheduler(read_config(scheduler_config(url)), EmbeddedApi(server, clock), clock, chance)
     async with served(server) as kubeconfig:
         config = yaml.safe_load(Path(kubeconfig).read_text())  # noqa: ASYNC240 - a line of a test
         stop = asyncio.Event()

@@ -14,7 +14,7 @@ from policy.cluster.actions import Admit, Effect, Migrate, Released, Resize
 from tests.controlplane import ControlPlane, NodeShape
 from tests.e2e.chapters import DONE, GROWS, RIVALS
 from tests.e2e.freedroom import broken, effects_in, promises
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.people import People
 from tests.e2e.scenario import KINDS, PER_PS, Arrival
 
@@ -31,7 +31,7 @@ class Seen:
 
     plane: ControlPlane
     space: str
-    observer: Observer
+    observer: ClusterObserver
     effects: Sequence[tuple[float, Effect]]
     named: Mapping[str, str]
     scheduled: bool

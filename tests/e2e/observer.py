@@ -60,7 +60,7 @@ class Sighting:
 
 
 @dataclass(slots=True)
-class Observer(Background):
+class ClusterObserver(Background):
     """Follows the pods of one namespace in a thread of its own; use it as a context manager.
 
     ``deleted_at``: when a job's user deleted it, as its user says.

@@ -10,7 +10,7 @@ from tests.controlplane import ControlPlane
 from tests.e2e.background import Background
 from tests.e2e.jobsets import reconcile
 from tests.e2e.manifests import objects
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.scenario import GROUPS, KINDS, Arrival
 
 ENDS = ("Succeeded", "Complete", "Completed", "Failed")
@@ -22,7 +22,7 @@ class People(Background):
 
     plane: ControlPlane
     space: str
-    observer: Observer
+    observer: ClusterObserver
     named: dict[str, str] = field(default_factory=dict)
     problem: str = ""
     _lasting: list[Arrival] = field(default_factory=list)

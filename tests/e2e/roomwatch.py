@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.e2e.observer import Observer, Sighting
+from tests.e2e.observer import ClusterObserver, Sighting
 
 Json = dict[str, Any]
 
 
 @dataclass(slots=True)
-class RoomWatch(Observer):
+class RoomWatch(ClusterObserver):
     """``victims``: name of each preempted pod by its uid. The API server tells of all pods in one order.
 
     ``first``: how many sightings there were when the first victim was marked.
@@ -22,7 +22,7 @@ class RoomWatch(Observer):
     first: int = 0
 
     def _note(self, pod: Json, *, gone: bool) -> None:
-        Observer._note(self, pod, gone=gone)
+        ClusterObserver._note(self, pod, gone=gone)
         conditions = pod["status"].get("conditions", ())
         marks = {(one["type"], one["status"], one.get("reason", "")) for one in conditions}
         if ("DisruptionTarget", "True", "PreemptionByScheduler") in marks:

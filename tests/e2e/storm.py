@@ -18,7 +18,7 @@ from tests.controlplane.faultproxy import Fault
 from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import JOB
 from tests.e2e.gangs import ROLE, forget_lease, submit
-from tests.e2e.observer import Observer, Sighting
+from tests.e2e.observer import ClusterObserver, Sighting
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
 Json = dict[str, Any]
@@ -253,7 +253,7 @@ def left_behind(plane: ControlPlane, namespace: str) -> list[str]:
     ]
 
 
-def is_whole(observer: Observer, job: TFJob) -> bool:
+def is_whole(observer: ClusterObserver, job: TFJob) -> bool:
     """Whether none or at least the minimum of the job's members are bound now."""
     bound = len(observer.bound_now(job.name))
     return bound == 0 or bound >= job.ps + (job.least or job.workers)

@@ -16,7 +16,7 @@ from tests.controlplane import ControlPlane, ControlPlaneError
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.asking import explained, nodes_of, pods, refusal
 from tests.e2e.malformed import BadJob, bad_jobs, too_large
-from tests.e2e.observer import INDEX_LABEL, JOB_LABEL, ROLE_LABEL, Observer
+from tests.e2e.observer import INDEX_LABEL, JOB_LABEL, ROLE_LABEL, ClusterObserver
 from tests.e2e.tfjobs import TFJOBS, TFJob
 from tests.e2e.waiting import never, until
 
@@ -128,7 +128,7 @@ def test_a_hundred_malformed_jobs_are_refused_by_name_and_disturb_nobody(
 ) -> None:
     jobs = [job for job in bad_jobs() if not job.heavy]
     half, faults = len(jobs) // 2, Faults()
-    with Observer(plane, "good") as observer, Observer(plane, BAD) as witness:
+    with ClusterObserver(plane, "good") as observer, ClusterObserver(plane, BAD) as witness:
         for name in ("before", "during"):
             if name == "during":
                 submit(plane, jobs[:half], faults)

@@ -25,7 +25,7 @@ from tests.e2e.gangs import (
     submit,
     window,
 )
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import until
 
@@ -112,7 +112,7 @@ MISHAPS: dict[str, tuple[Mishap, str, str]] = {
 def test_the_plan_is_given_up_at_once_and_said_why(
     plane: ControlPlane, kohort: Kohort, space: str, mishap: Mishap, given_up: str, waits: str
 ) -> None:
-    with Observer(plane, space) as watch:
+    with ClusterObserver(plane, space) as watch:
         job = at_the_barrier(plane, kohort, space)
         with mishap(plane, job):
             took = until(lambda: given_up in said(kohort, job), "given up")

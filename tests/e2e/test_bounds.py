@@ -10,7 +10,7 @@ from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.asking import job_view, nodes_of, reason
 from tests.e2e.gangs import failed, submit
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import until
 
@@ -40,7 +40,7 @@ def told(plane: ControlPlane, job: TFJob) -> set[str]:
     return {e["note"] for e in events if (e["regarding"]["name"], e["reason"]) == (job.name, "Edited")}
 
 
-def has(kohort: Kohort, observer: Observer, job: TFJob, workers: int) -> bool:
+def has(kohort: Kohort, observer: ClusterObserver, job: TFJob, workers: int) -> bool:
     """Whether so many are bound, given and asked for, to Kohort as well: else the next edit may not look like one."""
     view = job_view(kohort, job)
     return len(observer.bound_now(job.name, "worker")) == view.get("workers") == view.get("replicas") == workers
@@ -53,7 +53,7 @@ def edit_replicas(plane: ControlPlane, job: TFJob, workers: int) -> None:
 def test_a_job_with_a_minimum_only_shrinks_and_grows_back_to_what_it_asked_for(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         light = submit(plane, TFJob(space, "light", workers=20, least=2))
         until(lambda: len(observer.bound_now("light")) == 21, "the light job whole")
         heavy = submit(plane, TFJob(space, "heavy", workers=18, utility="100"))
@@ -69,7 +69,7 @@ def test_a_job_with_a_minimum_only_shrinks_and_grows_back_to_what_it_asked_for(
 def test_a_job_that_asks_for_fewer_workers_than_its_minimum_is_given_them(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         submit(plane, TFJob(space, "few", workers=1, least=3, most=3))
         until(lambda: len(observer.bound_now("few")) == 4, "the job bound at its minimum")
 
@@ -79,7 +79,7 @@ def test_what_a_person_sets_on_a_running_job_is_respected_or_set_back_and_told(
 ) -> None:
     """Fewer workers are taken over, for the cool-down, and a lower maximum; more are the policy's to give."""
     job = TFJob(space, "train", workers=2, least=1, most=6, worker_cpu="100m", ps_cpu="100m")  # beside the others
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         submit(plane, job)
         until(lambda: has(kohort, observer, job, 6), "grown to its maximum")
 
@@ -104,7 +104,7 @@ def test_the_room_of_a_ps_that_a_person_takes_out_is_the_next_jobs(
     """Its operator deletes the pod; nobody keeps its place for it."""
     first = TFJob(space, "first", ps=3, workers=1, ps_cpu="8", worker_cpu="100m")
     second = TFJob(space, "second", ps=1, workers=1, ps_cpu="8", worker_cpu="100m")
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         submit(plane, first)
         until(lambda: len(observer.bound_now("first")) == 4, "the first job whole")
         submit(plane, second)

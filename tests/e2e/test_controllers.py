@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lab.sim.objects import JobKind, JobPhase, JobSpec, PodObject
+from lab.sim.objects import JobPhase, JobSpec, PodObject, WorkloadKind
 from lab.sim.pods.apps import DELETION_COST, POD_INDEX, deletion_cost
 from lab.sim.pods.batch import COMPLETION_INDEX
-from lab.sim.pods.world import World
+from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.model import WORKER, Phase, Role
 from tests.controlplane import ControlPlane, NodeShape
 from tests.e2e.waiting import until
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 PATHS = {
-    JobKind.INDEXED_JOB: "/apis/batch/v1/namespaces/{}/jobs",
-    JobKind.STATEFULSET: "/apis/apps/v1/namespaces/{}/statefulsets",
-    JobKind.DEPLOYMENT: "/apis/apps/v1/namespaces/{}/deployments",
+    WorkloadKind.INDEXED_JOB: "/apis/batch/v1/namespaces/{}/jobs",
+    WorkloadKind.STATEFULSET: "/apis/apps/v1/namespaces/{}/statefulsets",
+    WorkloadKind.DEPLOYMENT: "/apis/apps/v1/namespaces/{}/deployments",
 }
 BACK_OFF = 60  # seconds, within which a failed index has a successor
 
@@ -42,15 +42,15 @@ class Seen(NamedTuple):
 class Imagined:
     """The world's own."""
 
-    def __init__(self, kind: JobKind) -> None:
+    def __init__(self, kind: WorkloadKind) -> None:
         self.kind = kind
-        self.world: World = submitted(JobSpec("a", (Role(WORKER, 3, SMALL),), 1, 6, 600.0, kind=kind))
+        self.world: SimulatedWorld = submitted(JobSpec("a", (Role(WORKER, 3, SMALL),), 1, 6, 600.0, kind=kind))
 
     def active(self) -> list[PodObject]:
         return sorted((pod for pod in self.world.store.pods.values() if pod.active), key=self.number)
 
     def number(self, pod: PodObject) -> int:
-        return deletion_cost(pod) if self.kind is JobKind.DEPLOYMENT or pod.slot is None else pod.slot.index
+        return deletion_cost(pod) if self.kind is WorkloadKind.DEPLOYMENT or pod.slot is None else pod.slot.index
 
     def pod(self, number: int) -> PodObject:
         return next(pod for pod in self.active() if self.number(pod) == number)
@@ -81,7 +81,7 @@ class Imagined:
 class Real:
     """kube-controller-manager's."""
 
-    def __init__(self, plane: ControlPlane, space: str, kind: JobKind) -> None:
+    def __init__(self, plane: ControlPlane, space: str, kind: WorkloadKind) -> None:
         self.kind, self.api = kind, plane.api
         self.jobs, self.pods = PATHS[kind].format(space), f"/api/v1/namespaces/{space}/pods"
         self.api.create(self.jobs, {"metadata": {"name": "a"}, "spec": self._spec()})
@@ -90,12 +90,12 @@ class Real:
         container = {"name": "main", "image": "none"}
         body: Json = {"schedulerName": "nobody", "containers": [container]}
         template = {"metadata": {"labels": {"app": "a"}}, "spec": body}
-        if self.kind is JobKind.INDEXED_JOB:
+        if self.kind is WorkloadKind.INDEXED_JOB:
             body["restartPolicy"] = "Never"
             return {"parallelism": 3, "completions": 3, "completionMode": "Indexed", "template": template}
         spec = {"replicas": 3, "selector": {"matchLabels": {"app": "a"}}, "template": template}
         set_only = {"serviceName": "a", "podManagementPolicy": "Parallel"}
-        return {**spec, **(set_only if self.kind is JobKind.STATEFULSET else {})}
+        return {**spec, **(set_only if self.kind is WorkloadKind.STATEFULSET else {})}
 
     def active(self) -> list[Json]:
         found = [
@@ -106,9 +106,9 @@ class Real:
         return sorted(found, key=self.number)
 
     def number(self, pod: Json) -> int:
-        if self.kind is JobKind.DEPLOYMENT:
+        if self.kind is WorkloadKind.DEPLOYMENT:
             return int((pod["metadata"].get("annotations") or {}).get(DELETION_COST, "0"))
-        label = COMPLETION_INDEX if self.kind is JobKind.INDEXED_JOB else POD_INDEX
+        label = COMPLETION_INDEX if self.kind is WorkloadKind.INDEXED_JOB else POD_INDEX
         return int(pod["metadata"]["labels"][label])
 
     def pod(self, number: int) -> str:
@@ -122,7 +122,7 @@ class Real:
         self.api.delete(self.pod(number))
 
     def scale(self, workers: int) -> None:
-        counts = ("parallelism", "completions") if self.kind is JobKind.INDEXED_JOB else ("replicas",)
+        counts = ("parallelism", "completions") if self.kind is WorkloadKind.INDEXED_JOB else ("replicas",)
         self.api.patch(f"{self.jobs}/a", {"spec": dict.fromkeys(counts, workers)})
 
     def suspend(self, on: bool) -> None:
@@ -167,8 +167,8 @@ def _nothing(side: Side) -> None:
     pass
 
 
-ACTS: dict[JobKind, Sequence[Act]] = {
-    JobKind.INDEXED_JOB: (
+ACTS: dict[WorkloadKind, Sequence[Act]] = {
+    WorkloadKind.INDEXED_JOB: (
         (_nothing, Seen((0, 1, 2))),
         (_deletes(2), Seen((0, 1, 2))),
         (_ends(0, Phase.SUCCEEDED), Seen((1, 2), (0,))),
@@ -184,7 +184,7 @@ ACTS: dict[JobKind, Sequence[Act]] = {
         (_ends(2, Phase.SUCCEEDED), Seen((3,), (0, 1, 2))),
         (_ends(3, Phase.SUCCEEDED), Seen((), (0, 1, 2, 3), True)),
     ),
-    JobKind.STATEFULSET: (
+    WorkloadKind.STATEFULSET: (
         (_nothing, Seen((0, 1, 2))),
         (_ends(1, Phase.FAILED), Seen((0, 1, 2))),
         (_scales(1), Seen((0,))),
@@ -192,7 +192,7 @@ ACTS: dict[JobKind, Sequence[Act]] = {
         (_deletes(0), Seen((0, 1))),
         (_scales(0), Seen(())),
     ),
-    JobKind.DEPLOYMENT: (
+    WorkloadKind.DEPLOYMENT: (
         (_nothing, Seen((0, 0, 0))),
         (lambda side: side.cost(5, -3, 1), Seen((-3, 1, 5))),
         (_scales(2), Seen((1, 5))),
@@ -221,10 +221,10 @@ def _play(side: Side, acts: Sequence[Act]) -> None:
 
 
 @pytest.mark.parametrize("kind", ACTS, ids=lambda kind: kind.value)
-def test_the_imagined_one(kind: JobKind) -> None:
+def test_the_imagined_one(kind: WorkloadKind) -> None:
     _play(Imagined(kind), ACTS[kind])
 
 
 @pytest.mark.parametrize("kind", ACTS, ids=lambda kind: kind.value)
-def test_the_real_one(plane: ControlPlane, space: str, kind: JobKind) -> None:
+def test_the_real_one(plane: ControlPlane, space: str, kind: WorkloadKind) -> None:
     _play(Real(plane, space, kind), ACTS[kind])

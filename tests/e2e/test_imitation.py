@@ -20,8 +20,8 @@ from tests.e2e.imitation import (
     PLAIN,
     PREEMPTING,
     FilterAnswer,
+    ImitatedSide,
     Json,
-    Side,
     embedded_side,
     eventually,
     real_side,
@@ -32,11 +32,11 @@ pytestmark = pytest.mark.full
 
 REST = 0.5  # seconds without a call after which the own condition's patch has had its effect
 QUIET = 2.5  # seconds without a call that count as quiet: longer than the first two back-offs' flushes
-Behaviour = Callable[[Side], None]
+Behaviour = Callable[[ImitatedSide], None]
 
 
 @pytest.fixture(scope="module", params=["embedded", "real"])
-def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ImitatedSide]:
     if request.param == "embedded":
         with embedded_side() as side:
             yield side
@@ -46,12 +46,12 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def side(both: Side) -> Iterator[Side]:
+def side(both: ImitatedSide) -> Iterator[ImitatedSide]:
     yield both
     both.clean()
 
 
-def refused(side: Side, name: str = "refused") -> int:
+def refused(side: ImitatedSide, name: str = "refused") -> int:
     """Bring a pod into the pool of refused ones, and wait until nobody asks for it; how often one has asked by then.
 
     Twice at least, for its own condition's patch wakes it; more where a machine under load is late with older events.
@@ -63,7 +63,7 @@ def refused(side: Side, name: str = "refused") -> int:
     return len(side.stub.of(name))
 
 
-def slowly(side: Side, *, before: float = 0.0, after: float = 0.0) -> Callable[[Json], str]:
+def slowly(side: ImitatedSide, *, before: float = 0.0, after: float = 0.0) -> Callable[[Json], str]:
     """Bind as asked, but take that many seconds before or after it."""
 
     def bind(args: Json) -> str:
@@ -79,12 +79,12 @@ def only(node: str) -> FilterAnswer:
     return lambda names: {"NodeNames": [name for name in names if name == node]}
 
 
-def intervals(side: Side, pod: str, verb: str) -> list[float]:
+def intervals(side: ImitatedSide, pod: str, verb: str) -> list[float]:
     times = [call.at for call in side.stub.of(pod, verb)]
     return [later - earlier for earlier, later in itertools.pairwise(times)]
 
 
-def backs_off(side: Side, pod: str, verb: str) -> None:
+def backs_off(side: ImitatedSide, pod: str, verb: str) -> None:
     """1 s, then 2 s, each until the next flush, which comes every second."""
     eventually(lambda: len(side.stub.of(pod, verb)) >= 3, True)
     first, second = intervals(side, pod, verb)[:2]
@@ -95,7 +95,7 @@ def backs_off(side: Side, pod: str, verb: str) -> None:
 # -- refusal by the extender ---------------------------------------------------------------------
 
 
-def constant_refusal_is_asked_twice_then_quiet(side: Side) -> None:
+def constant_refusal_is_asked_twice_then_quiet(side: ImitatedSide) -> None:
     assert refused(side) == 2
     time.sleep(QUIET)
     assert len(side.stub.of("refused")) == 2
@@ -104,7 +104,7 @@ def constant_refusal_is_asked_twice_then_quiet(side: Side) -> None:
     assert message.startswith("0/3 nodes are available: 3 the gang waits.")
 
 
-def one_named_node_carries_the_reason_for_all(side: Side) -> None:
+def one_named_node_carries_the_reason_for_all(side: ImitatedSide) -> None:
     side.stub.filters["refused"] = lambda names: {"NodeNames": [], "FailedAndUnresolvableNodes": {names[0]: "no room"}}
     side.create("refused")
     eventually(lambda: len(side.stub.of("refused")), 2)
@@ -115,14 +115,14 @@ def one_named_node_carries_the_reason_for_all(side: Side) -> None:
     eventually(lambda: len(side.stub.of("refused")), 3, limit=2)
 
 
-def varying_refusal_spins(side: Side) -> None:
+def varying_refusal_spins(side: ImitatedSide) -> None:
     count = itertools.count()
     side.stub.filters["spins"] = lambda names: {"FailedNodes": dict.fromkeys(names, f"{next(count)} of 8 are here")}
     side.create("spins")
     eventually(lambda: len(side.stub.of("spins")) > 12, True, limit=4)
 
 
-def annotation_wakes_a_refused_pod_once(side: Side) -> None:
+def annotation_wakes_a_refused_pod_once(side: ImitatedSide) -> None:
     before = refused(side)
     time.sleep(1)  # the same refusal at another time must change nothing in the pod's condition
     side.annotate("refused", "wake")
@@ -131,7 +131,7 @@ def annotation_wakes_a_refused_pod_once(side: Side) -> None:
     assert len(side.stub.of("refused")) == before + 1
 
 
-def another_pending_pod_wakes_nobody(side: Side) -> None:
+def another_pending_pod_wakes_nobody(side: ImitatedSide) -> None:
     before = refused(side)
     refused(side, "other")
     side.delete("other")
@@ -139,13 +139,13 @@ def another_pending_pod_wakes_nobody(side: Side) -> None:
     assert len(side.stub.of("refused")) == before
 
 
-def another_bound_pod_wakes(side: Side) -> None:
+def another_bound_pod_wakes(side: ImitatedSide) -> None:
     before = refused(side)
     side.create("bound")
     eventually(lambda: len(side.stub.of("refused")) > before, True, limit=3)
 
 
-def a_deleted_bound_pod_wakes(side: Side) -> None:
+def a_deleted_bound_pod_wakes(side: ImitatedSide) -> None:
     side.create("bound")
     eventually(lambda: bool(side.node_of("bound")), True)
     before = refused(side)
@@ -153,21 +153,21 @@ def a_deleted_bound_pod_wakes(side: Side) -> None:
     eventually(lambda: len(side.stub.of("refused")) > before, True, limit=3)
 
 
-def a_nodes_annotation_wakes(side: Side) -> None:
+def a_nodes_annotation_wakes(side: ImitatedSide) -> None:
     before = refused(side)
     note = {"metadata": {"annotations": {"test.kohort.dev/note": str(time.monotonic())}}}
     assert side.patch("/api/v1/nodes/node-0", note).is_success
     eventually(lambda: len(side.stub.of("refused")), before + 1, limit=2)
 
 
-def an_empty_answer_refuses_every_node(side: Side) -> None:
+def an_empty_answer_refuses_every_node(side: ImitatedSide) -> None:
     side.stub.filters["nowhere"] = lambda names: {}
     side.create("nowhere")
     eventually(lambda: side.scheduled("nowhere")[:2], ("False", "Unschedulable"))
     assert not side.stub.of("nowhere", "bind")
 
 
-def keys_are_read_in_any_case(side: Side) -> None:
+def keys_are_read_in_any_case(side: ImitatedSide) -> None:
     side.stub.filters["lower"] = lambda names: {"nodenames": ["node-1"], "failednodes": {}, "error": ""}
     side.create("lower")
     eventually(lambda: side.node_of("lower"), "node-1")
@@ -176,7 +176,7 @@ def keys_are_read_in_any_case(side: Side) -> None:
 # -- errors --------------------------------------------------------------------------------------
 
 
-def filter_error_backs_off_and_nothing_wakes_it(side: Side) -> None:
+def filter_error_backs_off_and_nothing_wakes_it(side: ImitatedSide) -> None:
     side.stub.filters["faulty"] = lambda names: {"NodeNames": names, "Error": "not today"}
     side.create("faulty")
     eventually(lambda: len(side.stub.of("faulty")), 1)
@@ -188,21 +188,21 @@ def filter_error_backs_off_and_nothing_wakes_it(side: Side) -> None:
     assert side.scheduled("faulty")[1] == "SchedulerError"
 
 
-def another_status_than_200_is_an_error(side: Side) -> None:
+def another_status_than_200_is_an_error(side: ImitatedSide) -> None:
     side.stub.filters["faulty"] = lambda names: (201, {"NodeNames": names})
     side.create("faulty")
     eventually(lambda: side.scheduled("faulty")[1], "SchedulerError")
     backs_off(side, "faulty", "filter")
 
 
-def an_unknown_node_name_is_an_error(side: Side) -> None:
+def an_unknown_node_name_is_an_error(side: ImitatedSide) -> None:
     side.stub.filters["strange"] = lambda names: {"NodeNames": ["node-0", "no-such-node"]}
     side.create("strange")
     eventually(lambda: side.scheduled("strange")[1], "SchedulerError")
     assert not side.stub.of("strange", "bind")
 
 
-def bind_error_backs_off(side: Side) -> None:
+def bind_error_backs_off(side: ImitatedSide) -> None:
     side.stub.binds["unbound"] = lambda args: "the gang is not complete"
     side.create("unbound")
     backs_off(side, "unbound", "bind")
@@ -210,7 +210,7 @@ def bind_error_backs_off(side: Side) -> None:
     assert side.node_of("unbound") == ""
 
 
-def a_bind_error_wakes_refused_pods(side: Side) -> None:
+def a_bind_error_wakes_refused_pods(side: ImitatedSide) -> None:
     before = refused(side)
     side.stub.binds["unbound"] = lambda args: "no"
     side.create("unbound")
@@ -220,7 +220,7 @@ def a_bind_error_wakes_refused_pods(side: Side) -> None:
 # -- gates and nominations -----------------------------------------------------------------------
 
 
-def gated_pod_costs_no_call_and_ungated_is_asked_at_once(side: Side) -> None:
+def gated_pod_costs_no_call_and_ungated_is_asked_at_once(side: ImitatedSide) -> None:
     side.create("gated", gated=True)
     assert side.scheduled("gated")[:2] == ("False", "SchedulingGated")
     time.sleep(1.5)
@@ -232,7 +232,7 @@ def gated_pod_costs_no_call_and_ungated_is_asked_at_once(side: Side) -> None:
     eventually(lambda: bool(side.node_of("gated")), True)
 
 
-def nominated_node_is_tried_first_and_alone(side: Side) -> None:
+def nominated_node_is_tried_first_and_alone(side: ImitatedSide) -> None:
     side.create("nominated", gated=True)
     side.nominate("nominated", "node-2")
     side.ungate("nominated")
@@ -242,7 +242,7 @@ def nominated_node_is_tried_first_and_alone(side: Side) -> None:
     assert "nominatedNodeName" not in side.pod("nominated")["status"]
 
 
-def failed_nomination_is_asked_again_in_the_same_cycle(side: Side) -> None:
+def failed_nomination_is_asked_again_in_the_same_cycle(side: ImitatedSide) -> None:
     side.stub.filters["nominated"] = lambda names: refuse(names) if len(names) == 1 else {"NodeNames": ["node-0"]}
     side.create("nominated", gated=True)
     side.nominate("nominated", "node-2")
@@ -253,7 +253,7 @@ def failed_nomination_is_asked_again_in_the_same_cycle(side: Side) -> None:
     assert second.at - first.at < 0.5
 
 
-def a_refusal_clears_the_nomination_only_with_preemption(side: Side) -> None:
+def a_refusal_clears_the_nomination_only_with_preemption(side: ImitatedSide) -> None:
     for name, scheduler in (("keeps", PLAIN), ("loses", PREEMPTING)):
         side.stub.filters[name] = refuse
         side.create(name, gated=True, scheduler=scheduler)
@@ -264,7 +264,7 @@ def a_refusal_clears_the_nomination_only_with_preemption(side: Side) -> None:
     assert side.pod("keeps")["status"].get("nominatedNodeName") == "node-1"
 
 
-def a_gated_nominated_pod_keeps_its_room(side: Side) -> None:
+def a_gated_nominated_pod_keeps_its_room(side: ImitatedSide) -> None:
     side.create("holder", cpu="8", gated=True)
     side.nominate("holder", "node-0")
     time.sleep(0.5)
@@ -273,7 +273,7 @@ def a_gated_nominated_pod_keeps_its_room(side: Side) -> None:
     assert sorted(side.stub.of("rival")[0].nodes) == ["node-1", "node-2"]
 
 
-def a_nomination_that_ends_wakes_whom_it_held_off(side: Side) -> None:
+def a_nomination_that_ends_wakes_whom_it_held_off(side: ImitatedSide) -> None:
     for name in NODE_NAMES:
         side.create(f"holder-{name}", cpu="8", gated=True)
         side.nominate(f"holder-{name}", name)
@@ -289,7 +289,7 @@ def a_nomination_that_ends_wakes_whom_it_held_off(side: Side) -> None:
 # -- one node, several nodes ---------------------------------------------------------------------
 
 
-def one_node_in_the_answer_skips_prioritize(side: Side) -> None:
+def one_node_in_the_answer_skips_prioritize(side: ImitatedSide) -> None:
     side.stub.filters["single"] = only("node-1")
     side.create("single")
     eventually(lambda: bool(side.node_of("single")), True)
@@ -299,7 +299,7 @@ def one_node_in_the_answer_skips_prioritize(side: Side) -> None:
     assert [sorted(call.nodes) for call in side.stub.of("several", "prioritize")] == [NODE_NAMES]
 
 
-def what_plugins_refuse_is_not_offered_and_only_room_wakes_it(side: Side) -> None:
+def what_plugins_refuse_is_not_offered_and_only_room_wakes_it(side: ImitatedSide) -> None:
     for name in NODE_NAMES:
         side.stub.filters[f"hog-{name}"] = only(name)
         side.create(f"hog-{name}", cpu="9")
@@ -317,7 +317,7 @@ def what_plugins_refuse_is_not_offered_and_only_room_wakes_it(side: Side) -> Non
 # -- bind ----------------------------------------------------------------------------------------
 
 
-def binds_do_not_hold_up_the_loop(side: Side) -> None:
+def binds_do_not_hold_up_the_loop(side: ImitatedSide) -> None:
     for name in ("slow-1", "slow-2", "slow-3"):
         side.stub.binds[name] = slowly(side, before=1.2)
         side.create(name)
@@ -326,7 +326,7 @@ def binds_do_not_hold_up_the_loop(side: Side) -> None:
     assert max(times) - min(times) < 1
 
 
-def a_pod_being_bound_counts_on_its_node(side: Side) -> None:
+def a_pod_being_bound_counts_on_its_node(side: ImitatedSide) -> None:
     side.stub.filters["first"] = lambda names: {"NodeNames": ["node-0"]}
     side.stub.binds["first"] = slowly(side, before=1)
     side.create("first", cpu="8")
@@ -336,7 +336,7 @@ def a_pod_being_bound_counts_on_its_node(side: Side) -> None:
     assert sorted(side.stub.of("second")[0].nodes) == ["node-1", "node-2"]
 
 
-def the_bind_of_a_deleted_pod_is_404_and_not_tried_again(side: Side) -> None:
+def the_bind_of_a_deleted_pod_is_404_and_not_tried_again(side: ImitatedSide) -> None:
     statuses: list[int] = []
 
     def delete_then_bind(args: Json) -> str:
@@ -353,7 +353,7 @@ def the_bind_of_a_deleted_pod_is_404_and_not_tried_again(side: Side) -> None:
     assert len(side.stub.of("gone")) == 1
 
 
-def bound_but_the_answer_came_too_late(side: Side) -> None:
+def bound_but_the_answer_came_too_late(side: ImitatedSide) -> None:
     side.stub.binds["late"] = slowly(side, after=HTTP_TIMEOUT + 1)
     side.create("late")
     eventually(lambda: side.scheduled("late")[:2], ("False", "SchedulerError"))
@@ -362,7 +362,7 @@ def bound_but_the_answer_came_too_late(side: Side) -> None:
     assert len(side.stub.of("late")) == 1
 
 
-def an_ok_that_bound_nothing_leaves_the_pod_stuck(side: Side) -> None:
+def an_ok_that_bound_nothing_leaves_the_pod_stuck(side: ImitatedSide) -> None:
     side.stub.binds["lied"] = lambda args: ""
     side.create("lied")
     eventually(lambda: len(side.stub.of("lied", "bind")), 1)
@@ -405,7 +405,7 @@ SCHEDULER: list[Behaviour] = [
 
 
 @pytest.mark.parametrize("behaviour", SCHEDULER, ids=lambda behaviour: behaviour.__name__)
-def test_scheduler(side: Side, behaviour: Behaviour) -> None:
+def test_scheduler(side: ImitatedSide, behaviour: Behaviour) -> None:
     behaviour(side)
 
 
@@ -416,31 +416,31 @@ def told(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json().get("reason", "")
 
 
-def a_binding_is_made_once_also_to_the_same_node(side: Side) -> None:
+def a_binding_is_made_once_also_to_the_same_node(side: ImitatedSide) -> None:
     side.create("twice", scheduler="nobody")
     assert side.bind("twice", "node-1").status_code == 201
     assert told(side.bind("twice", "node-1")) == (409, "Conflict")
     assert told(side.bind("twice", "node-2")) == (409, "Conflict")
 
 
-def a_binding_of_another_uid_is_refused(side: Side) -> None:
+def a_binding_of_another_uid_is_refused(side: ImitatedSide) -> None:
     side.create("other-uid", scheduler="nobody")
     assert told(side.bind("other-uid", "node-1", "00000000-0000-4000-8000-000000000000")) == (409, "Conflict")
     assert side.node_of("other-uid") == ""
 
 
-def a_binding_of_a_gated_pod_is_refused(side: Side) -> None:
+def a_binding_of_a_gated_pod_is_refused(side: ImitatedSide) -> None:
     side.create("gated-bind", scheduler="nobody", gated=True)
     assert told(side.bind("gated-bind", "node-1")) == (409, "Conflict")
 
 
-def a_binding_does_not_ask_whether_the_node_exists(side: Side) -> None:
+def a_binding_does_not_ask_whether_the_node_exists(side: ImitatedSide) -> None:
     side.create("lost", scheduler="nobody")
     assert side.bind("lost", "no-such-node").status_code == 201
     assert side.node_of("lost") == "no-such-node"
 
 
-def a_binding_merges_annotations_and_clears_the_nomination(side: Side) -> None:
+def a_binding_merges_annotations_and_clears_the_nomination(side: ImitatedSide) -> None:
     uid = side.create("merged", scheduler="nobody")["metadata"]["uid"]
     side.annotate("merged", "kept")
     side.nominate("merged", "node-2")
@@ -451,7 +451,7 @@ def a_binding_merges_annotations_and_clears_the_nomination(side: Side) -> None:
     assert side.scheduled("merged")[0] == "True"
 
 
-def a_merge_patch_with_an_old_version_conflicts(side: Side) -> None:
+def a_merge_patch_with_an_old_version_conflicts(side: ImitatedSide) -> None:
     version = side.create("old-version", scheduler="nobody")["metadata"]["resourceVersion"]
     side.annotate("old-version", "newer")
     change = {"metadata": {"resourceVersion": version, "annotations": {"test": "late"}}}
@@ -459,13 +459,13 @@ def a_merge_patch_with_an_old_version_conflicts(side: Side) -> None:
     assert side.pod("old-version")["metadata"]["annotations"] == {"test": "newer"}
 
 
-def a_merge_patch_with_another_uid_is_invalid(side: Side) -> None:
+def a_merge_patch_with_another_uid_is_invalid(side: ImitatedSide) -> None:
     side.create("patched-uid", scheduler="nobody")
     change = {"metadata": {"uid": "00000000-0000-4000-8000-000000000000", "annotations": {"test": "late"}}}
     assert told(side.patch_pod("patched-uid", change)) == (422, "Invalid")
 
 
-def a_json_patch_whose_test_fails_is_422(side: Side) -> None:
+def a_json_patch_whose_test_fails_is_422(side: ImitatedSide) -> None:
     side.create("tested", scheduler="nobody", gated=True)
     change = [
         {"op": "test", "path": "/spec/schedulingGates/0/name", "value": "another"},
@@ -475,26 +475,26 @@ def a_json_patch_whose_test_fails_is_422(side: Side) -> None:
     assert len(side.pod("tested")["spec"]["schedulingGates"]) == 1
 
 
-def a_gate_cannot_be_added(side: Side) -> None:
+def a_gate_cannot_be_added(side: ImitatedSide) -> None:
     side.create("late-gate", scheduler="nobody")
     change = {"spec": {"schedulingGates": [{"name": "late.kohort.dev/gate"}]}}
     assert told(side.patch_pod("late-gate", change)) == (422, "Invalid")
 
 
-def status_changes_only_through_its_subresource(side: Side) -> None:
+def status_changes_only_through_its_subresource(side: ImitatedSide) -> None:
     side.create("status", scheduler="nobody")
     assert side.patch_pod("status", {"status": {"nominatedNodeName": "node-1"}}).is_success
     assert "nominatedNodeName" not in side.pod("status")["status"]
 
 
-def a_deletion_of_another_uid_conflicts(side: Side) -> None:
+def a_deletion_of_another_uid_conflicts(side: ImitatedSide) -> None:
     side.create("deleted-uid", scheduler="nobody")
     assert told(side.delete("deleted-uid", uid="00000000-0000-4000-8000-000000000000")) == (409, "Conflict")
     assert side.delete("deleted-uid", uid=side.pod("deleted-uid")["metadata"]["uid"]).status_code == 200
     assert told(side.delete("deleted-uid")) == (404, "NotFound")
 
 
-def a_paged_list_is_one_consistent_read(side: Side) -> None:
+def a_paged_list_is_one_consistent_read(side: ImitatedSide) -> None:
     for index in range(3):
         side.create(f"pod-{index}", scheduler="nobody")
     pods = "/api/v1/namespaces/default/pods"
@@ -506,7 +506,7 @@ def a_paged_list_is_one_consistent_read(side: Side) -> None:
     assert rest["metadata"]["resourceVersion"] == page["metadata"]["resourceVersion"]
 
 
-def a_watch_resumes_and_ends_with_a_bookmark(side: Side) -> None:
+def a_watch_resumes_and_ends_with_a_bookmark(side: ImitatedSide) -> None:
     """The real one sends none where nothing happened: it promises none (cacher.go)."""
     version = side.create("watched", scheduler="nobody")["metadata"]["resourceVersion"]
     side.annotate("watched", "changed")
@@ -538,5 +538,5 @@ API_SERVER: list[Behaviour] = [
 
 
 @pytest.mark.parametrize("behaviour", API_SERVER, ids=lambda behaviour: behaviour.__name__)
-def test_api_server(side: Side, behaviour: Behaviour) -> None:
+def test_api_server(side: ImitatedSide, behaviour: Behaviour) -> None:
     behaviour(side)

@@ -11,7 +11,7 @@ import pytest
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.gangs import empty, submit
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.trainer import Trainer, finished
 from tests.e2e.waiting import until
@@ -40,7 +40,7 @@ def explained(kohort: Kohort, job: TFJob) -> Json:
     return answer
 
 
-def is_bound(observer: Observer, job: TFJob) -> bool:
+def is_bound(observer: ClusterObserver, job: TFJob) -> bool:
     """Whether all members are bound at this moment."""
     return len(observer.bound_now(job.name)) == job.ps + job.workers
 
@@ -64,7 +64,7 @@ def test_pods_that_a_finished_job_keeps_are_shown_as_room_held(plane: ControlPla
 
 
 def test_one_node_takes_the_whole_gang(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         for n in range(3):
             submit(plane, TFJob(space, f"one-{n}", workers=4, worker_cpu="2"))
         until(lambda: all(len(observer.bound_now(f"one-{n}")) == 5 for n in range(3)), "all bound")
@@ -73,7 +73,7 @@ def test_one_node_takes_the_whole_gang(plane: ControlPlane, kohort: Kohort, spac
 
 
 def test_a_heavier_job_takes_room_and_gives_it_back(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         light = [
             submit(plane, TFJob(space, f"light-{n}", workers=8, least=2, most=8, worker_cpu="1")) for n in range(3)
         ]
@@ -95,7 +95,7 @@ def test_one_node_takes_the_whole_gang_on_mixed_nodes(plane: ControlPlane, kohor
     plane.kubectl("cordon", "node-1", "node-2")
     added = [*plane.add_nodes(NodeShape(count=1, cpu="20"), "big"), *plane.add_nodes(NodeShape(2, "6"), "small")]
     try:
-        with Observer(plane, space) as observer:
+        with ClusterObserver(plane, space) as observer:
             for name, cpu, workers in (("wide", "3", 6), ("middle", "2", 4), ("slim", "1", 4)):
                 job = submit(plane, TFJob(space, name, workers=workers, worker_cpu=cpu))
                 until(partial(is_bound, observer, job), f"{name} bound")

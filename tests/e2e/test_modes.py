@@ -31,7 +31,7 @@ from tests.e2e.gangs import (
     submit,
     window,
 )
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.podlog import PodLog
 from tests.e2e.recorder import recorded
 from tests.e2e.tfjobs import TFJob
@@ -86,7 +86,7 @@ def test_kube_schedulers_scores_count_where_they_are_asked_for(
     """The plan is node-0. Only ranked lets a preference for node-2 count, and only with a small extender weight."""
     changes = scheduler_changes(weight=weight)
     name = f"{answer}-{weight}"
-    with fresh_kohort(plane, {"answer": answer}, name, changes) as kohort, Observer(plane, space) as observer:
+    with fresh_kohort(plane, {"answer": answer}, name, changes) as kohort, ClusterObserver(plane, space) as observer:
         job = submit(plane, TFJob(space, "gang", workers=4, extra=prefers("node-2")))
         until(lambda: is_bound(plane, space, job), "bound")
         assert set(nodes_of(plane, space).values()) == {node}
@@ -120,7 +120,7 @@ class TestRanked:
     def test_gangs_at_the_same_time_are_whole_and_no_node_is_overcommitted(
         self, plane: ControlPlane, ranked: Kohort, space: str
     ) -> None:
-        with Observer(plane, space) as observer:
+        with ClusterObserver(plane, space) as observer:
             jobs = [submit(plane, TFJob(space, f"gang-{n}", workers=4, extra=prefers("node-2"))) for n in range(6)]
             until(lambda: all(is_bound(plane, space, job) for job in jobs), "all bound")
             assert max(observer.partial_seconds(job.name, 5) for job in jobs) <= WINDOW
@@ -211,7 +211,7 @@ def test_restarted_members_of_a_running_gang_go_first_and_need_no_barrier(plane:
 
 def test_a_job_whose_pods_straddle_the_gate_binds_whole(plane: ControlPlane, space: str) -> None:
     """Two of five members have no gate and were refused, three are gated."""
-    with fresh_kohort(plane, {}, "straddle") as kohort, Observer(plane, space) as observer:
+    with fresh_kohort(plane, {}, "straddle") as kohort, ClusterObserver(plane, space) as observer:
         full = fill(plane, space)
         job = TFJob(space, "straddles", workers=4)
         submit(plane, TFJob(space, "first", workers=2))

@@ -16,7 +16,7 @@ from tests.e2e.asking import gone, nodes_of, pods
 from tests.e2e.bodies import GOOD, broken_texts, missing_fields
 from tests.e2e.gangs import own_namespace, submit
 from tests.e2e.midway import revive
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import until
 
@@ -92,7 +92,7 @@ def rate(plane: ControlPlane, namespace: str, name: str) -> float:
     default.pause()
     for n in range(STRANGERS):
         plane.api.create(f"/api/v1/namespaces/{namespace}/pods", stranger(namespace, f"{name}-{n}"))
-    with Observer(plane, namespace) as observer:
+    with ClusterObserver(plane, namespace) as observer:
         until(lambda: len(observer.jobs()) == STRANGERS, f"{name} seen")
         default.resume()
         began = time.monotonic()
@@ -103,7 +103,7 @@ def rate(plane: ControlPlane, namespace: str, name: str) -> float:
     return found
 
 
-def bindings(observer: Observer) -> dict[str, float]:
+def bindings(observer: ClusterObserver) -> dict[str, float]:
     """When each pod was first seen on a node, by its uid."""
     seen: dict[str, float] = {}
     for sighting in list(observer.sightings):
@@ -192,7 +192,7 @@ def held(kohort: Kohort) -> int:
 MOMENTS = ("planned", "at-the-barrier", "first-bound")
 
 
-def reached(moment: str, kohort: Kohort, observer: Observer) -> bool:
+def reached(moment: str, kohort: Kohort, observer: ClusterObserver) -> bool:
     match moment:
         case "planned":
             return any(plan["name"] == "big" for plan in kohort.get("/v1/plans")["plans"])
@@ -211,7 +211,7 @@ def test_a_gang_is_whole_after_the_extender_was_killed_in_its_middle(
     until(lambda: kohort.get(f"/v1/jobs/{space}/runs")["state"] == "running", "its state")
     before = lasting(kohort.get("/v1/jobs"))
     nodes = nodes_of(plane, space)
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         big = submit(plane, TFJob(space, "big", workers=BIG, worker_cpu="100m"))
         until(lambda: reached(moment, kohort, observer), moment, pause=lambda: None)  # the moment is short
         kohort.extender.crash()

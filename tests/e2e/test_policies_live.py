@@ -19,7 +19,7 @@ from tests.e2e.chapters import RIVALS, SERVICES, Chapter, Moved, Taken
 from tests.e2e.gangs import fresh_kohort, own_namespace
 from tests.e2e.inventory import told_of_waiting
 from tests.e2e.judging import Seen
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.people import People
 from tests.e2e.scenario import KINDS, Arrival, arrivals, slot_of
 from tests.e2e.waiting import until
@@ -94,7 +94,7 @@ def play(plane: ControlPlane, policy: str, coming: Iterable[Arrival], gap: float
     settings = settings_of(policy, jobs[0].seconds, folder)
     with ExitStack() as around:
         space = around.enter_context(own_namespace(plane, f"all-{policy}-{len(jobs)}"))
-        observer = around.enter_context(Observer(plane, space))
+        observer = around.enter_context(ClusterObserver(plane, space))
         people = People(plane, space, observer)
         around.callback(people.clear, KINDS)
         with fresh_kohort(plane, settings, f"all-{policy}") as kohort, people, ExitStack() as beside:

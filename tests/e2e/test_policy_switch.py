@@ -12,7 +12,7 @@ from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import nodes_of
 from tests.e2e.gangs import fresh_kohort, own_namespace, submit
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import until
 
@@ -46,7 +46,7 @@ def memory(plane: ControlPlane, job: TFJob) -> str:
 
 def test_each_policy_takes_over_what_runs_and_starts_what_comes(live_plane: ControlPlane) -> None:
     plane = live_plane
-    with own_namespace(plane, NAME) as space, Observer(plane, space) as observer:
+    with own_namespace(plane, NAME) as space, ClusterObserver(plane, space) as observer:
         with fresh_kohort(plane, {}, NAME) as kohort:
             runs = submit(plane, TFJob(space, "runs", workers=4, least=2, most=4, notes={"training": LONG}))
             until(lambda: len(nodes_of(plane, space, runs.name)) == 5, "running with all its workers")

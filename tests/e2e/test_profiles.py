@@ -13,7 +13,7 @@ from tests.controlplane.kohort import Kohort
 from tests.controlplane.ports import free_ports
 from tests.e2e.asking import metric, nodes_of, pods
 from tests.e2e.gangs import create_pod, failed, fresh_kohort, lone_pod, on_node, own_namespace, submit
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.recorder import Recorder, recorded
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import until
@@ -97,7 +97,7 @@ def test_plain_pods_go_where_they_would_go_without_us(
 
 
 def test_gangs_and_plain_pods_share_the_process(plane: ControlPlane, both: tuple[Kohort, Recorder], space: str) -> None:
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         jobs = [submit(plane, TFJob(space, f"gang-{n}", workers=4)) for n in range(2)]
         for number in range(8):
             create_pod(plane, space, lone_pod(f"plain-{number}", scheduler=PLAIN))
@@ -113,7 +113,7 @@ def high(name: str, cores: str, **spec: Any) -> Json:
 def test_nobody_preempts_a_part_of_a_rigid_gang(plane: ControlPlane, both: tuple[Kohort, Recorder], space: str) -> None:
     """The gang fills the cluster; without us the pod would take the room of one worker."""
     kohort, recorder = both
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         job = submit(plane, TFJob(space, "gang", workers=9, worker_cpu="4", ps_cpu="4"))
         until(lambda: len(observer.bound_now(job.name)) == 10, "the gang bound")
         create_pod(plane, space, high("wants", "3"))
@@ -135,7 +135,7 @@ def test_a_plain_pod_is_preempted_where_a_gang_would_be_broken(
     def asked() -> str:
         return str([(call.asked, call.answered) for call in recorder.of("preempt", "wants")])
 
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         create_pod(plane, space, lone_pod("victim", cpu="8", scheduler=PLAIN, **on_node("small-0")))
         until(lambda: nodes_of(plane, space).get("victim"), "the plain pod bound")
         job = submit(plane, TFJob(space, "gang", workers=7, worker_cpu="4", ps_cpu="4"))
@@ -150,7 +150,7 @@ def test_workers_above_the_minimum_may_be_preempted_and_no_more(
     plane: ControlPlane, both: tuple[Kohort, Recorder], space: str
 ) -> None:
     """Nine workers of four cores and a ps on 40 cores, five must stay: a pod of eight cores takes two of them."""
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         sizes = TFJob(space, "gang", workers=9, least=5, most=9, worker_cpu="4", ps_cpu="4")
         job = submit(plane, sizes, dynamic=True)
         until(lambda: len(observer.bound_now(job.name)) == 10, "the gang bound")
@@ -169,7 +169,7 @@ def test_no_worker_is_preempted_whose_end_would_fail_its_job(
 ) -> None:
     """Without enableDynamicWorker the operator takes one running worker that is deleted for a failure of the job."""
     _, recorder = both
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         job = submit(plane, TFJob(space, "gang", workers=9, least=5, most=9, worker_cpu="4", ps_cpu="4"), dynamic=False)
         until(lambda: len(observer.bound_now(job.name)) == 10, "the gang bound")
         create_pod(plane, space, high("protected", "8"))

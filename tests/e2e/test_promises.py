@@ -14,7 +14,7 @@ from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.asking import explained, gone, metric, nodes_of, pods, refusal
 from tests.e2e.gangs import submit
-from tests.e2e.observer import JOB_LABEL, Observer
+from tests.e2e.observer import JOB_LABEL, ClusterObserver
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import until
 
@@ -44,8 +44,8 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 @pytest.fixture
-def observer(plane: ControlPlane, space: str) -> Iterator[Observer]:
-    with Observer(plane, space) as watching:
+def observer(plane: ControlPlane, space: str) -> Iterator[ClusterObserver]:
+    with ClusterObserver(plane, space) as watching:
         yield watching
 
 
@@ -77,7 +77,7 @@ def refused(
 
 
 def test_a_quota_that_stops_the_operator_halfway(
-    plane: ControlPlane, kohort: Kohort, space: str, observer: Observer
+    plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver
 ) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": space},
              "spec": {"hard": {"pods": "2"}}}  # fmt: skip
@@ -101,7 +101,7 @@ def test_a_quota_that_stops_the_operator_halfway(
 
 
 def test_a_limit_range_raises_the_real_requests(
-    plane: ControlPlane, kohort: Kohort, space: str, observer: Observer
+    plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver
 ) -> None:
     """The template asks for nothing, the real pods for 3 cores: three go on a node of ten."""
     defaults = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "more", "namespace": space},
@@ -144,7 +144,7 @@ HIDDEN_CORES: dict[str, Json] = {
 
 @pytest.mark.parametrize("kind", HIDDEN_CORES)
 def test_cores_beside_the_container_are_counted(
-    plane: ControlPlane, kohort: Kohort, space: str, observer: Observer, kind: str
+    plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver, kind: str
 ) -> None:
     """One core in the container, three in all: nine members go on three nodes of ten, ten do not."""
     plane.api.create("/apis/node.k8s.io/v1/runtimeclasses", RUNTIME)
@@ -163,7 +163,9 @@ def with_port(port: int) -> Json:
     return {"nodeSelector": {ZONE: "east"}, "containers": [container(ports=ports)]}
 
 
-def test_host_ports_go_one_to_a_node(plane: ControlPlane, kohort: Kohort, space: str, observer: Observer) -> None:
+def test_host_ports_go_one_to_a_node(
+    plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver
+) -> None:
     three = submit(plane, TFJob(space, "three", workers=3, ps=0, extra=with_port(8080)))
     assert sorted(all_bound(plane, three).values()) == ["a-0", "a-1", "a-2"]
     taken = submit(plane, TFJob(space, "taken", workers=1, ps=0, extra=with_port(8080)))
@@ -201,7 +203,7 @@ PLACES: dict[str, tuple[Json, set[str]]] = {
 
 @pytest.mark.parametrize("kind", PLACES)
 def test_only_nodes_that_the_pods_accept(
-    plane: ControlPlane, kohort: Kohort, space: str, observer: Observer, kind: str
+    plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver, kind: str
 ) -> None:
     """Eight members of four cores each would need four nodes; two fit on each allowed one, and no more."""
     extra, allowed = PLACES[kind]
@@ -217,7 +219,7 @@ def test_only_nodes_that_the_pods_accept(
 
 
 def test_taints_keep_a_gang_away_unless_it_tolerates_them(
-    plane: ControlPlane, kohort: Kohort, space: str, observer: Observer
+    plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver
 ) -> None:
     east = {"nodeSelector": {ZONE: "east"}}
     tolerant = {**east, "tolerations": [{"key": "only", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}]}
@@ -241,7 +243,9 @@ def tainted(plane: ControlPlane) -> set[str]:
     return {node["metadata"]["name"] for node in nodes if node["spec"].get("taints")}
 
 
-def test_a_cordoned_node_takes_nobody(plane: ControlPlane, kohort: Kohort, space: str, observer: Observer) -> None:
+def test_a_cordoned_node_takes_nobody(
+    plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver
+) -> None:
     east = {"nodeSelector": {ZONE: "east"}}
     plane.kubectl("cordon", "a-1")
     try:
@@ -293,7 +297,7 @@ def provide(plane: ControlPlane, space: str, node: str) -> None:
 
 @pytest.mark.parametrize("node", ["a-0", "a-2", "b-2"])
 def test_a_volume_of_one_node_draws_the_gang_there(
-    plane: ControlPlane, kohort: Kohort, space: str, observer: Observer, node: str
+    plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver, node: str
 ) -> None:
     """The plan knows nothing of volumes; kube-scheduler's offer teaches it, whichever of six nodes it is."""
     provide(plane, space, node)
@@ -303,7 +307,7 @@ def test_a_volume_of_one_node_draws_the_gang_there(
 
 
 def test_a_gang_too_large_for_the_node_of_its_volume_waits_whole(
-    plane: ControlPlane, kohort: Kohort, space: str, observer: Observer
+    plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver
 ) -> None:
     provide(plane, space, "a-1")
     job = submit(plane, TFJob(space, "wide", workers=4, worker_cpu="4", extra=MOUNTED))
@@ -333,7 +337,7 @@ UNSUPPORTED: dict[str, Json] = {
 
 @pytest.mark.parametrize("field", UNSUPPORTED)
 def test_what_no_plan_can_promise_is_refused_by_name(
-    plane: ControlPlane, kohort: Kohort, space: str, observer: Observer, field: str
+    plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver, field: str
 ) -> None:
     job = submit(plane, TFJob(space, "asks", workers=2, extra=UNSUPPORTED[field]))
     refused(plane, kohort, job, Reason.UNSUPPORTED, detail=field)

@@ -20,7 +20,7 @@ from tests.controlplane.kohort import Kohort
 from tests.controlplane.nodes import NodeShape
 from tests.e2e.asking import reason
 from tests.e2e.gangs import fresh_kohort, lone_pod, own_namespace, submit
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJOBS, TFJob
 from tests.e2e.waiting import until
 
@@ -47,7 +47,7 @@ class Scene:
     plane: ControlPlane
     kohort: Kohort
     space: str
-    observer: Observer
+    observer: ClusterObserver
 
     def fill(self) -> None:
         """Elastic jobs on the first nodes, two each; others' pods on the rest; then two gangs that find no room."""
@@ -143,7 +143,7 @@ def react(plane: ControlPlane, rounds: int) -> Seconds:
     settings = {"kod2": {"cooldown_seconds": 3600, "starve_limit_seconds": 86_400}}
     with fresh_kohort(plane, settings, "reaction") as kohort:
         for number in range(rounds):
-            with own_namespace(plane, f"reaction-{number}") as space, Observer(plane, space) as observer:
+            with own_namespace(plane, f"reaction-{number}") as space, ClusterObserver(plane, space) as observer:
                 scene = Scene(plane, kohort, space, observer)
                 scene.fill()
                 for n in range(CASES):

@@ -29,7 +29,7 @@ from tests.e2e.gangs import (
     submit,
 )
 from tests.e2e.midway import CORES, LATE, WINDOW, at_the_barrier, bound_whole, half_bound, is_bound, reborn
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJOBS, TFJob
 from tests.e2e.waiting import at_rest, never, until
 
@@ -58,8 +58,8 @@ def kohort(plane: ControlPlane, started: Kohort) -> Kohort:
 
 
 @pytest.fixture
-def watch(plane: ControlPlane, space: str) -> Iterator[Observer]:
-    with Observer(plane, space) as observer:
+def watch(plane: ControlPlane, space: str) -> Iterator[ClusterObserver]:
+    with ClusterObserver(plane, space) as observer:
         yield observer
 
 
@@ -82,7 +82,7 @@ def bound_or_going(plane: ControlPlane, job: TFJob) -> bool:
     return any(item["spec"].get("nodeName") for item in items)
 
 
-def assert_never_half_bound(watch: Observer, job: TFJob, extra: float = 0.0) -> None:
+def assert_never_half_bound(watch: ClusterObserver, job: TFJob, extra: float = 0.0) -> None:
     members = job.ps + (job.least or job.workers)
     partial = watch.partial_seconds(job.name, members)
     print(f"{job.namespace}/{job.name}: partly bound for {partial:.1f} s")
@@ -101,7 +101,9 @@ def assert_no_node_is_overcommitted(plane: ControlPlane) -> None:
 # -- the extender dies ---------------------------------------------------------------------------
 
 
-def test_extender_killed_after_the_plan(plane: ControlPlane, kohort: Kohort, space: str, watch: Observer) -> None:
+def test_extender_killed_after_the_plan(
+    plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
+) -> None:
     """kube-scheduler is stopped, so that the plan is all there is."""
     kohort.scheduler.pause()
     try:
@@ -114,7 +116,9 @@ def test_extender_killed_after_the_plan(plane: ControlPlane, kohort: Kohort, spa
     assert_never_half_bound(watch, job)
 
 
-def test_extender_killed_again_and_again(plane: ControlPlane, kohort: Kohort, space: str, watch: Observer) -> None:
+def test_extender_killed_again_and_again(
+    plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
+) -> None:
     """Whenever it dies, everybody gets in at last, and nobody stays half bound."""
     jobs = [submit(plane, TFJob(space, f"gang-{n}", workers=4)) for n in range(5)]
     for moment in (0.1, 0.4, 0.2, 0.8, 0.3):
@@ -150,7 +154,9 @@ def test_a_restart_finds_every_job_as_it_was(plane: ControlPlane, kohort: Kohort
 # -- members, nodes and jobs go ------------------------------------------------------------------
 
 
-def test_a_member_deleted_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, watch: Observer) -> None:
+def test_a_member_deleted_at_the_barrier(
+    plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
+) -> None:
     """Its bind is dropped; the operator's new pod takes its place, and then the gang is bound whole."""
     job = at_the_barrier(plane, kohort, space)
     gone = plane.api.get(f"/api/v1/namespaces/{space}/pods/gang-worker-1")["metadata"]["uid"]
@@ -163,7 +169,9 @@ def test_a_member_deleted_at_the_barrier(plane: ControlPlane, kohort: Kohort, sp
     assert_never_half_bound(watch, job)
 
 
-def test_a_node_cordoned_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, watch: Observer) -> None:
+def test_a_node_cordoned_at_the_barrier(
+    plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
+) -> None:
     job = at_the_barrier(plane, kohort, space)
     lost = only_node(kohort, job)
     plane.kubectl("cordon", lost)
@@ -177,7 +185,7 @@ def test_a_node_cordoned_at_the_barrier(plane: ControlPlane, kohort: Kohort, spa
         plane.kubectl("uncordon", lost)
 
 
-def test_a_node_deleted_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, watch: Observer) -> None:
+def test_a_node_deleted_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver) -> None:
     """The API server would bind to a node that is no more; Kohort plans anew."""
     job = at_the_barrier(plane, kohort, space)
     lost = only_node(kohort, job)
@@ -203,7 +211,7 @@ def ready_nodes(kohort: Kohort) -> set[str]:
     return {node["name"] for node in kohort.get("/v1/nodes")["nodes"] if node["ready"]}
 
 
-def test_a_job_deleted_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, watch: Observer) -> None:
+def test_a_job_deleted_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver) -> None:
     """Its plan and its room go with it, and nothing of it is ever bound."""
     job = at_the_barrier(plane, kohort, space, workers=9)
     next_one = submit(plane, TFJob(space, "next", workers=29))
@@ -220,7 +228,7 @@ def workers_of(plane: ControlPlane, job: TFJob) -> int:
 
 @pytest.mark.parametrize("deleted", ["heavy", "light"])
 def test_a_job_deleted_in_mid_scale(
-    plane: ControlPlane, kohort: Kohort, space: str, watch: Observer, deleted: str
+    plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver, deleted: str
 ) -> None:
     """While the light job is shrunk for the heavy one, either goes: the other one gets all that it may have."""
     light = submit(plane, TFJob(space, "light", workers=29, least=2, most=29))
@@ -242,7 +250,7 @@ def test_a_job_deleted_in_mid_scale(
 
 
 def test_a_gang_that_cannot_be_bound_whole_is_released_whole(
-    plane: ControlPlane, kohort: Kohort, space: str, watch: Observer
+    plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
     """Two of five bindings are refused for good: in the end the three are gone, and the operator does not fail the job.
 
@@ -287,7 +295,7 @@ def test_a_users_suspension_wins_over_a_release(plane: ControlPlane, kohort: Koh
 
 
 def test_a_release_without_its_operator_gives_the_room_back_too(
-    plane: ControlPlane, kohort: Kohort, space: str, watch: Observer
+    plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
     """The job stays suspended; when the operator is back, it deletes the pods, and the job is bound whole."""
     with refused_bindings(plane, space, LATE):
@@ -312,7 +320,7 @@ def shrink(plane: ControlPlane, space: str, *, dynamic: bool) -> TFJob:
 
 
 def test_the_operator_survives_workers_that_take_their_time(
-    plane: ControlPlane, kohort: Kohort, space: str, watch: Observer
+    plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
     """Over a gap (worker 8 of 8 gone while worker 9 still terminates) it ends: so they go one by one."""
     light = shrink(plane, space, dynamic=True)
@@ -323,7 +331,9 @@ def test_the_operator_survives_workers_that_take_their_time(
     assert not failed(plane, light)
 
 
-def test_workers_that_take_their_time_to_go(plane: ControlPlane, kohort: Kohort, space: str, watch: Observer) -> None:
+def test_workers_that_take_their_time_to_go(
+    plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
+) -> None:
     """Their room is charged until they are gone: nobody is sent into it before."""
     light = shrink(plane, space, dynamic=True)
     assert not failed(plane, light)
@@ -344,7 +354,9 @@ def test_a_job_that_would_fail_is_not_shrunk(plane: ControlPlane, kohort: Kohort
     assert "enableDynamicWorker" in str(kohort.get(f"/v1/explain/{space}/light"))
 
 
-def test_room_stolen_by_the_default_scheduler(plane: ControlPlane, kohort: Kohort, space: str, watch: Observer) -> None:
+def test_room_stolen_by_the_default_scheduler(
+    plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
+) -> None:
     """The thief knows nothing of the plan and takes half of the node while the gang is at the barrier."""
     job = at_the_barrier(plane, kohort, space, workers=6)
     lost = only_node(kohort, job)
@@ -358,7 +370,7 @@ def test_room_stolen_by_the_default_scheduler(plane: ControlPlane, kohort: Kohor
 
 
 def test_room_stolen_for_which_there_is_no_other(
-    plane: ControlPlane, kohort: Kohort, space: str, watch: Observer
+    plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
     """Nothing of the gang is bound, it says at once what it waits for, and it gets in when the thief is gone."""
     job = submit(plane, TFJob(space, "gang", workers=2, worker_cpu="10", ps_cpu="10"), hold="PS")

@@ -14,7 +14,7 @@ from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import nodes_of, pods
 from tests.e2e.gangs import failed, fresh_kohort, on_node, own_namespace, submit
 from tests.e2e.manifests import STOP
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import until
 
@@ -140,7 +140,7 @@ def test_a_lost_member_is_replaced_in_room_that_a_lighter_job_gives(
     live_plane: ControlPlane, kohort: Kohort, space: str, kind: str
 ) -> None:
     plane, (make, count) = live_plane, HEAVY[kind]
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         light = fill(plane, space, elastic=True)
         make(plane, space)
         until(lambda: len(members(plane, space)) == count, "the heavy job running")

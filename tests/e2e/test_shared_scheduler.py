@@ -21,7 +21,7 @@ from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.controlplane.process import Process
 from tests.e2e.asking import nodes_of
 from tests.e2e.gangs import create_pod, lone_pod, submit
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import until
 
@@ -144,7 +144,7 @@ def shared(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def test_jobs_are_bound_whole_while_certificates_rotate(plane: ControlPlane, shared: Shared, space: str) -> None:
     """A new certificate every few hundred milliseconds; no call fails, and other pods pass too."""
     shown = set()
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         jobs = []
         for number in range(8):
             jobs.append(submit(plane, TFJob(space, f"gang-{number}", workers=4)))

@@ -11,7 +11,7 @@ from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import job_view, nodes_of, pods, reason
 from tests.e2e.gangs import create_pod, fresh_kohort, lone_pod, no_operator, operator_pods, submit, window
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import until
 
@@ -43,7 +43,7 @@ def say(members: int, seconds: float) -> None:
 def test_the_largest_gang_is_said_at_the_start_and_a_larger_one_waits(plane: ControlPlane, space: str) -> None:
     """8 s at 2 pods/s make 16 members: seventeen are too many, sixteen are not."""
     kohort_settings = window(8, pods_per_second=2)
-    with fresh_kohort(plane, kohort_settings, "narrow") as kohort, Observer(plane, space) as observer:
+    with fresh_kohort(plane, kohort_settings, "narrow") as kohort, ClusterObserver(plane, space) as observer:
         log = kohort.extender.log.read_text()
         assert '"largest_gang":16' in log.replace(" ", "") or "has 16 members" in log
         large = submit(plane, TFJob(space, "large", workers=16))
@@ -76,7 +76,7 @@ class TestWide:
     def test_a_gang_from_the_operator_binds_whole(
         self, plane: ControlPlane, kohort: Kohort, space: str, members: int
     ) -> None:
-        with Observer(plane, space) as observer:
+        with ClusterObserver(plane, space) as observer:
             job = submit(plane, TFJob(space, "gang", workers=members - 1))
             until(lambda: len(pods(plane, space)) == members, "created")
             say(members, until(lambda: len(observer.bound_now(job.name)) == members, "bound"))
@@ -90,7 +90,7 @@ class TestWide:
         The last test, for the operator then makes a Service for each of them.
         """
         job = TFJob(space, "gang", workers=999, memory="64Mi")
-        with Observer(plane, space) as observer, no_operator(plane):
+        with ClusterObserver(plane, space) as observer, no_operator(plane):
             submit(plane, job)
             with ThreadPoolExecutor(CREATORS) as creators:
                 list(creators.map(lambda pod: create_pod(plane, space, pod), operator_pods(plane, job)))

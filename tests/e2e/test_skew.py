@@ -15,7 +15,7 @@ from tests.controlplane.kohort import Kohort, start_kohort
 from tests.controlplane.recipes import KUBERNETES_VERSION, OLDER_VERSIONS
 from tests.e2e.asking import JOB, metric, nodes_of
 from tests.e2e.gangs import create_pod, lone_pod, own_namespace, submit, would_be_gated
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import never, until
 
@@ -60,7 +60,7 @@ def cluster(workdir: Path, version: str, native: Native | None = None) -> Iterat
 
 def main_flow(plane: ControlPlane, kohort: Kohort, space: str) -> None:
     """Two to six workers, a heavier gang that takes some, all of it back; pods of others and lone pods pass."""
-    with Observer(plane, space) as watch:
+    with ClusterObserver(plane, space) as watch:
         light = submit(plane, TFJob(space, "light", workers=2, least=2, most=6), stop_seconds=0.5)
         until(lambda: len(nodes_of(plane, space)) == CORES, "six workers and a ps")
         heavy = submit(plane, TFJob(space, "heavy", workers=2, utility="50"))

@@ -15,7 +15,7 @@ from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import nodes_of
 from tests.e2e.gangs import fresh_kohort, submit
 from tests.e2e.inventory import told_of_waiting
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.storm import (
     FAULTS,
     MIDDLES,
@@ -83,7 +83,7 @@ def storm(
     ]
     arrivals = Arrivals(plane, space, chance, unfinished)
     killer = Killer(plane, kohort, Middles(plane, space))
-    with Observer(plane, space) as observer:
+    with ClusterObserver(plane, space) as observer:
         proxy.inject(*FAULTS)
         arrivals.start()
         killer.rage(kills, rounds, chance)

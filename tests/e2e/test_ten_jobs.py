@@ -12,7 +12,7 @@ import pytest
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.gangs import own_namespace, submit
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.trainer import Trainer, finished
 from tests.e2e.waiting import until
@@ -73,7 +73,7 @@ def run_ten(
     """One every second; each computes for ``computes`` seconds once it is whole. Ends with the last."""
     with (
         own_namespace(plane, name) as namespace,
-        Observer(plane, namespace) as observer,
+        ClusterObserver(plane, namespace) as observer,
         Trainer(plane, namespace, seconds=computes),
     ):
         jobs = ten_jobs(namespace, scheduler, sizes)
@@ -137,7 +137,7 @@ def test_nobody_starves(plane: ControlPlane, kohort: Kohort, impatient: None, sp
     run = 5.0
     light = "light" in kind
     victim = TFJob(space, "waits", workers=2 if light else 24, utility="0.001" if light else "1")
-    with Observer(plane, space) as observer, Trainer(plane, space, seconds=run):
+    with ClusterObserver(plane, space) as observer, Trainer(plane, space, seconds=run):
         stream = [TFJob(space, f"s-{n}", workers=8 if light else 2, utility="100" if light else "1") for n in range(40)]
         for job in stream[:4]:
             submit(plane, job)

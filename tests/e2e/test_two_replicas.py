@@ -18,7 +18,7 @@ from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.asking import nodes_of, pods, summary
 from tests.e2e.background import Background
 from tests.e2e.gangs import LEASE, forget_lease, is_leading, own_namespace, submit, window
-from tests.e2e.observer import Observer
+from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import at_rest, never, until
 
@@ -189,7 +189,7 @@ def follow(pair: Pair, space: str, new: str, limit: float) -> TakeOver:
 def fail_over(pair: Pair, space: str, fault: signal.Signals, acting: float, after: float) -> TakeOver:
     """Two elastic jobs fill the cluster; four heavier gangs come, and ``after`` seconds later the leader is struck."""
     plane = pair.plane
-    with Observer(plane, space) as watch, Replicas(plane, space) as replicas:
+    with ClusterObserver(plane, space) as watch, Replicas(plane, space) as replicas:
         light = [submit(plane, TFJob(space, f"light-{n}", workers=2, least=2, most=13)) for n in range(2)]
         until(lambda: sum(1 for _ in nodes_of(plane, space)) >= 3 * CORES - 2, "the cluster full")
         old = until_led(pair)
@@ -219,7 +219,12 @@ def undisturbed(pair: Pair, space: str, old: str) -> None:
 
 
 def verify(
-    plane: ControlPlane, watch: Observer, replicas: Replicas, light: list[TFJob], heavy: list[TFJob], acting: float
+    plane: ControlPlane,
+    watch: ClusterObserver,
+    replicas: Replicas,
+    light: list[TFJob],
+    heavy: list[TFJob],
+    acting: float,
 ) -> None:
     assert overfull(plane) == {}
     for job in heavy:

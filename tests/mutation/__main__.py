@@ -12,14 +12,14 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-from tests.mutation.changes import Change, Changes
+from tests.mutation.changes import Changes, CodeChange
 from tests.mutation.executed import Executed
 from tests.mutation.recording import CODE, TESTS
-from tests.mutation.report import FULL, GATE, NOT_EXECUTED, SURVIVED, Result, reached, tables
+from tests.mutation.report import FULL, GATE, NOT_EXECUTED, SURVIVED, MutationResult, reached, tables
 from tests.mutation.tree import Tree, head
 
 
-def drawn(tree: Path, seed: int) -> Iterator[Change]:
+def drawn(tree: Path, seed: int) -> Iterator[CodeChange]:
     """Yield random changes: a file weighted by its lines, then an operator that applies to it, then a place."""
     chance = random.Random(seed)
     files = sorted(str(path.relative_to(tree)) for part in CODE for path in (tree / part).rglob("*.py"))
@@ -33,7 +33,7 @@ def drawn(tree: Path, seed: int) -> Iterator[Change]:
             yield change
 
 
-def judged(tree: Tree, executed: Executed, change: Change) -> tuple[str, str, int]:
+def judged(tree: Tree, executed: Executed, change: CodeChange) -> tuple[str, str, int]:
     """Return which command catches the change, the test that fails, and how many tests execute the changed line."""
     tests = executed.tests(change)
     if not tests:
@@ -73,16 +73,18 @@ def main() -> int:
     print(f"{executed.count} tests; not used, since they fail on the unchanged code: {executed.failed}", flush=True)
     lines = args.state.read_text().splitlines() if args.state.exists() else []
     known = [
-        one for one in (Result(**json.loads(line)) for line in lines) if (one.head, one.seed) == (commit, args.seed)
+        one
+        for one in (MutationResult(**json.loads(line)) for line in lines)
+        if (one.head, one.seed) == (commit, args.seed)
     ]
     done = {one.number: one for one in known}
-    results = list[Result]()
+    results = list[MutationResult]()
     for number, change in enumerate(drawn(tree.path, args.seed), 1):
         if sum(one.caught != NOT_EXECUTED for one in results) == args.changes:
             break
         if number not in done:
             caught, test, tests = judged(tree, executed, change)
-            found = Result(
+            found = MutationResult(
                 commit, args.seed, number, change.file, change.line, change.operator, change.diff, caught, test, tests
             )
             with args.state.open("a") as out:

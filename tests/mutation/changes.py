@@ -21,7 +21,7 @@ TAKE_THEM: Final = {"dataclass", "lru_cache", "zip"}
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CodeChange:
     """One small change; ``line`` is the first that differs, ``statement`` the first line of its statement."""
 
     file: str
@@ -45,7 +45,7 @@ class Changes:
         self._parents = self._tree.resolve(ParentNodeProvider)
         self._by_operator = self._found()
 
-    def draw(self, chance: random.Random) -> Change | None:
+    def draw(self, chance: random.Random) -> CodeChange | None:
         """Return a random change (first the operator, then the change), or None if it cannot have an effect."""
         if not self._by_operator:
             return None
@@ -56,7 +56,7 @@ class Changes:
             return None
         above = self._above(node)
         statement = next(one for one in above if isinstance(one, cst.BaseStatement | cst.SimpleStatementLine))
-        return Change(
+        return CodeChange(
             file=self._file,
             line=first_difference(self._source, source),
             statement=self._positions[statement].start.line,

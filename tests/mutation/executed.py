@@ -11,7 +11,7 @@ from typing import Final
 
 from coverage import CoverageData
 
-from tests.mutation.changes import Change
+from tests.mutation.changes import CodeChange
 from tests.mutation.recording import CODE, LINES, TESTS
 
 AT_IMPORT: Final = ""  # the context of lines that ran at import and not in a test
@@ -37,7 +37,7 @@ class Executed:
         """Return the number of tests."""
         return len(self._tests)
 
-    def tests(self, change: Change) -> dict[str, dict[str, float]]:
+    def tests(self, change: CodeChange) -> dict[str, dict[str, float]]:
         """Return the record of each test that executes the changed line, by its name."""
         lines = self._lines(change.file)
         found = lines.get(change.line) or lines.get(change.statement) or set()

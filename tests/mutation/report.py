@@ -15,7 +15,7 @@ BAR: Final = 0.8  # required share of `make test` in what all units of `make ful
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class MutationResult:
     """The result of one change: ``caught`` by which command, ``test`` by which test, ``tests`` that execute the
     line.
     """
@@ -38,19 +38,19 @@ class Result:
         return f"{self.file}:{self.line} {self.operator}, run by {self.tests} tests: caught by {by}"
 
 
-def share(results: Sequence[Result]) -> tuple[int, int]:
+def share(results: Sequence[MutationResult]) -> tuple[int, int]:
     """Return how many changes `make test` has caught, and how many all units."""
     gate = sum(one.caught == GATE for one in results)
     return gate, gate + sum(one.caught == FULL for one in results)
 
 
-def reached(results: Sequence[Result]) -> bool:
+def reached(results: Sequence[MutationResult]) -> bool:
     """Tell whether `make test` catches enough of them."""
     gate, full = share(results)
     return gate >= BAR * full
 
 
-def tables(results: Sequence[Result]) -> str:
+def tables(results: Sequence[MutationResult]) -> str:
     """Return all results, the sums, and the changes that no test has caught, in Markdown."""
     rows = [f"| {one.file}:{one.line} | {one.operator} | {one.caught} | {_code(one.test)} |" for one in results]
     left = [one for one in results if one.caught in (SURVIVED, NOT_EXECUTED)]
@@ -66,14 +66,14 @@ def tables(results: Sequence[Result]) -> str:
     )
 
 
-def _sums(results: Sequence[Result]) -> list[str]:
+def _sums(results: Sequence[MutationResult]) -> list[str]:
     laboratory = [one for one in results if one.file.startswith(LABORATORY)]
     product = [one for one in results if one not in laboratory]
     parts = {"the product": product, "simulator, study, demo": laboratory, "all": results}
     return [_sum(name, part) for name, part in parts.items()]
 
 
-def _sum(name: str, results: Sequence[Result]) -> str:
+def _sum(name: str, results: Sequence[MutationResult]) -> str:
     gate, full = share(results)
     survived = sum(one.caught == SURVIVED for one in results)
     of_full = f" ({gate / full:.0%})" if full else ""

@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from tests.mutation import choosing, recording
-from tests.mutation.changes import Change
+from tests.mutation.changes import CodeChange
 
 ROOT: Final = Path(__file__).parents[2]
 UNITS: Final = ("tests/unit", "tests/property", "tests/papers", "tests/fuzz", "tests/simulation")
@@ -55,7 +55,7 @@ class Tree:
             raise RuntimeError(f"pytest ended with {code} before it had run the tests: see {log}")
 
     @contextmanager
-    def changed(self, change: Change) -> Iterator[None]:
+    def changed(self, change: CodeChange) -> Iterator[None]:
         """Change the file for as long as the context lasts."""
         file = self.path / change.file
         before, then = file.read_bytes(), file.stat()

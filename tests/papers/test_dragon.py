@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from lab.sim.papers.base import Experiment, Row, beside
 from lab.sim.papers.dragon import HUNDRED, TABLE_1
 from lab.sim.papers.dragondeadlock import DEADLOCK
+from lab.sim.papers.experiment import Experiment, Row, beside
 
 FIRST, FEW = 1000, 8
 # The default scheduler's mean over so few seeds swings by 5 points; these hold whatever it is.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab.sim.papers.base import Experiment, beside
 from lab.sim.papers.drs import DRAWN, EQUAL, EXPERIMENTS, LATE, drawn_utilities, late_large_job
+from lab.sim.papers.experiment import Experiment, beside
 
 FIRST = 1000
 

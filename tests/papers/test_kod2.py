@@ -6,15 +6,15 @@ from functools import cache
 
 import pytest
 
-from lab.sim.papers.base import Experiment
+from lab.sim.papers.experiment import Experiment
 from lab.sim.papers.kod2 import EXPERIMENTS, TEN_JOBS
 from lab.sim.papers.kod2cells import BATCHES, MODELS, NETWORK
-from lab.sim.pods.run import simulate
-from lab.sim.pods.service import Step
-from lab.sim.pods.world import World
+from lab.sim.pods.podrun import simulate
+from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import kod2
 from lab.study import papers
-from lab.study.rows import Row
+from lab.study.donerows import Row
 from policy.cluster.invariants import violations
 from policy.systems.kod2 import Kod2
 
@@ -68,7 +68,7 @@ def test_every_bar_is_met_and_every_mutant_caught_on_the_stated_seeds(experiment
 def test_every_step_keeps_the_invariants_and_no_node_holds_more_than_it_has(seed: int) -> None:
     faults: list[str] = []
 
-    def look(step: Step, world: World) -> None:
+    def look(step: SimulatedStep, world: SimulatedWorld) -> None:
         faults.extend((*violations(step.snapshot), *world.overcommitted()))
 
     simulate(kod2(seed), Kod2(), on_step=look)

@@ -6,17 +6,17 @@ from functools import cache
 
 import pytest
 
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.fluid.speeds import Linear
-from lab.sim.papers.base import Experiment
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.fluid.speedmodels import Linear
+from lab.sim.papers.experiment import Experiment
 from lab.sim.papers.oasis import EXPERIMENTS, SLOTS, TESTBED
 from lab.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, trace
 from lab.sim.papers.oasis_optimum import CASES, known
 from lab.sim.papers.oasis_world import oasis, run
-from lab.sim.pods.service import Step
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.study import papers
-from lab.study.rows import Row
+from lab.study.donerows import Row
 from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Rules
 from policy.systems.drf import Drf
@@ -71,7 +71,7 @@ def test_plans_are_kept_to_the_slot_and_the_invariants_after_every_step(seed: in
     """Who is admitted completes, in the slot that its admission promised; nothing is promised twice."""
     drawn, faults, promised = trace(Draw(60, 20, arrivals=20), seed), list[str](), dict[str, int]()
 
-    def look(step: Step) -> None:
+    def look(step: SimulatedStep) -> None:
         faults.extend(violations(step.snapshot))
         found = step.snapshot.memory.get("oasis")
         for uid, plan in getattr(found, "plans", {}).items():

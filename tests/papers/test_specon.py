@@ -8,11 +8,11 @@ from statistics import fmean
 
 import pytest
 
-from lab.sim.fluid.run import simulate
+from lab.sim.fluid.fluidrun import simulate
 from lab.sim.papers import specon, speconmoves
-from lab.sim.papers.base import Experiment, Row, beside
-from lab.sim.papers.speconworld import AS_RUN, FIXED, MIXED, SETTINGS, Times, compare, run, trace_of
-from lab.sim.pods.service import Step
+from lab.sim.papers.experiment import Experiment, Row, beside
+from lab.sim.papers.speconworld import AS_RUN, FIXED, MIXED, SETTINGS, RunTimes, compare, run, trace_of
+from lab.sim.pods.simulatedservice import SimulatedStep
 from policy.cluster.invariants import promised_beyond, violations
 from policy.systems.baselines import RoundRobin
 from policy.systems.guests import Guests
@@ -50,7 +50,7 @@ def mean(found: list[Row], measure: str) -> float:
 
 
 def test_our_measures_say_of_figure_12_what_its_text_says_and_what_it_leaves_out() -> None:
-    found = compare(Times(FIGURE_12_SPECON, 1840.0), Times(FIGURE_12_DEFAULT, 2070.0))
+    found = compare(RunTimes(FIGURE_12_SPECON, 1840.0), RunTimes(FIGURE_12_DEFAULT, 2070.0))
     assert found["average"] == pytest.approx(-7.2, abs=0.1)
     assert found["makespan"] == pytest.approx(-11.1, abs=0.1)
     assert found["better"] == 60.0
@@ -125,7 +125,7 @@ OTHERS = (SpeCon(), SpeCon(guard=True), Guests(), Rebalanced(SpeCon(), Guests())
 def test_no_step_breaks_a_rule(policy: SpeCon | Guests | Rebalanced) -> None:
     faults: list[str] = []
 
-    def look(step: Step) -> None:
+    def look(step: SimulatedStep) -> None:
         faults.extend((*violations(step.snapshot), *promised_beyond(step.snapshot)))
 
     result = simulate(trace_of(MIXED[30], 1000), policy, SETTINGS, on_step=look)

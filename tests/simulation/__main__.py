@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.simulation.keeping import NotKeptError, keep
 from tests.simulation.many import remembered, resizes, resumed, shortfall, shown, table
-from tests.simulation.run import Report
+from tests.simulation.run import SeedReport
 from tests.simulation.scenario import POLICIES
 
 
@@ -34,7 +34,7 @@ def main() -> int:
         if given.seeds != 1:
             parser.error(f"--keep writes one seed down, and --seeds is {given.seeds}: give --seeds 1")
         return _keep(given.first_seed, given.keep, given.mutant)
-    began, faults, reports = time.monotonic(), Counter[str](), list[Report]()
+    began, faults, reports = time.monotonic(), Counter[str](), list[SeedReport]()
     seeds = range(given.first_seed, given.first_seed + given.seeds * given.step, given.step)
     known = {report.seed for report in remembered(given.state)} if given.state else set()
     for report in resumed(seeds, given.state, given.jobs, given.mutant):

@@ -15,9 +15,9 @@ from extender.kube.api import Ref
 from extender.kube.jobkinds import PLAN
 from extender.kube.jobs import identity
 from extender.kube.podgroupkinds import COSCHEDULING
-from lab.embedded.rules import RefusedError
-from lab.sim.objects import PodObject, Refusal
-from lab.sim.pods.world import World
+from lab.embedded.apirules import StatusError
+from lab.sim.objects import PodObject, WorldRefusal
+from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import pod_requests
 from policy.cluster.model import Phase
 from policy.cluster.reasons import Reason
@@ -27,7 +27,7 @@ from tests.simulation.past import STALE, any_goes
 from tests.simulation.witness import PARTIAL_CALM
 
 if TYPE_CHECKING:
-    from tests.simulation.faults import Strike
+    from tests.simulation.faults import DrawnFault
     from tests.simulation.run import Simulation
 
 NAMESPACE: Final = "bare"
@@ -72,23 +72,23 @@ class BarePods:
 
     # -- what their user does ----------------------------------------------------------------------
 
-    def create_lone(self, fault: Strike) -> str:
+    def create_lone(self, fault: DrawnFault) -> str:
         """Create a pod that is a gang of one."""
         return self._create(fault, 1, 0)
 
-    def create_group(self, fault: Strike) -> str:
+    def create_group(self, fault: DrawnFault) -> str:
         """Create a PodGroup and its pods, sometimes more pods than its minimum."""
         least = fault.draw("least", lambda chance: chance.randint(2, 4))
         return self._create(fault, fault.draw("pods", lambda chance: least + chance.choice((0, 0, 1))), least)
 
-    def end(self, fault: Strike) -> str:
+    def end(self, fault: DrawnFault) -> str:
         """Delete one, in any state."""
         bare = self._pick(fault)
         if bare is not None:
             self._delete(bare)
         return bare.name if bare is not None else ""
 
-    def make_anew(self, fault: Strike) -> str:
+    def make_anew(self, fault: DrawnFault) -> str:
         """Recreate the same names at once; pods that still terminate keep theirs."""
         bare = self._pick(fault)
         if bare is None:
@@ -98,10 +98,10 @@ class BarePods:
         self._make(fault, self._there[-1])
         return bare.name
 
-    def _pick(self, fault: Strike) -> Bare | None:
+    def _pick(self, fault: DrawnFault) -> Bare | None:
         return fault.pick("group", self._there, lambda bare: bare.name)
 
-    def _create(self, fault: Strike, count: int, least: int) -> str:
+    def _create(self, fault: DrawnFault, count: int, least: int) -> str:
         if len(self._there) >= MOST:
             return ""
         self._made += 1
@@ -114,7 +114,7 @@ class BarePods:
         self._make(fault, bare)
         return f"{name} of {count}, at least {least}"
 
-    def _make(self, fault: Strike, bare: Bare) -> None:
+    def _make(self, fault: DrawnFault, bare: Bare) -> None:
         """Create the pods, and the PodGroup before or after them."""
         spec = {"metadata": {"name": bare.name}, "spec": {"minMember": bare.least}}
         late = fault.draw("group last", lambda chance: chance.random() < 0.3)
@@ -140,8 +140,8 @@ class BarePods:
             if pod.deleted is None:
                 self._write(lambda world, pod=pod: world.delete_pod(pod.namespace, pod.name))  # type: ignore[misc]
 
-    def _write(self, write: Callable[[World], Refusal | None]) -> None:
-        with contextlib.suppress(RefusedError):  # the name may still be taken
+    def _write(self, write: Callable[[SimulatedWorld], WorldRefusal | None]) -> None:
+        with contextlib.suppress(StatusError):  # the name may still be taken
             self._sim.cluster.bridge.do(write)
 
     def _pods(self, bare: Bare) -> list[PodObject]:
@@ -189,7 +189,7 @@ class BarePods:
             self._write(lambda world: world.delete_pod(pod.namespace, pod.name))
             return
 
-        def write(world: World) -> None:
+        def write(world: SimulatedWorld) -> None:
             world._ground.write_pod(replace(pod, phase=Phase.SUCCEEDED, ended=world.now))
 
         self._sim.cluster.bridge.do(write)

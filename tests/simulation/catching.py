@@ -83,7 +83,7 @@ def judge_gate(mutants: Sequence[str], processes: int) -> int:
     return 0 if caught >= min(LEAST_IN_GATE, len(mutants)) else 1
 
 
-class State:
+class CatchingState:
     """A file of results, so that an interrupted series can be continued; ``caught`` and ``passed`` are by defect."""
 
     def __init__(self, file: Path | None) -> None:
@@ -124,7 +124,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.gate:
         return judge_gate(given.mutant or list(MUTANTS), given.jobs)
-    state, found = State(given.state), list[Caught]()
+    state, found = CatchingState(given.state), list[Caught]()
     for mutant in given.mutant or MUTANTS:
         found.append(state.catch(mutant, given.jobs))
         print(found[-1].row, flush=True)

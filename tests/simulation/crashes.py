@@ -16,21 +16,21 @@ from typing import Final
 from extender.kube.api import Json
 from extender.kube.jobkinds import MEMORY, TRAINING
 from extender.leading.lease import EVERYBODY
-from lab.embedded.rules import RefusedError
-from lab.sim.objects import JobKind, JobSpec
-from lab.sim.pods.world import World
+from lab.embedded.apirules import StatusError
+from lab.sim.objects import JobSpec, WorkloadKind
+from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Role
 from tests.simulation.clocks import loop_time
 from tests.simulation.memory import SLOT_SECONDS
-from tests.simulation.run import Report, Simulation, play
+from tests.simulation.run import SeedReport, Simulation, play
 from tests.simulation.scenario import PARAMETERS, Scenario, scheduler_of, settings_of, worth
 
 WAYS: Final = ("kill-before-write", "kill-after-write", "kill-unanswered")
 CRASHING: Final = ("extender", "controller")
 # seconds from the start of a run, one second before each slot ends
 SLOT_ENDS: Final = tuple(4.0 + SLOT_SECONDS * slot for slot in range(20))
-Act = Callable[[World], object]
+Act = Callable[[SimulatedWorld], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +58,16 @@ def _job(name: str, workers: int, *, least: int = 0, most: int = 0, at: float = 
     )  # fmt: skip
 
 
-def _own(kind: JobKind, job: JobSpec) -> JobSpec:
+def _own(kind: WorkloadKind, job: JobSpec) -> JobSpec:
     """Return the job as one of that kind, with its workers only."""
     return replace(job, kind=kind, roles=tuple(role for role in job.roles if role.name == WORKER))
 
 
-def _shrink(kind: JobKind) -> Plot:
+def _shrink(kind: WorkloadKind) -> Plot:
     return Plot((_own(kind, _job("a", 4, least=1, most=4, work=120.0)), _job("b", 2, at=8.0, utility=50.0)), nodes=1)
 
 
-def _grow(kind: JobKind) -> Plot:
+def _grow(kind: WorkloadKind) -> Plot:
     return Plot((_own(kind, _job("a", 1, least=1, most=5, cores=1)), _job("b", 2, work=5.0)), nodes=1)
 
 
@@ -87,12 +87,12 @@ PLOTS: Final[dict[str, Plot]] = {
     # The heavier job has room where the other keeps two of its workers.
     "shrink": Plot((_job("a", 4, least=1, most=4, work=120.0), _job("b", 2, at=8.0, utility=50.0)), nodes=1),
     "grow": Plot((_job("a", 1, least=1, most=5, cores=1), _job("b", 2, work=5.0)), nodes=1),
-    "indexed-shrink": _shrink(JobKind.INDEXED_JOB),
-    "indexed-grow": _grow(JobKind.INDEXED_JOB),
-    "set-shrink": _shrink(JobKind.STATEFULSET),
-    "set-grow": _grow(JobKind.STATEFULSET),
-    "deployment-shrink": _shrink(JobKind.DEPLOYMENT),
-    "deployment-grow": _grow(JobKind.DEPLOYMENT),
+    "indexed-shrink": _shrink(WorkloadKind.INDEXED_JOB),
+    "indexed-grow": _grow(WorkloadKind.INDEXED_JOB),
+    "set-shrink": _shrink(WorkloadKind.STATEFULSET),
+    "set-grow": _grow(WorkloadKind.STATEFULSET),
+    "deployment-shrink": _shrink(WorkloadKind.DEPLOYMENT),
+    "deployment-grow": _grow(WorkloadKind.DEPLOYMENT),
     # One job is admitted, one is planned for later, and one is rejected; the next leader has to know all of it. The
     # jobs arrive early in a slot, so that a killed process is back within the same slot.
     "memory": Plot(
@@ -118,7 +118,7 @@ def scenario(plot: Plot) -> Scenario:
     return Scenario(0, Trace(nodes, plot.jobs), settings, scheduler_of(settings), storm, storm)
 
 
-class Counting:
+class CrashAtWrite:
     """Counts writes, and kills the process at one of them."""
 
     def __init__(self, at: tuple[str, int] | None = None, way: str = "") -> None:
@@ -138,7 +138,7 @@ class Counting:
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptByOasis:
     """What OASiS stores at the end of each slot until the first job has ended (after that, times differ).
 
     ``texts`` has the annotation of each job by name, ``prices`` those of the leader's ledger, if there is a leader.
@@ -158,7 +158,7 @@ class Kept:
             ledger = simulation.extender.live.ledger
             self.prices[slot] = ledger.policy.base.prices(ledger.snapshot, loop_time())
 
-    def departures(self, reference: Kept) -> Iterator[str]:
+    def departures(self, reference: KeptByOasis) -> Iterator[str]:
         """Yield the slots of both runs in which a text or a price differs."""
         for slot in sorted(self.texts.keys() & reference.texts.keys()):
             if self.texts[slot] != reference.texts[slot]:
@@ -168,9 +168,11 @@ class Kept:
                 yield f"slot {slot}: the prices are {self.prices[slot]}, and were {reference.prices[slot]}"
 
 
-def play_plot(name: str, counting: Counting, more: tuple[tuple[float, Act], ...] = ()) -> tuple[Report, Kept]:
+def play_plot(
+    name: str, counting: CrashAtWrite, more: tuple[tuple[float, Act], ...] = ()
+) -> tuple[SeedReport, KeptByOasis]:
     """Play the plot once; ``more`` are additional acts."""
-    plot, kept = PLOTS[name], Kept()
+    plot, kept = PLOTS[name], KeptByOasis()
 
     def make() -> Simulation:
         made = Simulation(replace(scenario(plot)), kinds=(), crash=counting)
@@ -190,7 +192,7 @@ def _refuse(simulation: Simulation, plot: Plot) -> None:
 
     def refusing(namespace: str, name: str, binding: Json) -> Json:
         if name in plot.refused and loop_time() - began < plot.refusing:
-            raise RefusedError(403, "Forbidden", "refused by the plot")
+            raise StatusError(403, "Forbidden", "refused by the plot")
         return bind(namespace, name, binding)
 
     began = loop_time()
@@ -198,14 +200,14 @@ def _refuse(simulation: Simulation, plot: Plot) -> None:
 
 
 @cache
-def reference(name: str) -> Kept:
+def reference(name: str) -> KeptByOasis:
     """Return what is kept without a crash."""
-    return play_plot(name, Counting())[1]
+    return play_plot(name, CrashAtWrite())[1]
 
 
 def points(name: str) -> Iterator[tuple[str, int]]:
     """Yield every write of the reference run as (process, number)."""
-    counting = Counting()
+    counting = CrashAtWrite()
     report, _ = play_plot(name, counting)
     assert not report.violations, report.violations
     for who in CRASHING:
@@ -215,7 +217,7 @@ def points(name: str) -> Iterator[tuple[str, int]]:
 def crash(point: tuple[str, str, int, str]) -> tuple[str, list[str]]:
     """Play a plot with one crash; return its name and the violations."""
     name, who, number, way = point
-    counting = Counting((who, number), way)
+    counting = CrashAtWrite((who, number), way)
     report, kept = play_plot(name, counting)
     found = [*report.violations, *kept.departures(reference(name))]
     if not counting.struck:

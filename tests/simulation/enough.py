@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from tests.simulation.faults import KINDS, may_befall
-from tests.simulation.run import Report
+from tests.simulation.run import SeedReport
 from tests.simulation.scenario import POLICIES
 
 # Measured on seeds 1 to 446 (2026-11-24). With 100 seeds of each policy (600 in all), 467 of the 570 cells are checked,
@@ -37,7 +37,7 @@ SEEDS_FOR_SELDOM: Final = 150
 SELDOM: Final = frozenset({"reject", "schedule"})  # in 4 % of OASiS's seeds
 
 
-def empty_cells(reports: Sequence[Report]) -> Iterator[str]:
+def empty_cells(reports: Sequence[SeedReport]) -> Iterator[str]:
     """Yield the faults that never occurred under a policy although they should have."""
     seeds, had = Counter(report.policy for report in reports), _seeds_with(reports)
     for policy in POLICIES:
@@ -46,7 +46,7 @@ def empty_cells(reports: Sequence[Report]) -> Iterator[str]:
                 yield f"{kind} under {policy}"
 
 
-def idle_policies(reports: Sequence[Report]) -> Iterator[str]:
+def idle_policies(reports: Sequence[SeedReport]) -> Iterator[str]:
     """Yield what a policy exists for and never did in enough seeds."""
     seeds, did = Counter(report.policy for report in reports), {policy: Counter[str]() for policy in POLICIES}
     for report in reports:
@@ -58,7 +58,7 @@ def idle_policies(reports: Sequence[Report]) -> Iterator[str]:
                 yield f"{what} under {policy}"
 
 
-def _seeds_with(reports: Sequence[Report]) -> Mapping[str, Counter[str]]:
+def _seeds_with(reports: Sequence[SeedReport]) -> Mapping[str, Counter[str]]:
     """Return for each policy in how many seeds each fault occurred; ten faults in one seed count once."""
     had = {policy: Counter[str]() for policy in POLICIES}
     for report in reports:

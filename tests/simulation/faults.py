@@ -94,7 +94,7 @@ def least(kind: str) -> int:
     return RARE.get(kind, LEAST)
 
 
-class Story:
+class RunLog:
     """What happened, newest last; the end is printed when a run fails."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Story:
 
 
 @dataclass(slots=True)
-class Strike:
+class DrawnFault:
     """One fault, false if there is none.
 
     ``at`` is the call that it hits, empty for a fault by time; ``nth`` is which of those calls, or "*" for all.
@@ -154,12 +154,12 @@ class Strike:
         return one
 
 
-class Faults:
+class FaultSource:
     """Draws the faults of one run; ``taken`` has those that occurred, in order."""
 
-    def __init__(self, seed: int, story: Story, kinds: tuple[str, ...] | None = None, policy: str = "") -> None:
+    def __init__(self, seed: int, story: RunLog, kinds: tuple[str, ...] | None = None, policy: str = "") -> None:
         self.counts: Counter[str] = Counter()
-        self.taken: list[Strike] = []
+        self.taken: list[DrawnFault] = []
         self.active = False
         self.began = loop_time()
         self.chance = random.Random(f"faults {seed}")
@@ -171,7 +171,7 @@ class Faults:
         self.on = frozenset(drawn if kinds is None else kinds).intersection(may_befall(policy))
         self._scale = self.chance.choice((0.3, 1.0, 1.0, 2.0))
 
-    def strikes(self, calls: Sequence[str], *kinds: str, chance: random.Random | None = None) -> Strike:
+    def strikes(self, calls: Sequence[str], *kinds: str, chance: random.Random | None = None) -> DrawnFault:
         """Return the first fault of these kinds that hits this call, or none.
 
         ``calls`` are the names of the call, of which a burst of events has one for each; ``chance`` draws the fault's
@@ -186,17 +186,17 @@ class Faults:
             self.note(found)
         return found
 
-    def _hit(self, calls: Sequence[str], kinds: Sequence[str]) -> Strike:
+    def _hit(self, calls: Sequence[str], kinds: Sequence[str]) -> DrawnFault:
         for kind in kinds:
             rate = AT_CALLS.get(kind) or AT_WRITES[kind]
             if kind in self.on and self.chance.random() < min(0.6, rate * self._scale):
                 if calls[0].endswith(ANY):
-                    return Strike(self.chance, kind, calls[0], since=self.seconds)
-                return Strike(self.chance, kind, calls[0], self._calls[calls[0]])
+                    return DrawnFault(self.chance, kind, calls[0], since=self.seconds)
+                return DrawnFault(self.chance, kind, calls[0], self._calls[calls[0]])
         return self._nothing()
 
-    def _nothing(self) -> Strike:
-        return Strike(self.chance)
+    def _nothing(self) -> DrawnFault:
+        return DrawnFault(self.chance)
 
     @property
     def seconds(self) -> float:
@@ -213,24 +213,24 @@ class Faults:
         gap = self.chance.expovariate(1 / mean)
         return min(left, gap) if left > 0 else gap
 
-    def due(self) -> list[Strike]:
+    def due(self) -> list[DrawnFault]:
         """Return the faults by time to try now."""
         by_others = self._drawn(BY_OTHERS, self._others) if self._others.random() < SHARE_OTHERS else []
         return self._drawn(TIMED, self.chance) + by_others
 
-    def _drawn(self, weights: Mapping[str, float], chance: random.Random) -> list[Strike]:
+    def _drawn(self, weights: Mapping[str, float], chance: random.Random) -> list[DrawnFault]:
         """Return one fault of these kinds by their weights, if any is on."""
         kinds = [kind for kind in weights if kind in self.on]
         if not kinds:
             return []
         kind = chance.choices(kinds, [weights[kind] for kind in kinds])[0]
-        return [Strike(chance, kind, since=self.seconds)]
+        return [DrawnFault(chance, kind, since=self.seconds)]
 
-    def due_in_calm(self) -> list[Strike]:
+    def due_in_calm(self) -> list[DrawnFault]:
         """Return the faults to try after the storm."""
-        return [Strike(self.chance, IN_CALM, since=self.seconds)] if IN_CALM in self.on else []
+        return [DrawnFault(self.chance, IN_CALM, since=self.seconds)] if IN_CALM in self.on else []
 
-    def note(self, strike: Strike, what: str = "") -> None:
+    def note(self, strike: DrawnFault, what: str = "") -> None:
         """Count a fault that occurred."""
         self.counts[strike.kind] += 1
         self.taken.append(strike)

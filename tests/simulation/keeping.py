@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Final, TypeVar
 
-from tests.simulation.kept import FOLDER, Kept, kept
+from tests.simulation.kept import FOLDER, KeptScenario, kept
 from tests.simulation.mutants import switched_on
 from tests.simulation.run import Simulation, play
 from tests.simulation.scenario import drawn
@@ -28,7 +28,9 @@ class NotKeptError(Exception):
     """A seed is not kept; the message says why."""
 
 
-def keep(seed: int, name: str, defect: str, say: Callable[[str], None] = print, most_plays: int = MOST_PLAYS) -> Kept:
+def keep(
+    seed: int, name: str, defect: str, say: Callable[[str], None] = print, most_plays: int = MOST_PLAYS
+) -> KeptScenario:
     """Run the seed, make a scenario of it and write it. Raises NotKeptError if it would show nothing."""
     for whole in (False, True):
         found, longest = taken(seed, defect, whole)
@@ -42,7 +44,7 @@ def keep(seed: int, name: str, defect: str, say: Callable[[str], None] = print, 
     raise NotKeptError("what is random decides whether it fails: there is a salt under which it does not")
 
 
-def smallest_that_fails(found: Kept, longest: float, most_plays: int) -> Kept | None:
+def smallest_that_fails(found: KeptScenario, longest: float, most_plays: int) -> KeptScenario | None:
     """Return the scenario reduced so that it fails under every salt, or None if it does not fail itself."""
     salts: tuple[str, ...] = SHOWN_UNDER[:2]
     for _ in range(MOST_ROUNDS):
@@ -56,12 +58,12 @@ def smallest_that_fails(found: Kept, longest: float, most_plays: int) -> Kept | 
     return None
 
 
-def write(name: str, scenario: Kept) -> None:
+def write(name: str, scenario: KeptScenario) -> None:
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{name}.json").write_text(scenario.text())
 
 
-def taken(seed: int, defect: str, whole: bool) -> tuple[Kept, float]:
+def taken(seed: int, defect: str, whole: bool) -> tuple[KeptScenario, float]:
     """Return the seed's scenario up to its first violation or with its whole storm, and the limit in seconds to
     fail.
     """
@@ -79,19 +81,19 @@ def taken(seed: int, defect: str, whole: bool) -> tuple[Kept, float]:
     return kept(made[0], defect, report.violations[0], storm), LATER * (report.seconds + GRACE)
 
 
-def check_clean(scenario: Kept) -> None:
+def check_clean(scenario: KeptScenario) -> None:
     """Raise NotKeptError if something is violated without the defect too."""
     for salt in CLEAN_UNDER if scenario.defect else ():
         if violations := scenario.play(salt, defect="").violations:
             raise NotKeptError(f"it fails without {scenario.defect} as well, under the salt {salt!r}: {violations[0]}")
 
 
-def fails(scenario: Kept, salt: str, longest: float = math.inf) -> bool:
+def fails(scenario: KeptScenario, salt: str, longest: float = math.inf) -> bool:
     """Tell whether anything is violated within so many seconds."""
     return bool(scenario.play(salt, longest=longest).violations)
 
 
-def reduced(scenario: Kept, salts: Sequence[str], longest: float, most_plays: int = MOST_PLAYS) -> Kept:
+def reduced(scenario: KeptScenario, salts: Sequence[str], longest: float, most_plays: int = MOST_PLAYS) -> KeptScenario:
     """Return the scenario without unneeded faults and jobs, as far as so many tries find them.
 
     It has to fail within ``longest`` seconds under each of ``salts``.
@@ -99,10 +101,10 @@ def reduced(scenario: Kept, salts: Sequence[str], longest: float, most_plays: in
     plays = Plays(most_plays)
     faults = sorted(scenario.faults, key=lambda fault: fault.kind)  # faults of the same kind are removed together
 
-    def without(**changes: object) -> Kept:
+    def without(**changes: object) -> KeptScenario:
         return scenario.model_copy(update=changes)
 
-    def still_fails(smaller: Kept) -> bool:
+    def still_fails(smaller: KeptScenario) -> bool:
         return plays.left() and all(fails(smaller, salt, longest) for salt in salts)
 
     early = without(jobs=tuple(job for job in scenario.jobs if job.arrival < scenario.storm))

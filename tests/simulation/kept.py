@@ -18,15 +18,15 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from extender.config.settings import Settings
-from lab.sim.objects import CleanPods, JobKind, JobSpec
-from lab.sim.pods.ground import WorldSettings
+from lab.sim.objects import CleanPods, JobSpec, WorkloadKind
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import Node, Role
 from policy.cluster.resources import Resources
-from tests.simulation.faults import BY_TIME, KINDS, Strike
+from tests.simulation.faults import BY_TIME, KINDS, DrawnFault
 from tests.simulation.keptfaults import KeptFaults
 from tests.simulation.mutants import switched_on
-from tests.simulation.run import Report, Simulation, play
+from tests.simulation.run import SeedReport, Simulation, play
 from tests.simulation.scenario import WORLD, Scenario, scheduler_of, volume_of
 
 FOLDER: Final = Path(__file__).parent / "scenarios"
@@ -35,19 +35,19 @@ LISTS: Final = ("nodes", "jobs", "faults")  # written with one line per entry
 DIGITS: Final = 3  # of a second
 
 
-class Part(BaseModel):
+class ScenarioPart(BaseModel):
     """A part of the file, which has no other fields than these."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class KeptNode(Part):
+class KeptNode(ScenarioPart):
     name: str
     cores: int
     memory_gib: int
 
 
-class KeptRole(Part):
+class KeptRole(ScenarioPart):
     """A role of a job: its number of replicas and what each requests."""
 
     replicas: int
@@ -55,11 +55,11 @@ class KeptRole(Part):
     memory_gib: float
 
 
-class KeptJob(Part):
+class KeptJob(ScenarioPart):
     """A job; ``arrival`` is in seconds after the start."""
 
     name: str
-    kind: JobKind = JobKind.TFJOB
+    kind: WorkloadKind = WorkloadKind.TFJOB
     arrival: float
     roles: dict[str, KeptRole]
     min_workers: int
@@ -94,7 +94,7 @@ class KeptFault(BaseModel):
         return self
 
 
-class Kept(Part):
+class KeptScenario(ScenarioPart):
     """A kept scenario.
 
     ``defect`` is the seeded defect that it shows, or empty if it showed a defect of the code at its time. ``caught`` is
@@ -123,7 +123,7 @@ class Kept(Part):
         world = replace(WORLD, **changed)
         return Scenario(zlib.crc32(salt.encode()), trace, settings, scheduler, self.storm, 1.0, world, self.first)
 
-    def play(self, salt: str = "", defect: str | None = None, longest: float = math.inf) -> Report:
+    def play(self, salt: str = "", defect: str | None = None, longest: float = math.inf) -> SeedReport:
         """Run it until something is violated, and for no more than so many seconds of virtual time.
 
         ``defect`` replaces its own defect; an empty one means none.
@@ -158,9 +158,9 @@ def _lines(entries: Iterable[Mapping[str, object]]) -> str:
     return f"[\n    {told}\n  ]" if told else "[]"
 
 
-def read(name: str) -> Kept:
+def read(name: str) -> KeptScenario:
     """Return the kept scenario of that name."""
-    return Kept.model_validate_json((FOLDER / f"{name}.json").read_text())
+    return KeptScenario.model_validate_json((FOLDER / f"{name}.json").read_text())
 
 
 def names() -> list[str]:
@@ -168,10 +168,10 @@ def names() -> list[str]:
     return sorted(file.stem for file in FOLDER.glob("*.json"))
 
 
-def kept(simulation: Simulation, defect: str, caught: str, storm: float) -> Kept:
+def kept(simulation: Simulation, defect: str, caught: str, storm: float) -> KeptScenario:
     """Return a scenario from a run's input and the faults that occurred in it."""
     scenario = simulation.scenario
-    return Kept(
+    return KeptScenario(
         defect=defect,
         caught=caught,
         seed=scenario.seed,
@@ -237,7 +237,7 @@ def _job(told: KeptJob) -> JobSpec:
     )
 
 
-def _kept_fault(strike: Strike) -> KeptFault:
+def _kept_fault(strike: DrawnFault) -> KeptFault:
     values = {name: _short(value) for name, value in strike.values.items()}
     return KeptFault(kind=strike.kind, at=strike.at, nth=strike.nth, seconds=_short(strike.since), **values)
 
@@ -246,7 +246,7 @@ def _short(value: Any) -> Any:
     return round(value, DIGITS) if isinstance(value, float) else value
 
 
-def _strike(told: KeptFault) -> Strike:
+def _strike(told: KeptFault) -> DrawnFault:
 
     values = dict(told.model_extra or {})
-    return Strike(random.Random(0), told.kind, told.at, told.nth, told.seconds, values)
+    return DrawnFault(random.Random(0), told.kind, told.at, told.nth, told.seconds, values)

@@ -12,19 +12,19 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from lab.sim.objects import JobKind
+from lab.sim.objects import WorkloadKind
 from tests.commands.fullstate import STATE
 from tests.simulation.enough import empty_cells, idle_policies
 from tests.simulation.faults import KINDS, may_befall
-from tests.simulation.run import Report, Simulation, play
+from tests.simulation.run import SeedReport, Simulation, play
 from tests.simulation.scenario import POLICIES, drawn
 
 GATE_SEEDS: Final = range(1, 121)  # that `make test` runs: 20 of each policy
 SEEDS_FOR_RESIZES: Final = 600  # of all policies
-RESIZES: Final = tuple(f"{kind.value}-{way}" for kind in JobKind for way in ("shrunk", "grown"))
+RESIZES: Final = tuple(f"{kind.value}-{way}" for kind in WorkloadKind for way in ("shrunk", "grown"))
 
 
-def run_seed(seed: int, mutant: str = "") -> Report:
+def run_seed(seed: int, mutant: str = "") -> SeedReport:
     """Run one seed; with a seeded defect only until something is violated."""
     if mutant:
         from tests.simulation.mutants import switched_on
@@ -34,17 +34,17 @@ def run_seed(seed: int, mutant: str = "") -> Report:
     return _played(seed)
 
 
-def _played(seed: int, impatient: bool = False) -> Report:
+def _played(seed: int, impatient: bool = False) -> SeedReport:
     try:
         return play(lambda: Simulation(drawn(seed), impatient=impatient))
     except Exception as error:
         found = traceback.format_exc().splitlines()
-        return Report(seed, violations=[f"the simulation broke: {error!r}"], story=found)
+        return SeedReport(seed, violations=[f"the simulation broke: {error!r}"], story=found)
 
 
 def run_seeds(
     seeds: Iterable[int], processes: int = 0, mutant: str = "", aside: bool = False
-) -> Generator[Report, None, None]:
+) -> Generator[SeedReport, None, None]:
     """Run the seeds in order on so many processes (0: one per core); ``aside``: with the lowest CPU priority."""
     processes = processes or len(os.sched_getaffinity(0))
     one = partial(run_seed, mutant=mutant)
@@ -59,7 +59,7 @@ def _step_aside() -> None:
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
-def table(reports: Iterable[Report]) -> dict[str, Counter[str]]:
+def table(reports: Iterable[SeedReport]) -> dict[str, Counter[str]]:
     """Return how often each kind of fault occurred under each policy."""
     found = {policy: Counter[str]() for policy in POLICIES}
     for report in reports:
@@ -77,7 +77,7 @@ def shown(found: Mapping[str, Mapping[str, int]]) -> str:
     return "\n".join(lines)
 
 
-def resizes(reports: Iterable[Report]) -> str:
+def resizes(reports: Iterable[SeedReport]) -> str:
     """Return for people how many running jobs of each kind each policy made smaller and larger."""
     did = {policy: Counter[str]() for policy in POLICIES}
     for report in reports:
@@ -88,7 +88,7 @@ def resizes(reports: Iterable[Report]) -> str:
     return "\n".join(lines)
 
 
-def shortfall(reports: Sequence[Report]) -> str:
+def shortfall(reports: Sequence[SeedReport]) -> str:
     """Return what was not done often enough for the runs to say anything, or ""."""
     if not reports or not sum(report.compared for report in reports):
         return "no ledger was compared with a rebuilt one"
@@ -100,7 +100,7 @@ def shortfall(reports: Sequence[Report]) -> str:
 
 def resumed(
     seeds: Sequence[int], file: Path | None, processes: int = 0, mutant: str = "", aside: bool = False
-) -> Generator[Report, None, None]:
+) -> Generator[SeedReport, None, None]:
     """Run the seeds that the file does not have, and add those that pass to it; without a file, run all."""
     done = {report.seed: report for report in remembered(file)} if file is not None else {}
     yield from (done[seed] for seed in seeds if seed in done)
@@ -116,7 +116,7 @@ def state_of_full(name: str) -> Path | None:
     return Path(folder) / name if folder else None
 
 
-def remembered(file: Path) -> list[Report]:
+def remembered(file: Path) -> list[SeedReport]:
     """Return the runs recorded in the file, without an incomplete last line; none if there is no file."""
     if not file.exists():
         return []
@@ -124,10 +124,10 @@ def remembered(file: Path) -> list[Report]:
     if cut:
         file.write_text(whole + "\n" if whole else "")
     found = (json.loads(line) for line in whole.splitlines())
-    return [Report(**{**one, "faults": Counter(one["faults"]), "did": Counter(one["did"])}) for one in found]
+    return [SeedReport(**{**one, "faults": Counter(one["faults"]), "did": Counter(one["did"])}) for one in found]
 
 
-def remember(file: Path, report: Report) -> None:
+def remember(file: Path, report: SeedReport) -> None:
     """Record a run, so that a long series can be continued."""
     kept = ("seed", "policy", "steps", "gangs", "jobs", "compared", "faults", "did", "violations")
     with file.open("a") as out:

@@ -18,7 +18,7 @@ from tests.simulation.clocks import loop_time
 from tests.simulation.scenario import PARAMETERS
 
 if TYPE_CHECKING:
-    from tests.simulation.processes import Extender
+    from tests.simulation.processes import ExtenderProcess
 
 SLOT_SECONDS: Final = float(PARAMETERS["oasis"]["slot_seconds"])
 HORIZON: Final = int(PARAMETERS["oasis"]["horizon"])
@@ -89,7 +89,7 @@ class Remembered:
         unknown = at >= self._term_at or uid in self._unseen
         return unknown and text not in self._own.get(uid, ())
 
-    def stepped(self, extender: Extender) -> None:
+    def stepped(self, extender: ExtenderProcess) -> None:
         """Record a process's step under any policy: it is judged by what its term knows and wants."""
         who = extender.name, extender.incarnation
         began, self._led[who] = not self._led.get(who), extender.leads
@@ -102,14 +102,14 @@ class Remembered:
                 self._own.setdefault(job_uid.partition("/")[2], set()).add(text)
         self._plan(extender, began)
 
-    def _begin(self, extender: Extender) -> None:
+    def _begin(self, extender: ExtenderProcess) -> None:
         """Begin a term with what its process has listed."""
         self._decides = extender.name, extender.incarnation
         self._term_at, self._own = loop_time(), {}
         listed = {job.uid.partition("/")[2]: job.memory for job in extender.live.ledger.snapshot.jobs.values()}
         self._unseen = {uid for uid, (text, _) in self._landed.items() if listed.get(uid) != text}
 
-    def _plan(self, extender: Extender, began: bool) -> None:
+    def _plan(self, extender: ExtenderProcess, began: bool) -> None:
         """Check that OASiS's schedules of a process that has just begun to decide are those of the objects.
 
         This holds only in the same slot, with the same room of the nodes as at the last decision, and if all of that
@@ -130,7 +130,7 @@ class Remembered:
         uid = job_uid.partition("/")[2]
         return uid in self._excepted or uid not in self._texts or json.loads(text) == self._texts[uid]
 
-    def _compare(self, extender: Extender, slot: int) -> None:
+    def _compare(self, extender: ExtenderProcess, slot: int) -> None:
         snapshot = extender.live.ledger.snapshot
         known = {job.uid.partition("/")[2]: job for job in snapshot.jobs.values()}
         for uid in self._texts.keys() & known.keys() - self._excepted:

@@ -31,15 +31,15 @@ from extender.kube.api import (
     Unknown,
 )
 from extender.kube.jobkinds import LEADER
-from lab.embedded.api import EmbeddedApi, require
 from lab.embedded.apiserver import ApiServer
-from lab.embedded.store import ExpiredError
+from lab.embedded.embeddedapi import EmbeddedApi, require
+from lab.embedded.objectstore import ExpiredError
 from policy.cluster.events import Event
 from tests.simulation.clocks import ProcessClock, loop_time, sleep
-from tests.simulation.faults import ANY, AT_WRITES, Faults, Strike, plain
+from tests.simulation.faults import ANY, AT_WRITES, DrawnFault, FaultSource, plain
 
 if TYPE_CHECKING:
-    from tests.simulation.processes import Extender
+    from tests.simulation.processes import ExtenderProcess
 
 PAGE: Final = 7
 WAKING: Final = 0.1  # seconds after which what was under way when the process was paused is over
@@ -64,20 +64,20 @@ async def forever() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-class Watcher:
+class WriteWatcher:
     """Is informed of each write as it reaches the API server."""
 
     def holder(self) -> str | None:
         """Return the replica that the Lease names, or None if there is no Lease."""
         return None
 
-    def sent(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def sent(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         """Record that a process has begun a write."""
 
-    def applied(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
+    def applied(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
         """Record that the API server has answered a write."""
 
-    def arrives(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def arrives(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         """Check a write before the API server decides on it."""
 
     def taken(self, who: str, events: Sequence[Event]) -> None:
@@ -93,12 +93,12 @@ def nobody_dies(who: str, verb: str) -> str:
     return ""
 
 
-class Line:
+class ApiLine:
     """One process's connection to the API server; an `Api`."""
 
     def __init__(
-        self, who: str, server: ApiServer, clock: ProcessClock, faults: Faults, watcher: Watcher, crash: Crash,
-        die: Callable[[Strike], None], replica: str = "",
+        self, who: str, server: ApiServer, clock: ProcessClock, faults: FaultSource, watcher: WriteWatcher,
+        crash: Crash, die: Callable[[DrawnFault], None], replica: str = "",
     ) -> None:  # fmt: skip
         self.who = who
         self.replica = replica
@@ -122,7 +122,7 @@ class Line:
         if self.dead:
             await forever()
 
-    def _strikes(self, *kinds: str, at: Sequence[str]) -> Strike:
+    def _strikes(self, *kinds: str, at: Sequence[str]) -> DrawnFault:
         """Return a fault at a call of this process."""
         calls = [f"{self.who} of {self.replica}: {call}" for call in at]
         return self._faults.strikes(calls, *kinds, chance=self._chance)
@@ -305,7 +305,7 @@ class Line:
         return answer
 
     async def _sent(
-        self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write, unanswered: Strike | None
+        self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write, unanswered: DrawnFault | None
     ) -> Outcome:
         ends = loop_time() + DEADLINE
         while True:
@@ -393,7 +393,7 @@ def _swapped(events: list[Json], chance: random.Random) -> list[Json]:
 # -- kube-scheduler to the extender ----------------------------------------------------------------
 
 
-class Answer:
+class WireAnswer:
     """Stands for `aiohttp.ClientResponse` in the extender client."""
 
     def __init__(self, body: bytes) -> None:
@@ -404,14 +404,14 @@ class Answer:
         return self._body
 
 
-class Call:
+class WireCall:
     """One POST, as an async context manager."""
 
     def __init__(self, wire: Wire, verb: str, body: bytes) -> None:
         self._wire, self._verb, self._body = wire, verb, body
 
-    async def __aenter__(self) -> Answer:
-        return Answer(await self._wire.carry(self._verb, self._body))
+    async def __aenter__(self) -> WireAnswer:
+        return WireAnswer(await self._wire.carry(self._verb, self._body))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -422,7 +422,9 @@ class Call:
 class Wire:
     """kube-scheduler's connections to the extender that ``service`` returns; stands for `aiohttp.ClientSession`."""
 
-    def __init__(self, name: str, service: Callable[[], Extender], faults: Faults, clock: ProcessClock) -> None:
+    def __init__(
+        self, name: str, service: Callable[[], ExtenderProcess], faults: FaultSource, clock: ProcessClock
+    ) -> None:
         self.dead = False
         self._name = name
         self._clock = clock
@@ -430,8 +432,8 @@ class Wire:
         self._faults = faults
         self._chance = random.Random(f"wire {faults.chance.random()}")
 
-    def post(self, url: str, *, data: bytes, headers: Mapping[str, str]) -> Call:
-        return Call(self, url.rsplit("/", 1)[-1], data)
+    def post(self, url: str, *, data: bytes, headers: Mapping[str, str]) -> WireCall:
+        return WireCall(self, url.rsplit("/", 1)[-1], data)
 
     async def carry(self, verb: str, body: bytes) -> bytes:
         """Deliver the request and return the answer; the caller's time limit cancels it."""

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from extender.kube.jobkinds import DELETION_COST, SLOT, deletion_cost
-from lab.sim.objects import JobKind, JobObject, PodObject
-from lab.sim.pods.world import World
+from lab.sim.objects import JobObject, PodObject, WorkloadKind
+from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.model import WORKER, Slot
 from tests.simulation.faults import CHEAPEST
 from tests.simulation.past import Past
 
 if TYPE_CHECKING:
-    from tests.simulation.processes import Extender
+    from tests.simulation.processes import ExtenderProcess
 
 NUMBERED: Final = 45.0  # seconds in the calm until a Deployment's pods have distinct numbers: the longest back-off
 KNOWN_NUMBERED: Final = 20.0  # seconds from when the leader's ledger knows that they have not
@@ -22,7 +22,7 @@ KNOWN_NUMBERED: Final = 20.0  # seconds from when the leader's ledger knows that
 class Numbers:
     """Checks L8; ``idle`` tells whether a replica's controller cannot write now."""
 
-    def __init__(self, world: World, violated: Callable[[str], None]) -> None:
+    def __init__(self, world: SimulatedWorld, violated: Callable[[str], None]) -> None:
         self.idle: Callable[[str], bool] = lambda replica: False
         self._world = world
         self._violated = violated
@@ -52,7 +52,7 @@ class Numbers:
             told = ", ".join(f"{pod.annotations[SLOT]} at {pod.annotations.get(DELETION_COST)}" for pod in pods)
             self._violated(f"{job.key}: its pods are numbered {told} for {NUMBERED:g} s")
 
-    def check_known(self, extenders: Sequence[Extender], calm_since: float | None, now: float) -> None:
+    def check_known(self, extenders: Sequence[ExtenderProcess], calm_since: float | None, now: float) -> None:
         """Check L8 for pods whose wrong number the leader knows and may correct."""
         leading = (one.live.ledger.snapshot for one in extenders if one.leads and not self.idle(one.replica))
         known = {pod.uid: pod for snapshot in leading for pod in snapshot.pods.values() if pod.misnumbered}
@@ -65,7 +65,7 @@ class Numbers:
 
 def slot_of(pod: PodObject) -> Slot | None:
     """Return the slot by which the ledger knows the pod; for a Deployment's pod, the one written on it."""
-    return pod.slot if pod.kind is not JobKind.DEPLOYMENT else Slot(WORKER, number_on(pod))
+    return pod.slot if pod.kind is not WorkloadKind.DEPLOYMENT else Slot(WORKER, number_on(pod))
 
 
 def number_on(pod: PodObject) -> int:

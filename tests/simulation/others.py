@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from extender.kube.api import PODS, Json, Resource
+from lab.embedded.apirules import StatusError
 from lab.embedded.bridge import JOBS, replicas_of
 from lab.embedded.config import ProfileConfig, SchedulerConfig
-from lab.embedded.rules import RefusedError
 from lab.sim.objects import JobObject, PodObject
 from lab.sim.traces import pod_requests
 from policy.cluster.model import WORKER, Constraints, Requirement, Term
 from policy.cluster.snapshot import Snapshot
 from tests.simulation.clocks import loop_time
-from tests.simulation.faults import Strike, plain
+from tests.simulation.faults import DrawnFault, plain
 from tests.simulation.processes import IndependentScheduler
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Others:
 
     # -- a scheduler that preempts -----------------------------------------------------------------
 
-    def create_preemptor(self, fault: Strike) -> str:
+    def create_preemptor(self, fault: DrawnFault) -> str:
         """Create a high-priority pod for a node that has no room for it without victims, for a while."""
         place = self._on_node_with_ours(fault)
         if place is None or len(self._preemptors()) >= MOST_PREEMPTORS:
@@ -72,12 +72,12 @@ class Others:
         pod = PodObject("", NAMESPACE, name, asks, scheduler=PREEMPTING, priority=URGENT, constraints=_only(node))
         try:
             self._sim.cluster.bridge.do(lambda world: world.create_pod(pod))
-        except RefusedError:
+        except StatusError:
             return ""
         self._preemptors_end[pod.name] = loop_time() + fault.uniform("long", 3.0, 40.0)
         return f"{asks} of {node}"
 
-    def _on_node_with_ours(self, fault: Strike) -> tuple[str, int] | None:
+    def _on_node_with_ours(self, fault: DrawnFault) -> tuple[str, int] | None:
         """Return a node with jobs' pods, and so many cores that some of them have to go."""
         held = [pod for pod in self._world.store.pods.values() if pod.holds_room]
         nodes = self._world.store.nodes
@@ -98,7 +98,7 @@ class Others:
 
     # -- volumes -----------------------------------------------------------------------------------
 
-    def lose_volume(self, fault: Strike) -> str:
+    def lose_volume(self, fault: DrawnFault) -> str:
         """Let a job's volume be missing, for a while or during the storm; bound pods have it already."""
         job = fault.pick("job", (job for job in self._open_jobs() if job.spec.volumes), _key)
         if job is None:
@@ -112,7 +112,7 @@ class Others:
 
     # -- admission ---------------------------------------------------------------------------------
 
-    def refuse_writes(self, fault: Strike) -> str:
+    def refuse_writes(self, fault: DrawnFault) -> str:
         """Let an admission policy refuse one kind of a job's writes for a while."""
         job = fault.pick("job", (job for job in self._open_jobs() if job.uid not in self._denied), _key)
         if job is None:
@@ -121,7 +121,7 @@ class Others:
         self._denied[job.uid] = Denial(writes, loop_time() + seconds)
         return f"{writes} of {job.key} for {seconds:.0f} s"
 
-    def refuse_for_good(self, fault: Strike) -> str:
+    def refuse_for_good(self, fault: DrawnFault) -> str:
         """Let an admission policy refuse one kind of writes for ever, of a job without bound pods."""
         waiting = (job for job in self._open_jobs() if not any(pod.node for pod in self._pods(job)))
         job = fault.pick("job", waiting, _key)
@@ -163,7 +163,7 @@ class Others:
 
     # -- quotas ------------------------------------------------------------------------------------
 
-    def set_quota(self, fault: Strike) -> str:
+    def set_quota(self, fault: DrawnFault) -> str:
         """Limit the number of pods in the jobs' namespace to the present one, or a few more, for a while."""
         if self._quota_until is not None:
             return ""
@@ -223,7 +223,7 @@ def _key(job: JobObject) -> str:
     return plain(job.key)
 
 
-def _config(fault: Strike) -> SchedulerConfig:
+def _config(fault: DrawnFault) -> SchedulerConfig:
     """Return the default scheduler's configuration: no extender, preemption, and a cache that may lag."""
     lag = fault.choice("lag", (0.0, 0.05, 0.4))
     return SchedulerConfig({PREEMPTING: ProfileConfig(preemption=True)}, lag=lag)

@@ -26,25 +26,25 @@ from extender.routes.parameters import DecisionsParameters, DesiredParameters
 from extender.routes.progress import Progress
 from extender.routes.refused import take_in
 from extender.routes.rest import Rest
-from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.config import SchedulerConfig
+from lab.embedded.embeddedapi import EmbeddedApi
+from lab.embedded.embeddedscheduler import EmbeddedScheduler
 from lab.embedded.extenderclient import ExtenderClient
-from lab.embedded.scheduler import Scheduler
 from lab.embedded.volumes import Volumes
 from tests.simulation.clocks import ProcessClock, loop_time, sleep
 from tests.simulation.election import Elector
-from tests.simulation.faults import ANY, Faults, Story, Strike
-from tests.simulation.network import Crash, Line, Watcher, Wire, forever
-from tests.simulation.training import Tokens
+from tests.simulation.faults import ANY, DrawnFault, FaultSource, RunLog
+from tests.simulation.network import ApiLine, Crash, Wire, WriteWatcher, forever
+from tests.simulation.training import PodTokens
 
 
 class Surroundings:
     """What all processes of a run share."""
 
     def __init__(
-        self, seed: int, server: ApiServer, settings: Settings, faults: Faults, story: Story, watcher: Watcher,
-        crash: Crash,
+        self, seed: int, server: ApiServer, settings: Settings, faults: FaultSource, story: RunLog,
+        watcher: WriteWatcher, crash: Crash,
     ) -> None:  # fmt: skip
         self.seed = seed
         self.server = server
@@ -64,7 +64,7 @@ class Surroundings:
         return self.settings.model_copy(update={"lease": lease.model_copy(update={"identity": replica})})
 
 
-class Process:
+class SimulatedProcess:
     """One process: its connection to the API server, its clock, its task.
 
     ``replica`` is the pod that it is a container of; it does not reach a Lease before ``blocked_until``.
@@ -97,7 +97,7 @@ class Process:
         self.clock.offset = self.offset
         around = self.around
         die = self._death_of(self.incarnation)
-        self.line = Line(
+        self.line = ApiLine(
             self.role, around.server, self.clock, around.faults, around.watcher, around.crash, die, self.replica
         )
         self.line.reaches_lease = lambda: loop_time() >= self.blocked_until
@@ -105,7 +105,7 @@ class Process:
         self._task = asyncio.get_running_loop().create_task(self._run(self._make()))
         around.story.tell(f"{self.name} starts, incarnation {self.incarnation}")
 
-    def _death_of(self, incarnation: int) -> Callable[[Strike], None]:
+    def _death_of(self, incarnation: int) -> Callable[[DrawnFault], None]:
         return lambda fault: self.kill(fault) if self.incarnation == incarnation else None
 
     async def _run(self, part: Coroutine[Any, Any, None]) -> None:
@@ -121,7 +121,7 @@ class Process:
             self.around.failures.append(f"{self.name} (incarnation {incarnation}): {why}")
             self._task = None
 
-    def kill(self, fault: Strike | None = None, *, restart: bool = True, reason: str = "") -> None:
+    def kill(self, fault: DrawnFault | None = None, *, restart: bool = True, reason: str = "") -> None:
         """Kill the process, and restart it after a delay that the fault may give."""
         if self._task is None:
             return
@@ -160,7 +160,7 @@ def _causes(error: BaseException) -> list[str]:
     return chain + (_causes(error.__cause__) if error.__cause__ is not None else [])
 
 
-class Extender(Process):
+class ExtenderProcess(SimulatedProcess):
     """`kohort serve`: the whole `app.Live`, with verbs and REST called in process."""
 
     live: app.Live
@@ -168,7 +168,7 @@ class Extender(Process):
     progress: Progress
 
     def __init__(
-        self, replica: str, around: Surroundings, stepped: Callable[[Extender, tuple[Any, ...]], None]
+        self, replica: str, around: Surroundings, stepped: Callable[[ExtenderProcess, tuple[Any, ...]], None]
     ) -> None:
         super().__init__("extender", replica, around)
         self._stepped = stepped
@@ -180,7 +180,7 @@ class Extender(Process):
         self.live.ledger.carry_with(lambda effects: self._stepped(self, effects))
         self.live.ledger.record_with(lambda at, events, *_: self.around.watcher.taken(self.name, events))
         self.rest = Rest(self.live.ledger, lambda: self.settings, self.live.metrics)
-        self.progress = Progress(self.live.ledger, Tokens(), self.settings.progress)
+        self.progress = Progress(self.live.ledger, PodTokens(), self.settings.progress)
         self.rest.instance = f"{self.replica}-{self.incarnation}"
         self.binding = {}
         return self.live.run()
@@ -248,10 +248,10 @@ class Extender(Process):
         return bytes(answer.body)
 
 
-class ControllerProcess(Process):
+class ControllerProcess(SimulatedProcess):
     """`kohort controller`, which calls the extender's REST in process."""
 
-    def __init__(self, around: Surroundings, extender: Extender) -> None:
+    def __init__(self, around: Surroundings, extender: ExtenderProcess) -> None:
         super().__init__("controller", extender.replica, around)
         self._extender = extender
         self.looks = 0  # answered requests for the desired state
@@ -304,7 +304,7 @@ class ControllerProcess(Process):
         await self._extender.clock.awake()
         take_in(self._extender.live.ledger, RefusedWritesBody.model_validate_json(body))
 
-    async def _asked(self, extender: Extender, path: str, query: Mapping[str, str]) -> bytes:
+    async def _asked(self, extender: ExtenderProcess, path: str, query: Mapping[str, str]) -> bytes:
         await extender.clock.awake()
         if path == "/v1/desired":
             found = await extender.rest.desired(DesiredParameters.model_validate(dict(query)), CONTROLLER)
@@ -316,7 +316,7 @@ class ControllerProcess(Process):
         return bytes(told.body)
 
 
-class _Scheduler(Scheduler):
+class _Scheduler(EmbeddedScheduler):
     """The embedded scheduler with simulated connections."""
 
     def connect(self, wire: Wire) -> None:
@@ -349,11 +349,11 @@ class IndependentScheduler:
         await self._scheduler.run_elected(None)
 
 
-class SchedulerProcess(Process):
+class SchedulerProcess(SimulatedProcess):
     """kube-scheduler; ``service`` returns the extender that a new call reaches."""
 
     def __init__(
-        self, around: Surroundings, replica: str, config: SchedulerConfig, service: Callable[[], Extender]
+        self, around: Surroundings, replica: str, config: SchedulerConfig, service: Callable[[], ExtenderProcess]
     ) -> None:
         super().__init__("scheduler", replica, around)
         self._service = service
@@ -400,12 +400,12 @@ class Replica:
     """
 
     name: str
-    extender: Extender
+    extender: ExtenderProcess
     controller: ControllerProcess
     scheduler: SchedulerProcess
 
     @property
-    def processes(self) -> tuple[Process, ...]:
+    def processes(self) -> tuple[SimulatedProcess, ...]:
         """Return its containers, and kube-scheduler wherever that is."""
         return self.extender, self.controller, self.scheduler
 
@@ -415,12 +415,12 @@ class Replica:
         return self.extender.settings.lease.elect
 
     @property
-    def pod(self) -> tuple[Process, ...]:
+    def pod(self) -> tuple[SimulatedProcess, ...]:
         """Return the processes that die and pause together with the pod's node."""
         return self.processes[:2] if self.elects else self.processes
 
     @property
-    def candidate(self) -> Process:
+    def candidate(self) -> SimulatedProcess:
         """Return the process whose Lease makes this replica the leader."""
         return self.extender if self.elects else self.scheduler
 

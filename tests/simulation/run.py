@@ -24,9 +24,9 @@ from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.rules import policy_of
 from lab.embedded.bridge import JOBS
-from lab.embedded.cluster import Cluster
-from lab.sim.objects import JobKind, JobObject
-from lab.sim.pods.world import World
+from lab.embedded.embeddedcluster import EmbeddedCluster
+from lab.sim.objects import JobObject, WorkloadKind
+from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize
 from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import Gang, State
@@ -39,12 +39,19 @@ from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
 from tests.simulation.decisions import Decisions
 from tests.simulation.election import lease_of_scheduler
 from tests.simulation.errors import heard
-from tests.simulation.faults import LEAST_FAULTS, Faults, Story
+from tests.simulation.faults import LEAST_FAULTS, FaultSource, RunLog
 from tests.simulation.leases import Leases
 from tests.simulation.network import Crash, nobody_dies
 from tests.simulation.others import Others
 from tests.simulation.past import broken, refused
-from tests.simulation.processes import ControllerProcess, Extender, Process, Replica, SchedulerProcess, Surroundings
+from tests.simulation.processes import (
+    ControllerProcess,
+    ExtenderProcess,
+    Replica,
+    SchedulerProcess,
+    SimulatedProcess,
+    Surroundings,
+)
 from tests.simulation.scenario import BYSTANDER, Scenario
 from tests.simulation.storm import Storm
 from tests.simulation.training import Reporting
@@ -60,12 +67,12 @@ LEAST_STEPS: Final = 300
 LEAST_GANGS: Final = 8
 AFTER_THE_FIRST: Final = 3.0  # seconds; a replica that starts this late finds a leader
 STORY_SECONDS: Final = 40.0
-KINDS: Final = frozenset(kind.value for kind in JobKind)
-UNNUMBERED: Final = (JobKind.DEPLOYMENT.value, GROUP)  # kinds whose pods have no number of their own
+KINDS: Final = frozenset(kind.value for kind in WorkloadKind)
+UNNUMBERED: Final = (WorkloadKind.DEPLOYMENT.value, GROUP)  # kinds whose pods have no number of their own
 
 
 @dataclass
-class Report:
+class SeedReport:
     """The outcome of a run."""
 
     seed: int
@@ -125,16 +132,16 @@ class Simulation:
 
     def __init__(
         self, scenario: Scenario, *, kinds: tuple[str, ...] | None = None, crash: Crash = nobody_dies,
-        faults: Callable[[Story], Faults] | None = None, impatient: bool = False, longest: float = math.inf,
+        faults: Callable[[RunLog], FaultSource] | None = None, impatient: bool = False, longest: float = math.inf,
     ) -> None:  # fmt: skip
         self.scenario = scenario
-        self.story = Story()
-        drawn = Faults(scenario.seed, self.story, kinds, scenario.settings.policy)
+        self.story = RunLog()
+        drawn = FaultSource(scenario.seed, self.story, kinds, scenario.settings.policy)
         self.faults = faults(self.story) if faults is not None else drawn
         self._impatient = impatient
         self._latest = loop_time() + longest
         self.clock = ProcessClock()
-        self.cluster = Cluster(scenario.trace, self.clock, scenario.seed, scenario.world)
+        self.cluster = EmbeddedCluster(scenario.trace, self.clock, scenario.seed, scenario.world)
         self.world = self.cluster.world
         self.witness = Witness(self.world, self.story)
         self.witness.judge.stored = self._stored
@@ -158,7 +165,7 @@ class Simulation:
         self.storm = Storm(self)
         self.deleted = 0  # jobs deleted by their users
         # other events as (seconds, function of the world)
-        self.acts: tuple[tuple[float, Callable[[World], object]], ...] = ()
+        self.acts: tuple[tuple[float, Callable[[SimulatedWorld], object]], ...] = ()
         self._background: list[asyncio.Task[None]] = []
         self.did = Counter[str]()
         self._calls = random.Random(f"service {scenario.seed}")
@@ -177,20 +184,20 @@ class Simulation:
             self._instrument(replica.extender)
 
     def _replica(self, name: str) -> Replica:
-        extender = Extender(name, self.around, self._stepped)
+        extender = ExtenderProcess(name, self.around, self._stepped)
         controller = ControllerProcess(self.around, extender)
         elects = self.scenario.settings.lease.elect
         service = self._service if elects else lambda: extender
         scheduler = SchedulerProcess(self.around, name, self.scenario.scheduler, service)
         return Replica(name, extender, controller, scheduler)
 
-    def _service(self) -> Extender:
+    def _service(self) -> ExtenderProcess:
         """Return the extender that a call to the Service reaches: a ready one (the leader), or any if there is none."""
         extenders = [replica.extender for replica in self.replicas]
         return self._calls.choice([extender for extender in extenders if extender.leads] or extenders)
 
     @property
-    def processes(self) -> tuple[Process, ...]:
+    def processes(self) -> tuple[SimulatedProcess, ...]:
         """Return all processes, replica by replica."""
         return tuple(process for replica in self.replicas for process in replica.processes)
 
@@ -200,14 +207,14 @@ class Simulation:
         return next((replica for replica in self.replicas if replica.extender.leads), self.replicas[0])
 
     @property
-    def extender(self) -> Extender:
+    def extender(self) -> ExtenderProcess:
         """Return the leader's extender."""
         return self.leader.extender
 
     def _stored(self, ref: Ref) -> Json | None:
         return self.cluster.server.store.get(ref.resource, ref.namespace, ref.name)
 
-    def _instrument(self, extender: Extender) -> None:
+    def _instrument(self, extender: ExtenderProcess) -> None:
         """Record the bind calls that the extender is answering, and its answers."""
         serve, witness = extender._answer, self.witness
 
@@ -247,7 +254,7 @@ class Simulation:
 
     # -- the ledger's steps ----------------------------------------------------------------------
 
-    def _stepped(self, extender: Extender, effects: tuple[Effect, ...]) -> None:
+    def _stepped(self, extender: ExtenderProcess, effects: tuple[Effect, ...]) -> None:
         if extender.line.dead:
             return
         snapshot, now = extender.live.ledger.snapshot, loop_time()
@@ -286,7 +293,7 @@ class Simulation:
 
     # -- the run ---------------------------------------------------------------------------------
 
-    async def play(self) -> Report:
+    async def play(self) -> SeedReport:
         """Run storm and calm; return the report."""
         began = loop_time()
         self.cluster.begin()
@@ -334,8 +341,8 @@ class Simulation:
         """Run a coroutine that ends with the run."""
         self._background.append(asyncio.get_running_loop().create_task(part))
 
-    def _act(self, act: Callable[[World], object]) -> None:
-        def write(world: World) -> None:
+    def _act(self, act: Callable[[SimulatedWorld], object]) -> None:
+        def write(world: SimulatedWorld) -> None:
             act(world)
 
         self.cluster.bridge.do(write)
@@ -582,8 +589,8 @@ class Simulation:
 
     # -- the report ------------------------------------------------------------------------------
 
-    def _report(self, began: float, calm: float) -> Report:
-        report = Report(self.scenario.seed)
+    def _report(self, began: float, calm: float) -> SeedReport:
+        report = SeedReport(self.scenario.seed)
         # Steps of the ledger, calls of the verbs and of the controller, and writes.
         report.steps = (
             self._steps + self._asked + sum(r.controller.looks for r in self.replicas) + self.witness.writes.total()
@@ -664,10 +671,10 @@ def _bears_its_slot(kind: str, pod: Pod, written: Set[str]) -> bool:
     stays = pod.holds_room and not pod.terminating
     if kind == GROUP:
         return stays and pod.uid in written
-    return kind != JobKind.DEPLOYMENT.value or (stays and pod.numbered == pod.slot)
+    return kind != WorkloadKind.DEPLOYMENT.value or (stays and pod.numbered == pod.slot)
 
 
-def play(make: Callable[[], Simulation]) -> Report:
+def play(make: Callable[[], Simulation]) -> SeedReport:
     """Run one simulation in a loop of its own."""
     gc.disable()  # collection would take a tenth of the time, and a run leaves little behind
     gc.freeze()  # so that earlier objects are not scanned
@@ -691,7 +698,7 @@ def _bury() -> None:
         sys.unraisablehook = told
 
 
-async def _play(make: Callable[[], Simulation]) -> Report:
+async def _play(make: Callable[[], Simulation]) -> SeedReport:
     simulation = make()
     with heard(simulation.witness):
         return await simulation.play()

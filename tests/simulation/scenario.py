@@ -10,10 +10,10 @@ from typing import Any
 from extender.config.settings import Settings
 from extender.kube.jobkinds import ELASTIC_PS, MIGRATABLE, MIN_WORKERS, TRAINING
 from extender.leading.lease import EVERYBODY
-from lab.demo.run import scheduler_config
+from lab.demo.sides import scheduler_config
 from lab.embedded.config import ProfileConfig, SchedulerConfig
-from lab.sim.objects import CleanPods, JobKind, JobSpec
-from lab.sim.pods.ground import WorldSettings
+from lab.sim.objects import CleanPods, JobSpec, WorkloadKind
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Node, Role
 
@@ -145,7 +145,7 @@ def _with_elastic_ps(chance: random.Random, job: JobSpec) -> JobSpec:
 
 def _of_own_kind(chance: random.Random, job: JobSpec, plain: JobSpec) -> JobSpec:
     """Turn some jobs into a kind that has workers only; ``plain`` is the job without elastic ps."""
-    kind = chance.choice((JobKind.INDEXED_JOB, JobKind.STATEFULSET, JobKind.DEPLOYMENT))
+    kind = chance.choice((WorkloadKind.INDEXED_JOB, WorkloadKind.STATEFULSET, WorkloadKind.DEPLOYMENT))
     if chance.random() >= SHARE_OWN:
         return job
     return replace(plain, kind=kind, roles=tuple(role for role in plain.roles if role.name == WORKER))

@@ -13,7 +13,7 @@ from policy.cluster.trouble import is_turned_away
 from tests.simulation.clocks import loop_time
 
 if TYPE_CHECKING:
-    from tests.simulation.processes import Extender
+    from tests.simulation.processes import ExtenderProcess
 
 HEARD_SECONDS: Final = 1.0
 Planned = tuple[str, str]  # (the plan's name, the member's node)
@@ -53,7 +53,7 @@ def _promised(snapshot: Snapshot, pod: Pod, node: str) -> Resources:
     return Resources({name: amount for name, amount in rest.amounts.items() if amount > 0})
 
 
-class Heard:
+class HeardRefusals:
     """Checks S18: refusals of a member by kube-scheduler's plugins reach its plan."""
 
     def __init__(self, violated: Callable[[str], None]) -> None:
@@ -61,7 +61,7 @@ class Heard:
         self._before: dict[tuple[str, int], Snapshot] = {}
         self._unheard: dict[str, tuple[Planned, float]] = {}  # by the pod's UID: what it is planned as, and since when
 
-    def stepped(self, extender: Extender) -> None:
+    def stepped(self, extender: ExtenderProcess) -> None:
         """Check a step of a process."""
         who = extender.name, extender.incarnation
         snapshot = extender.live.ledger.snapshot

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 from extender.kube.api import CONFIGMAPS, Ref
 from extender.kube.jobkinds import DELETION_COST, MIN_WORKERS
-from lab.embedded.rules import RefusedError
-from lab.sim.objects import KOHORT, JobKind, JobObject, PodObject, Refusal
-from lab.sim.pods.world import World
+from lab.embedded.apirules import StatusError
+from lab.sim.objects import KOHORT, JobObject, PodObject, WorkloadKind, WorldRefusal
+from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import pod_requests
 from policy.cluster.model import Node, Phase
 from policy.cluster.resources import Resources, total
 from tests.simulation.clocks import loop_time, sleep
-from tests.simulation.faults import CHEAPEST, Strike, plain
+from tests.simulation.faults import CHEAPEST, DrawnFault, plain
 from tests.simulation.scenario import BYSTANDER
 
 if TYPE_CHECKING:
-    from tests.simulation.processes import Process, Replica
+    from tests.simulation.processes import Replica, SimulatedProcess
     from tests.simulation.run import Simulation
 
 THIEF: Final = "other-scheduler"
@@ -43,51 +43,51 @@ class Storm:
         for fault in self._sim.faults.due():
             self._do(fault)
 
-    def _do(self, fault: Strike) -> None:
+    def _do(self, fault: DrawnFault) -> None:
         what = getattr(self, "_" + fault.kind.replace("-", "_"))(fault)
         if what:
             self._sim.faults.note(fault, str(what))
 
-    def _write(self, write: Callable[[World], Refusal | None]) -> bool:
+    def _write(self, write: Callable[[SimulatedWorld], WorldRefusal | None]) -> bool:
         try:
             self._sim.cluster.bridge.do(write)
-        except RefusedError:
+        except StatusError:
             return False
         return True
 
     # -- processes -------------------------------------------------------------------------------
 
-    def _kill_extender(self, fault: Strike) -> str:
+    def _kill_extender(self, fault: DrawnFault) -> str:
         return self._kill(fault, "extender")
 
-    def _kill_controller(self, fault: Strike) -> str:
+    def _kill_controller(self, fault: DrawnFault) -> str:
         return self._kill(fault, "controller")
 
-    def _kill_scheduler(self, fault: Strike) -> str:
+    def _kill_scheduler(self, fault: DrawnFault) -> str:
         return self._kill(fault, "scheduler")
 
-    def _process(self, fault: Strike, role: str) -> Process | None:
+    def _process(self, fault: DrawnFault, role: str) -> SimulatedProcess | None:
         """Return a running process of that role."""
         running = (process for process in self._sim.processes if process.role == role and process.up)
         return fault.pick("process", running, _name)
 
-    def _kill(self, fault: Strike, role: str) -> str:
+    def _kill(self, fault: DrawnFault, role: str) -> str:
         process = self._process(fault, role)
         if process is None:
             return ""
         process.kill(fault)
         return process.name
 
-    def _pause_extender(self, fault: Strike) -> str:
+    def _pause_extender(self, fault: DrawnFault) -> str:
         return self._pause(fault, "extender")
 
-    def _pause_controller(self, fault: Strike) -> str:
+    def _pause_controller(self, fault: DrawnFault) -> str:
         return self._pause(fault, "controller")
 
-    def _pause_scheduler(self, fault: Strike) -> str:
+    def _pause_scheduler(self, fault: DrawnFault) -> str:
         return self._pause(fault, "scheduler")
 
-    def _pause(self, fault: Strike, role: str) -> str:
+    def _pause(self, fault: DrawnFault, role: str) -> str:
         process = self._process(fault, role)
         if process is None:
             return ""
@@ -95,13 +95,13 @@ class Storm:
         process.clock.pause(seconds)
         return f"{process.name} for {seconds:g} s"
 
-    def _clock_jump_extender(self, fault: Strike) -> str:
+    def _clock_jump_extender(self, fault: DrawnFault) -> str:
         return self._jump(fault, "extender")
 
-    def _clock_jump_controller(self, fault: Strike) -> str:
+    def _clock_jump_controller(self, fault: DrawnFault) -> str:
         return self._jump(fault, "controller")
 
-    def _jump(self, fault: Strike, role: str) -> str:
+    def _jump(self, fault: DrawnFault, role: str) -> str:
         process = fault.pick("process", (process for process in self._sim.processes if process.role == role), _name)
         if process is None:
             return ""
@@ -117,7 +117,7 @@ class Storm:
         found = [r for r in sim.replicas if sim.scenario.leased and r.leads]
         return found[0] if len(found) == 1 and all(process.up for process in found[0].pod) else None
 
-    def _leader_killed(self, fault: Strike) -> str:
+    def _leader_killed(self, fault: DrawnFault) -> str:
         """Kill the leader's whole pod, as if its node died: the other replica takes over after the Lease."""
         leader = self._leader()
         if leader is None:
@@ -126,16 +126,16 @@ class Storm:
             process.kill(fault)
         return leader.name
 
-    def _leader_paused(self, fault: Strike) -> str:
+    def _leader_paused(self, fault: DrawnFault) -> str:
         """Pause the leader's whole pod until the Lease has run out, or just before that."""
         leader = self._leader()
         return self._pause_all(leader, self._beyond_the_lease(fault)) if leader is not None else ""
 
-    def _beyond_the_lease(self, fault: Strike) -> float:
+    def _beyond_the_lease(self, fault: DrawnFault) -> float:
         """Return seconds after which the Lease has run out half of the time, and is about to otherwise."""
         return fault.draw("long", lambda chance: chance.uniform(*chance.choice(((9.0, 17.0), (16.0, 40.0)))))
 
-    def _leader_paused_in_gang(self, fault: Strike) -> str:
+    def _leader_paused_in_gang(self, fault: DrawnFault) -> str:
         """Pause the leader while bindings of a gang are held or under way."""
         leader = self._leader()
         if leader is None or not leader.extender.ready:
@@ -145,7 +145,7 @@ class Storm:
             return ""
         return self._pause_all(leader, self._beyond_the_lease(fault))
 
-    def _leader_stopped_briefly(self, fault: Strike) -> str:
+    def _leader_stopped_briefly(self, fault: DrawnFault) -> str:
         leader = self._leader()
         return self._pause_all(leader, fault.uniform("long", 1.0, 9.0)) if leader is not None else ""
 
@@ -169,14 +169,14 @@ class Storm:
         """Do the fault after so many seconds, unless the calm has begun."""
         asyncio.get_running_loop().call_later(seconds, lambda: self._sim.faults.active and strike())
 
-    def _kill_at_slot(self, fault: Strike) -> str:
+    def _kill_at_slot(self, fault: DrawnFault) -> str:
         """Kill a process just before or after the next slot begins, when all counts change."""
         return self._at_slot(fault, lambda: self._kill(fault, fault.choice("role", ROLES)))
 
-    def _pause_at_slot(self, fault: Strike) -> str:
+    def _pause_at_slot(self, fault: DrawnFault) -> str:
         return self._at_slot(fault, lambda: self._pause(fault, fault.choice("role", ROLES)))
 
-    def _at_slot(self, fault: Strike, strike: Callable[[], str]) -> str:
+    def _at_slot(self, fault: DrawnFault, strike: Callable[[], str]) -> str:
         slot = float(self._sim.scenario.settings.parameters["slot_seconds"])
         rest = slot - loop_time() % slot + fault.uniform("into the slot", -0.2, 1.0)
         self._later(max(0.0, rest), strike)
@@ -187,11 +187,11 @@ class Storm:
             process.clock.pause(seconds)
         return f"{replica.name} for {seconds:.0f} s"
 
-    def _lease_lost(self, fault: Strike) -> str:
+    def _lease_lost(self, fault: DrawnFault) -> str:
         """Keep the holder from writing the Lease for too long, so that the other replica leads."""
         return self._block(fault.uniform("long", 12.0, 25.0))
 
-    def _lease_not_renewed(self, fault: Strike) -> str:
+    def _lease_not_renewed(self, fault: DrawnFault) -> str:
         return self._block(fault.uniform("long", 2.0, 9.0))
 
     def _block(self, seconds: float) -> str:
@@ -203,7 +203,7 @@ class Storm:
 
     # -- the API server --------------------------------------------------------------------------
 
-    def _compaction(self, fault: Strike) -> str:
+    def _compaction(self, fault: DrawnFault) -> str:
         self._sim.cluster.server.store.compact()
         return "the watch history"
 
@@ -223,26 +223,26 @@ class Storm:
         self._write(lambda world: world.add_node(made))
         return node.name
 
-    def _node_not_ready(self, fault: Strike) -> str:
+    def _node_not_ready(self, fault: DrawnFault) -> str:
         return self._change_node(fault.pick("node", self._healthy(), _name), ready=False)
 
-    def _node_cordoned(self, fault: Strike) -> str:
+    def _node_cordoned(self, fault: DrawnFault) -> str:
         return self._change_node(fault.pick("node", self._healthy(), _name), unschedulable=True)
 
-    def _node_shrunk(self, fault: Strike) -> str:
+    def _node_shrunk(self, fault: DrawnFault) -> str:
         node = fault.pick("node", self._healthy(), _name)
         if node is None or node.allocatable != self._whole[node.name].allocatable:
             return ""
         less = node.allocatable - Resources({"cpu": node.allocatable["cpu"] // 2})
         return self._change_node(node, allocatable=less)
 
-    def _node_deleted(self, fault: Strike) -> str:
+    def _node_deleted(self, fault: DrawnFault) -> str:
         node = fault.pick("node", self._healthy(), _name)
         if node is None or not self._write(lambda world: world.remove_node(node.name)):
             return ""
         return node.name
 
-    def _node_back(self, fault: Strike) -> str:
+    def _node_back(self, fault: DrawnFault) -> str:
         gone = [name for name, node in sorted(self._whole.items()) if not self._is_whole(node)]
         name = fault.pick("node", gone, str)
         return self._mend_node(name) if name else ""
@@ -255,7 +255,7 @@ class Storm:
         self._write(lambda world: world.add_node(self._whole[name]))
         return name
 
-    def _operator_restarted(self, fault: Strike) -> str:
+    def _operator_restarted(self, fault: DrawnFault) -> str:
         away = fault.uniform("long", 1.0, 20.0)
         self._sim.cluster.bridge.do(lambda world: world.operator.restart(away))
         self._sim.cluster.bridge.do(lambda world: world.apps.restart(away))  # kube-controller-manager
@@ -267,20 +267,20 @@ class Storm:
     def _pods(self, scheduler: str = KOHORT) -> list[PodObject]:
         return [pod for pod in self._world.store.pods.values() if pod.scheduler == scheduler]
 
-    def _pod_deleted(self, fault: Strike) -> str:
+    def _pod_deleted(self, fault: DrawnFault) -> str:
         pod = fault.pick("pod", (pod for pod in self._pods() if pod.deleted is None), _key)
         if pod is None or not self._write(lambda world: world.delete_pod(pod.namespace, pod.name)):
             return ""
         return pod.key
 
-    def _pod_failed(self, fault: Strike) -> str:
+    def _pod_failed(self, fault: DrawnFault) -> str:
         pod = fault.pick("pod", (pod for pod in self._pods() if pod.works), _key)
         if pod is None:
             return ""
         self._write(lambda world: end_pod(world, pod, Phase.FAILED))
         return pod.key
 
-    def _member_bound_by_another(self, fault: Strike) -> str:
+    def _member_bound_by_another(self, fault: DrawnFault) -> str:
         unbound = (pod for pod in self._pods() if not pod.node and not pod.gates and pod.deleted is None)
         pod = fault.pick("pod", unbound, _key)
         node = fault.pick("node", self._fitting(pod.requests), _name) if pod is not None else None
@@ -295,7 +295,7 @@ class Storm:
         held = (pod for pod in self._world.store.pods.values() if pod.node == node.name and pod.holds_room)
         return node.allocatable - total(pod.requests for pod in held)
 
-    def _room_stolen(self, fault: Strike) -> str:
+    def _room_stolen(self, fault: DrawnFault) -> str:
         if len(self._pods(THIEF)) >= 3:
             return ""
         asks = pod_requests(fault.choice("cores", (1, 2, 4)), 2)
@@ -305,51 +305,51 @@ class Storm:
         self._create(fault, "thief", THIEF, asks, node.name)
         return f"{asks} of {node.name}"
 
-    def _create(self, fault: Strike, what: str, scheduler: str, asks: Resources, node: str = "") -> None:
+    def _create(self, fault: DrawnFault, what: str, scheduler: str, asks: Resources, node: str = "") -> None:
         self._made += 1
         name = fault.draw("name", lambda _: f"{what}-{self._made}")
         made = PodObject("", "elsewhere", name, asks, scheduler=scheduler, node=node)
         self._write(lambda world: world.create_pod(made))
 
-    def _room_given_back(self, fault: Strike) -> str:
+    def _room_given_back(self, fault: DrawnFault) -> str:
         pod = fault.pick("pod", (pod for pod in self._pods(THIEF) if pod.deleted is None), _key)
         if pod is None or not self._write(lambda world: world.delete_pod(pod.namespace, pod.name)):
             return ""
         return pod.key
 
-    def _bystander_created(self, fault: Strike) -> str:
+    def _bystander_created(self, fault: DrawnFault) -> str:
         if len(self._pods(BYSTANDER)) >= 4:
             return ""
         self._create(fault, "bystander", BYSTANDER, pod_requests(0.1, 0.1))
         return "a pod"
 
-    def _lone_pod_created(self, fault: Strike) -> str:
+    def _lone_pod_created(self, fault: DrawnFault) -> str:
         return self._sim.bare.create_lone(fault)
 
-    def _group_created(self, fault: Strike) -> str:
+    def _group_created(self, fault: DrawnFault) -> str:
         return self._sim.bare.create_group(fault)
 
-    def _group_deleted(self, fault: Strike) -> str:
+    def _group_deleted(self, fault: DrawnFault) -> str:
         return self._sim.bare.end(fault)
 
-    def _group_made_anew(self, fault: Strike) -> str:
+    def _group_made_anew(self, fault: DrawnFault) -> str:
         return self._sim.bare.make_anew(fault)
 
     # -- others --------------------------------------------------------------------------------------
 
-    def _preemptor_created(self, fault: Strike) -> str:
+    def _preemptor_created(self, fault: DrawnFault) -> str:
         return self._sim.others.create_preemptor(fault)
 
-    def _volume_missing(self, fault: Strike) -> str:
+    def _volume_missing(self, fault: DrawnFault) -> str:
         return self._sim.others.lose_volume(fault)
 
-    def _writes_refused(self, fault: Strike) -> str:
+    def _writes_refused(self, fault: DrawnFault) -> str:
         return self._sim.others.refuse_writes(fault)
 
-    def _refused_for_good(self, fault: Strike) -> str:
+    def _refused_for_good(self, fault: DrawnFault) -> str:
         return self._sim.others.refuse_for_good(fault)
 
-    def _quota_set(self, fault: Strike) -> str:
+    def _quota_set(self, fault: DrawnFault) -> str:
         return self._sim.others.set_quota(fault)
 
     # -- jobs ------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ class Storm:
     def _jobs(self) -> list[JobObject]:
         return [job for job in self._world.store.jobs.values() if not job.phase.ended]
 
-    def _job_bounds_edited(self, fault: Strike) -> str:
+    def _job_bounds_edited(self, fault: DrawnFault) -> str:
         job = fault.pick("job", self._jobs(), _key)
         if job is None:
             return ""
@@ -367,7 +367,7 @@ class Storm:
         self._write(lambda world: world.put_spec(spec))
         return f"{job.key} {spec.min_workers}..{spec.max_workers}"
 
-    def _job_replicas_edited(self, fault: Strike) -> str:
+    def _job_replicas_edited(self, fault: DrawnFault) -> str:
         job = fault.pick("job", self._jobs(), _key)
         if job is None:
             return ""
@@ -375,9 +375,9 @@ class Storm:
         self._write(lambda world: world.patch_workers(job.spec.namespace, job.spec.name, asked))
         return f"{job.key} {asked}"
 
-    def _worker_taken_out(self, fault: Strike) -> str:
+    def _worker_taken_out(self, fault: DrawnFault) -> str:
         """Take a certain worker out of a Deployment as a user does, by deletion cost and replicas."""
-        own = [job for job in self._jobs() if job.spec.kind is JobKind.DEPLOYMENT]
+        own = [job for job in self._jobs() if job.spec.kind is WorkloadKind.DEPLOYMENT]
         shrinkable = (job for job in own if job.spec.workers > max(1, job.spec.min_workers))
         job = fault.pick("job", shrinkable, _key)
         pods = self._world.store.pods_of(job.uid) if job is not None else ()
@@ -388,9 +388,9 @@ class Storm:
         self._write(lambda world: world.patch_workers(job.spec.namespace, job.spec.name, job.spec.workers - 1))
         return pod.key
 
-    def _index_done(self, fault: Strike) -> str:
+    def _index_done(self, fault: DrawnFault) -> str:
         """Let a worker of an Indexed Job finish before the others; half of these pods are deleted."""
-        own = {job.uid for job in self._jobs() if job.spec.kind is JobKind.INDEXED_JOB}
+        own = {job.uid for job in self._jobs() if job.spec.kind is WorkloadKind.INDEXED_JOB}
         pods = (pod for pod in self._world.store.pods.values() if pod.owner in own and pod.works)
         pod = fault.pick("pod", pods, _key)
         if pod is None:
@@ -404,14 +404,14 @@ class Storm:
         await sleep(CLEANED_SECONDS)
         self._write(lambda world: world.delete_pod(pod.namespace, pod.name, uid=pod.uid))
 
-    def _job_suspended(self, fault: Strike) -> str:
+    def _job_suspended(self, fault: DrawnFault) -> str:
         job = fault.pick("job", (job for job in self._jobs() if not job.stopped), _key)
         if job is None:
             return ""
         self._write(lambda world: stop(world, job))
         return job.key
 
-    def _job_resumed(self, fault: Strike) -> str:
+    def _job_resumed(self, fault: DrawnFault) -> str:
         job = fault.pick("job", (job for job in self._jobs() if job.stopped), _key)
         return self._resume(job) if job is not None else ""
 
@@ -419,7 +419,7 @@ class Storm:
         self._write(lambda world: go_on(world, job))
         return job.key
 
-    def _job_deleted(self, fault: Strike) -> str:
+    def _job_deleted(self, fault: DrawnFault) -> str:
         job = fault.pick("job", self._jobs(), _key)
         if job is None or self._sim.deleted >= 2:
             return ""
@@ -427,7 +427,7 @@ class Storm:
         self._sim.deleted += 1
         return job.key
 
-    def _annotation_forged(self, fault: Strike) -> str:
+    def _annotation_forged(self, fault: DrawnFault) -> str:
         honest = (job for job in self._jobs() if MIN_WORKERS not in job.spec.annotations)
         job = fault.pick("job", honest, _key)
         if job is None:
@@ -436,7 +436,7 @@ class Storm:
         self._write(lambda world: world.put_spec(spec))
         return job.key
 
-    def _gate_switched(self, fault: Strike) -> str:
+    def _gate_switched(self, fault: DrawnFault) -> str:
         gate = self._sim.scenario.settings.gate_parameters
         value = fault.choice("gate", ("on", "off"))
         ref = Ref(CONFIGMAPS, gate.namespace, gate.name)
@@ -471,7 +471,7 @@ class Storm:
                 process.restart_in(1.0)
 
 
-def _name(found: Process | Node) -> str:
+def _name(found: SimulatedProcess | Node) -> str:
     return found.name
 
 
@@ -479,13 +479,13 @@ def _key(found: PodObject | JobObject) -> str:
     return plain(found.key)
 
 
-def stop(world: World, job: JobObject) -> Refusal | None:
+def stop(world: SimulatedWorld, job: JobObject) -> WorldRefusal | None:
     """Stop the job as a user does: by suspension, or by no replicas where its kind cannot be suspended."""
     namespace, name = job.spec.namespace, job.spec.name
     return world.suspend(namespace, name) if job.spec.kind.ends else world.patch_workers(namespace, name, 0)
 
 
-def go_on(world: World, job: JobObject) -> Refusal | None:
+def go_on(world: SimulatedWorld, job: JobObject) -> WorldRefusal | None:
     """Let the job go on; without suspension, it restarts with its minimum of workers."""
     namespace, name = job.spec.namespace, job.spec.name
     if job.spec.kind.ends:
@@ -493,7 +493,7 @@ def go_on(world: World, job: JobObject) -> Refusal | None:
     return world.patch_workers(namespace, name, job.spec.min_workers)
 
 
-def end_pod(world: World, pod: PodObject, phase: Phase) -> Refusal | None:
+def end_pod(world: SimulatedWorld, pod: PodObject, phase: Phase) -> WorldRefusal | None:
     """Let the pod's process end."""
     world._ground.write_pod(replace(pod, phase=phase, ended=world.now))
     return None

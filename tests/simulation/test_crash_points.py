@@ -12,14 +12,14 @@ from functools import cache
 
 import pytest
 
-from lab.sim.pods.world import World
+from lab.sim.pods.world import SimulatedWorld
 from tests.simulation.clocks import loop_time
 from tests.simulation.crashes import (
     CRASHING,
     PLOTS,
     WAYS,
-    Counting,
-    Kept,
+    CrashAtWrite,
+    KeptByOasis,
     crash,
     play_plot,
     points,
@@ -78,7 +78,7 @@ def test_a_crash_at_any_write_comes_right() -> None:
 @pytest.mark.parametrize("name", RESIZES)
 def test_a_resize_is_what_it_is_named_after(name: str) -> None:
     """A scenario without a resize would have no crash points of one."""
-    report, _ = play_plot(name, Counting())
+    report, _ = play_plot(name, CrashAtWrite())
     kind = {"indexed": "Job", "set": "StatefulSet", "deployment": "Deployment"}.get(name.rpartition("-")[0], "TFJob")
     assert report.did[f"{kind}-{'shrunk' if name.endswith('shrink') else 'grown'}"] == 1
 
@@ -90,7 +90,7 @@ def test_every_plot_is_asked_whether_it_happened() -> None:
 @pytest.mark.parametrize("name", HAPPENS)
 def test_a_plot_is_what_it_is_named_after(name: str) -> None:
     """In the end all gangs are bound; a released one was admitted and bound once more."""
-    report, _ = play_plot(name, Counting())
+    report, _ = play_plot(name, CrashAtWrite())
     admitted, released, bindings = HAPPENS[name]
     assert (report.did["admit"], report.did["released"]) == (admitted, released)
     assert report.writes["extender bind"] in bindings
@@ -101,13 +101,13 @@ def test_k_of_n_is_released_within_30_s_of_its_bindings() -> None:
     """Two of three are bound for that long, and then gone."""
     since, longest = -1.0, 0.0
 
-    def look(world: World) -> None:
+    def look(world: SimulatedWorld) -> None:
         nonlocal since, longest
         bound = sum(bool(pod.node) for pod in world.store.pods.values())
         since = (since if since >= 0 else loop_time()) if 0 < bound < 3 else -1.0
         longest = max(longest, loop_time() - since if since >= 0 else 0.0)
 
-    play_plot("k-of-n", Counting(), tuple((second / 2, look) for second in range(100)))
+    play_plot("k-of-n", CrashAtWrite(), tuple((second / 2, look) for second in range(100)))
     assert 15 < longest <= 30
 
 
@@ -123,7 +123,7 @@ def test_what_oasis_keeps_is_looked_at_in_the_slots_in_which_it_decides() -> Non
 
 @pytest.mark.parametrize("changed", ["texts", "prices"])
 def test_a_letter_or_a_digit_that_differs_is_found(changed: str) -> None:
-    kept, other = Kept({1: {"a": "plan"}}, {1: {"cpu": 0.1}}), Kept({1: {"a": "plan"}}, {1: {"cpu": 0.1}})
+    kept, other = KeptByOasis({1: {"a": "plan"}}, {1: {"cpu": 0.1}}), KeptByOasis({1: {"a": "plan"}}, {1: {"cpu": 0.1}})
     assert list(kept.departures(other)) == []
     if changed == "texts":
         kept.texts[1] = {"a": "Plan"}

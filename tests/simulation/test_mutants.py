@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.catching import State, stands_for
+from tests.simulation.catching import CatchingState, stands_for
 from tests.simulation.many import state_of_full
 from tests.simulation.mutants import MUTANTS, switched_on
 
@@ -27,7 +27,7 @@ ROWS = ROW.findall((DOCS / "reliability" / "defects.md").read_text())
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_is_caught(mutant: str) -> None:
     """Find the first seed that catches it; an interrupted run continues at its seed."""
-    found = State(state_of_full("mutants.jsonl")).catch(mutant, processes=0)
+    found = CatchingState(state_of_full("mutants.jsonl")).catch(mutant, processes=0)
     print(found.row)
     assert found.seeds
 

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from tests.simulation.catching import judge_gate
 from tests.simulation.clocks import SimLoop, sleep
-from tests.simulation.faults import ANY, Story, Strike, plain
+from tests.simulation.faults import ANY, DrawnFault, RunLog, plain
 from tests.simulation.keeping import NotKeptError, check_clean, keep, smallest, smallest_that_fails
-from tests.simulation.kept import Kept, names, read
+from tests.simulation.kept import KeptScenario, names, read
 from tests.simulation.keptfaults import PATIENCE, KeptFaults
 from tests.simulation.mutants import MUTANTS, switched_on
 
@@ -72,7 +72,7 @@ def test_a_kept_scenario_catches_its_defect_whatever_is_random(name: str) -> Non
             assert_caught(KEPT[name], salt)
 
 
-def assert_caught(scenario: Kept, salt: str) -> None:
+def assert_caught(scenario: KeptScenario, salt: str) -> None:
     found = scenario.play(salt).violations
     assert found, f"under the salt {salt!r} nothing is violated; when it was kept: {scenario.caught}"
     assert RULE.match(found[0]), found
@@ -111,14 +111,14 @@ def played(part: Coroutine[Any, Any, None]) -> None:
         loop.close()
 
 
-def listed(*strikes: Strike) -> KeptFaults:
-    made = KeptFaults(1, Story(), strikes)
+def listed(*strikes: DrawnFault) -> KeptFaults:
+    made = KeptFaults(1, RunLog(), strikes)
     made.active = True
     return made
 
 
-def strike(kind: str, at: str = "", nth: int | str = 0, since: float | None = None, **values: Any) -> Strike:
-    return Strike(random.Random(1), kind, at, nth, since, values)
+def strike(kind: str, at: str = "", nth: int | str = 0, since: float | None = None, **values: Any) -> DrawnFault:
+    return DrawnFault(random.Random(1), kind, at, nth, since, values)
 
 
 LOST = ("bind-lost", "bind-500")
@@ -135,7 +135,7 @@ LOST = ("bind-lost", "bind-500")
     ],
     ids=["the first", "the third", "each", "another call's", "another kind's"],
 )
-def test_a_fault_hits_the_call_that_it_names(one: Strike, hit: list[bool]) -> None:
+def test_a_fault_hits_the_call_that_it_names(one: DrawnFault, hit: list[bool]) -> None:
     async def judge() -> None:
         faults = listed(one)
         assert [bool(faults.strikes(["a"], *LOST)) for _ in hit] == hit
@@ -202,7 +202,7 @@ NAME = next(iter(KEPT))
 
 @pytest.mark.parametrize("name", KEPT)
 def test_a_scenario_is_written_as_it_was_read(name: str) -> None:
-    assert Kept.model_validate_json(KEPT[name].text()) == KEPT[name]
+    assert KeptScenario.model_validate_json(KEPT[name].text()) == KEPT[name]
 
 
 @pytest.mark.parametrize(
@@ -221,12 +221,12 @@ def test_a_scenario_is_written_as_it_was_read(name: str) -> None:
 def test_a_fault_that_cannot_come_is_named(fault: dict[str, Any], said: str) -> None:
     told = KEPT[NAME].model_dump(mode="json") | {"faults": [fault]}
     with pytest.raises(ValidationError, match=re.escape(said)):
-        Kept.model_validate(told)
+        KeptScenario.model_validate(told)
 
 
 def test_a_field_that_a_scenario_has_not_is_named() -> None:
     with pytest.raises(ValidationError, match="stormy"):
-        Kept.model_validate(KEPT[NAME].model_dump(mode="json") | {"stormy": True})
+        KeptScenario.model_validate(KEPT[NAME].model_dump(mode="json") | {"stormy": True})
 
 
 # -- keeping ---------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from tests.simulation.many import (
     state_of_full,
     table,
 )
-from tests.simulation.run import Report
+from tests.simulation.run import SeedReport
 from tests.simulation.scenario import POLICIES
 
 EVERY_POLICY = range(1, 1_001)  # the policy depends on the seed
@@ -64,14 +64,14 @@ def test_no_seed_of_the_gate_breaks_an_invariant(seeds: Sequence[int]) -> None:
     assert not {what: count for what, count in came_to.items() if count < LEAST_OF_BLOCK[what]}
 
 
-def _fail(report: Report) -> NoReturn:
+def _fail(report: SeedReport) -> NoReturn:
     story = "\n".join(report.story[-400:])
     pytest.fail(f"{report.line}\n{story}\nreplay: {report.replay()}", pytrace=False)
 
 
 def _run(seeds: Sequence[int], say: Say, state: str) -> None:
     """Run the seeds; check that every kind of fault occurred often enough, and each under every policy."""
-    reports = list[Report]()
+    reports = list[SeedReport]()
     for report in resumed(seeds, state_of_full(state), aside=True):
         reports.append(report)
         if report.failure:
@@ -104,7 +104,7 @@ def test_no_seed_of_very_many_breaks_an_invariant(record_property: Say) -> None:
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
     """Recorded seeds are not run again; one with an incomplete line is."""
     file = tmp_path / "state.jsonl"
-    remember(file, Report(1, policy="drs", steps=7, faults=Counter({"bind-lost": 2})))
+    remember(file, SeedReport(1, policy="drs", steps=7, faults=Counter({"bind-lost": 2})))
     with file.open("a") as out:
         out.write('{"seed": 4, "pol')
     again = list(resumed([1, 4], file, processes=1))
@@ -123,29 +123,29 @@ def test_a_seed_that_fails_is_played_again_by_the_next_run(tmp_path: Path) -> No
 
 
 SHORT_OF = {
-    "steps": Report(1, steps=299, gangs=8, faults=Counter({"bind-lost": 10})),
-    "gangs": Report(1, steps=300, gangs=6, jobs=15, did=Counter(refused=1), faults=Counter({"bind-lost": 10})),
-    "faults": Report(1, steps=300, gangs=8, faults=Counter({"bind-lost": 9})),
+    "steps": SeedReport(1, steps=299, gangs=8, faults=Counter({"bind-lost": 10})),
+    "gangs": SeedReport(1, steps=300, gangs=6, jobs=15, did=Counter(refused=1), faults=Counter({"bind-lost": 10})),
+    "faults": SeedReport(1, steps=300, gangs=8, faults=Counter({"bind-lost": 9})),
 }
 
 
 @pytest.mark.parametrize("short", SHORT_OF.values(), ids=SHORT_OF)
-def test_a_seed_in_which_too_little_happens_fails(short: Report) -> None:
+def test_a_seed_in_which_too_little_happens_fails(short: SeedReport) -> None:
     assert short.failure.startswith("too little was done")
 
 
-def played(seeds: int) -> list[Report]:
+def played(seeds: int) -> list[SeedReport]:
     """Return so many reports, in each of which all faults and decisions of its policy occurred."""
     policies = [POLICIES[seed % len(POLICIES)] for seed in range(1, seeds + 1)]
     return [
-        Report(
+        SeedReport(
             seed, policy=policy, compared=1, faults=Counter(may_befall(policy)), did=Counter([*DOES[policy], *RESIZES])
         )
         for seed, policy in enumerate(policies, 1)
     ]
 
 
-def lacking(reports: list[Report], what: str, policy: str = "", but: int = 0) -> list[Report]:
+def lacking(reports: list[SeedReport], what: str, policy: str = "", but: int = 0) -> list[SeedReport]:
     """Remove that fault or decision from the reports of that policy (or of all), except from every n-th one."""
     for report in reports:
         if policy in ("", report.policy) and not (but and report.seed % (but * len(POLICIES)) < len(POLICIES)):
@@ -195,7 +195,7 @@ def test_seeds_in_which_no_job_of_a_kind_is_resized_fail() -> None:
 
 
 def test_a_job_that_was_refused_counts() -> None:
-    assert not Report(1, steps=300, gangs=7, did=Counter(refused=1), faults=Counter({"bind-lost": 10})).failure
+    assert not SeedReport(1, steps=300, gangs=7, did=Counter(refused=1), faults=Counter({"bind-lost": 10})).failure
 
 
 @pytest.mark.timeout(300)

@@ -10,7 +10,7 @@ from policy.cluster.gang import Gang, State
 from policy.cluster.model import WORKER, Node, Pod, Slot
 from policy.cluster.snapshot import Snapshot
 from tests.simulation import shown
-from tests.simulation.shown import HEARD_SECONDS, Heard, taken_before
+from tests.simulation.shown import HEARD_SECONDS, HeardRefusals, taken_before
 
 UID = "default/a"
 NODE: Node = node("n1", 10, 32)
@@ -70,7 +70,7 @@ class _Extender:
 def heard(monkeypatch: Any, *snapshots: Snapshot) -> list[str]:
     """Return S18's violations if a process has these snapshots, a second more than the limit apart."""
     found: list[str] = []
-    rule = Heard(found.append)
+    rule = HeardRefusals(found.append)
     for index, snapshot in enumerate(snapshots):
         monkeypatch.setattr(shown, "loop_time", lambda at=index: at * (HEARD_SECONDS + 1))
         rule.stepped(cast(Any, _Extender(snapshot)))

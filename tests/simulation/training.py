@@ -28,7 +28,7 @@ FORGED: Final = 1e9  # a metric that no training has
 ABSURD: Final = ('{"metric": NaN}', '{"metric": 1e300}', '{"metric": -1e999}', '{"step": 9, "steps": 3}', "[" * 99, "")
 
 
-class Tokens:
+class PodTokens:
     """The API server's TokenReview; here a pod's token is its UID."""
 
     async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:

@@ -17,25 +17,25 @@ from extender.kube.jobkinds import (
 )
 from extender.kube.jobs import identity
 from lab.embedded.bridge import JOBS
-from lab.sim.objects import KOHORT, Change, JobKind, JobObject, PodObject, Verb
-from lab.sim.pods.world import World
+from lab.sim.objects import KOHORT, JobObject, PodObject, Verb, WorkloadKind, WorldChange
+from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.events import Event, PodGone
 from policy.cluster.model import Phase, Slot
 from policy.cluster.resources import total
 from tests.simulation.clocks import loop_time
 from tests.simulation.cooling import CoolDown
-from tests.simulation.faults import Story
+from tests.simulation.faults import RunLog
 from tests.simulation.leases import Leases
 from tests.simulation.memory import Remembered
-from tests.simulation.network import Line, Watcher, leader_of
+from tests.simulation.network import ApiLine, WriteWatcher, leader_of
 from tests.simulation.numbers import Numbers, slot_of
 from tests.simulation.past import STALE, Past, any_goes, broken, complete, over, refused
-from tests.simulation.shown import Heard, taken_before
+from tests.simulation.shown import HeardRefusals, taken_before
 from tests.simulation.writes import Writes, unsigned
 
 if TYPE_CHECKING:
     from tests.simulation.bare import BarePods
-    from tests.simulation.processes import Extender
+    from tests.simulation.processes import ExtenderProcess
 
 MOST_TURNS: Final = 3  # two under constant load; in the calm jobs still arrive and end
 _COUNTED: Final = re.compile("replicas|parallelism")
@@ -46,14 +46,14 @@ PARTIAL_STORM: Final = 240.0
 OURS: Final = ("extender", "controller")
 
 
-class Witness(Watcher):
+class Witness(WriteWatcher):
     """Collects violations; ``calm_since`` is the time since which there are no faults."""
 
-    def __init__(self, world: World, story: Story) -> None:
+    def __init__(self, world: SimulatedWorld, story: RunLog) -> None:
         self.world = world
         self.violations: list[str] = []
         self.calm_since: float | None = None
-        self.extenders: Sequence[Extender] = ()
+        self.extenders: Sequence[ExtenderProcess] = ()
         self.lease: Callable[[], str] | None = None  # the replica that the Lease names, if there is a Lease
         self.bare: BarePods | None = None
         self.leases: Leases | None = None  # if the extenders elect among themselves
@@ -69,7 +69,7 @@ class Witness(Watcher):
         self._past: dict[str, Past] = defaultdict(Past)
         self.judge = Writes(world, self._past, self.violated)
         self.cooling = CoolDown(lambda what: self.violated("S3", what))
-        self.heard = Heard(lambda what: self.violated("S18", what))
+        self.heard = HeardRefusals(lambda what: self.violated("S18", what))
         self.numbers = Numbers(world, lambda what: self.violated("L8", what))
         self._story = story
         self._versions: dict[tuple[str, int], dict[str, int]] = {}  # (replica, incarnation) -> pod UID -> version seen
@@ -87,7 +87,7 @@ class Witness(Watcher):
 
     # -- changes of the state -----------------------------------------------------------------------
 
-    def see(self, now: float, changes: list[Change]) -> None:
+    def see(self, now: float, changes: list[WorldChange]) -> None:
         """Check the changes of one instant."""
         nodes: set[str] = set()
         jobs: set[str] = set()
@@ -173,7 +173,7 @@ class Witness(Watcher):
         if job is None or job.phase.ended or job.stopped or broken(job):
             past.partial_since = past.whole_since = past.unnumbered_since = None
             return
-        if job.spec.kind is JobKind.DEPLOYMENT:
+        if job.spec.kind is WorkloadKind.DEPLOYMENT:
             past.unnumbered_since = None if self.numbers.is_numbered(job) else past.unnumbered_since or now
         slots = self.bound(uid)
         reached = complete(job, slots, job.spec.min_workers)
@@ -226,7 +226,7 @@ class Witness(Watcher):
     def holder(self) -> str | None:
         return self.lease() if self.lease is not None else None
 
-    def sent(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def sent(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         who = line.who
         if who not in OURS:
             return
@@ -239,7 +239,7 @@ class Witness(Watcher):
         self.writes[f"{who} {verb}"] += 1
         self._story.tell(f"{who} of {line.replica} {verb} {ref.name} {_short(told)}")
 
-    def _check_leads(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def _check_leads(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         """Check S8: only the replica that the Lease names writes; bindings of other pods are exempt."""
         pod = self.world.store.pod_named(ref.namespace, ref.name) if ref.resource == PODS else None
         if self.lease is None or (pod is not None and pod.scheduler != KOHORT):
@@ -251,10 +251,10 @@ class Witness(Watcher):
         if (holder := self.lease()) != line.replica:
             self.violated("S8", f"{line.who} of {line.replica} {verb} {ref.name}; the Lease names {holder or 'nobody'}")
 
-    def _extender_of(self, line: Line) -> Extender | None:
+    def _extender_of(self, line: ApiLine) -> ExtenderProcess | None:
         return next((found for found in self.extenders if found.replica == line.replica), None)
 
-    def _check_plan(self, line: Line, uid: str, node: str) -> None:
+    def _check_plan(self, line: ApiLine, uid: str, node: str) -> None:
         """Check S11: a member is bound to the node that its ledger has for it."""
         extender = self._extender_of(line)
         snapshot = extender.live.ledger.snapshot if extender is not None else None
@@ -266,7 +266,7 @@ class Witness(Watcher):
         if planned != node:
             self.violated("S11", f"{pod.name} is sent to {node}, and its plan has {planned or 'no node'} for it")
 
-    def _check_shown(self, line: Line, uid: str, node: str) -> None:
+    def _check_shown(self, line: ApiLine, uid: str, node: str) -> None:
         """Check S17: no member is bound into room that this process's own watch has shown as occupied."""
         extender = self._extender_of(line)
         snapshot = extender.live.ledger.snapshot if extender is not None else None
@@ -276,7 +276,7 @@ class Witness(Watcher):
         if why := taken_before(snapshot, uid, node):
             self.violated("S17", f"{pod.name} is sent to {node}, {why}")
 
-    def _check_commit(self, line: Line, uid: str) -> None:
+    def _check_commit(self, line: ApiLine, uid: str) -> None:
         """Check S1: a gang's first binding is sent only when its minimum has passed kube-scheduler's checks."""
         pod = self.world.store.pods.get(uid)
         job = self.world.store.jobs.get(pod.owner) if pod is not None else None
@@ -315,7 +315,7 @@ class Witness(Watcher):
                 found.add(minimum)
         return found
 
-    def arrives(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def arrives(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
         who = line.who
         if who not in OURS:
             return
@@ -329,7 +329,7 @@ class Witness(Watcher):
         elif ref.resource != CONFIGMAPS:
             self.violated("S12", f"{who} writes {ref}")
 
-    def applied(self, line: Line, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
+    def applied(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
         if not isinstance(outcome, Done):
             return
         if line.who == "extender" and verb == "bind":
@@ -350,7 +350,7 @@ class Witness(Watcher):
                     self.resized[f"{job.spec.kind.value}-{way}"].add(job.uid)
                 past.turns.append((loop_time(), job.spec.workers))
 
-    def _check_cool_down(self, line: Line, job: JobObject, past: Past, told: Mapping[str, Any]) -> None:
+    def _check_cool_down(self, line: ApiLine, job: JobObject, past: Past, told: Mapping[str, Any]) -> None:
         extender = self._extender_of(line)
         if extender is not None and job.spec.workers != past.asked and _COUNTED.search(str(told.get("patch"))):
             process, uid = (extender.replica, extender.incarnation), identity(job.spec.namespace, job.uid)
@@ -363,7 +363,7 @@ class Witness(Watcher):
 
     # -- the ledger ------------------------------------------------------------------------------
 
-    def check_ledger(self, extender: Extender) -> None:
+    def check_ledger(self, extender: ExtenderProcess) -> None:
         """Check S2b: what this incarnation has bound is charged, from sending until it is seen to be gone."""
         snapshot = extender.live.ledger.snapshot
         for uid, (replica, incarnation, node) in list(self.bound_by.items()):
@@ -385,7 +385,7 @@ class Witness(Watcher):
                     continue  # its job is gone, and what is left of it will go too
                 self.violated("S2b", f"{pod.key} is on {node} and not charged there")
 
-    def check_translator(self, extender: Extender) -> None:
+    def check_translator(self, extender: ExtenderProcess) -> None:
         """Check S16: the translator counts no pod as a member, or as a job, that the ledger does not have."""
         ledger, translator = extender.live.ledger, extender.live.translator
         if ledger.dirty:
@@ -394,7 +394,7 @@ class Witness(Watcher):
         for uid in sorted(ghosts):
             self.violated("S16", f"the translator has pod {uid}, and the ledger has not")
 
-    def check_deadlines(self, extender: Extender) -> None:
+    def check_deadlines(self, extender: ExtenderProcess) -> None:
         """Check S14: no window and no plan outlives the step after its end.
 
         For a plan, the last held bind counts too. No end is farther away than the settings allow, whatever happens to a
@@ -421,7 +421,7 @@ class Witness(Watcher):
             if isinstance(event, PodGone) and (pod := self.world.store.pods.get(event.uid)) is not None:
                 self.violated("S6", f"{pod.key} was gone for the {who} while it was there")
 
-    def check_order(self, extender: Extender) -> None:
+    def check_order(self, extender: ExtenderProcess) -> None:
         """Check S6: what an incarnation knows of a pod never gets older."""
         seen = self._versions.setdefault((extender.replica, extender.incarnation), {})
         for uid, pod in extender.live.ledger.snapshot.pods.items():

@@ -20,9 +20,9 @@ from extender.kube.jobkinds import (
     WAKE,
     deletion_cost,
 )
-from lab.embedded.rules import HAS_SCALE
-from lab.sim.objects import KOHORT, JobKind, JobObject, PodObject
-from lab.sim.pods.world import World
+from lab.embedded.apirules import HAS_SCALE
+from lab.sim.objects import KOHORT, JobObject, PodObject, WorkloadKind
+from lab.sim.pods.world import SimulatedWorld
 from tests.simulation.clocks import loop_time
 from tests.simulation.past import STALE, Past, broken
 
@@ -34,7 +34,7 @@ class Writes:
     object.
     """
 
-    def __init__(self, world: World, past: Mapping[str, Past], violated: Callable[[str, str], None]) -> None:
+    def __init__(self, world: SimulatedWorld, past: Mapping[str, Past], violated: Callable[[str, str], None]) -> None:
         self.policy = ""
         self.stored: Callable[[Ref], Json | None] = lambda ref: None
         self.group_whole_since: Callable[[PodObject], float | None] = lambda pod: None
@@ -98,7 +98,7 @@ class Writes:
         job = self._world.store.jobs.get(pod.owner)
         if job is None or self._may_move(job):  # a job that is gone has no annotations any more
             notes -= {CHECKPOINT}
-        if pod.kind is JobKind.DEPLOYMENT and _numbers(patch):
+        if pod.kind is WorkloadKind.DEPLOYMENT and _numbers(patch):
             notes -= {SLOT, DELETION_COST}
         status = patch.get("status", {}).keys() - {"nominatedNodeName"}
         if notes or status or patch.keys() - {"metadata", "status"}:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import bounds, command, gang_throughput, oasis_scene, scenes, simulator, verbs
-from benchmarks.report import Report, percentile
-from lab.sim.traces.base import GPU
+from benchmarks.report import BenchmarkReport, percentile
 from lab.sim.traces.scale import offered
+from lab.sim.traces.trace import GPU
 from policy.cluster.gang import State
 from policy.cluster.invariants import violations
 from policy.cluster.layered import SMALL, Layered
@@ -20,8 +20,8 @@ from policy.cluster.reasons import Reason
 NAMES = ("decisions", "verbs", "rebuild", "gang_throughput", "burst", "simulator", "beside", "stalled")
 
 
-def report() -> Report:
-    made = Report("decisions", {"nodes": [3]})
+def report() -> BenchmarkReport:
+    made = BenchmarkReport("decisions", {"nodes": [3]})
     for value in (3.0, 1.0, 2.0):
         made.add("cost", value, "ms")
         made.ratio("cost/other", value, 2.0)
@@ -82,9 +82,11 @@ def test_all_of_them_are_run_by_one_command() -> None:
 
 @pytest.mark.parametrize("unbound", [0, 1])
 def test_a_pod_that_is_not_bound_is_a_miss(unbound: int) -> None:
-    made = Report("gang_throughput", {"nodes": 500})
-    run = gang_throughput.Run(200.0, {"scheduler": 1.0}, 0.02, unbound, counts={"calls filter": 1.0})
-    gang_throughput._note(made, {"plain": gang_throughput.Run(200.0, {"scheduler": 1.0}, 2.0), "kohort": run}, 500)
+    made = BenchmarkReport("gang_throughput", {"nodes": 500})
+    run = gang_throughput.ThroughputRun(200.0, {"scheduler": 1.0}, 0.02, unbound, counts={"calls filter": 1.0})
+    gang_throughput._note(
+        made, {"plain": gang_throughput.ThroughputRun(200.0, {"scheduler": 1.0}, 2.0), "kohort": run}, 500
+    )
     lines, held = bounds.judge(made, bounds.read()["gang_throughput"])
     assert held is not bool(unbound), lines
 
@@ -128,9 +130,11 @@ def test_oasis_is_timed_once_for_each_job() -> None:
 @pytest.mark.parametrize(("nodes", "good"), [(500, True), (5000, False)])
 def test_what_is_asked_of_gangs_goes_by_the_size_of_the_cluster(nodes: int, good: bool) -> None:
     """Twice the plain scheduler's pods are enough on 500 nodes and too few on 5,000."""
-    made = Report("gang_throughput", {"nodes": nodes})
-    ours = gang_throughput.Run(200.0, {"scheduler": 1.0}, 0.02, counts={"calls filter": 1.0})
-    gang_throughput._note(made, {"plain": gang_throughput.Run(100.0, {"scheduler": 1.0}, 2.0), "kohort": ours}, nodes)
+    made = BenchmarkReport("gang_throughput", {"nodes": nodes})
+    ours = gang_throughput.ThroughputRun(200.0, {"scheduler": 1.0}, 0.02, counts={"calls filter": 1.0})
+    gang_throughput._note(
+        made, {"plain": gang_throughput.ThroughputRun(100.0, {"scheduler": 1.0}, 2.0), "kohort": ours}, nodes
+    )
     lines, held = bounds.judge(made, bounds.read()["gang_throughput"])
     assert held is good, lines
     assert made.ratios["pods_per_second/plain"].median == 2.0

@@ -16,7 +16,7 @@ from extender.clock import Clock
 from extender.kube.api import MALFORMED, NODES, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
 from extender.kube.client import KubeApi
 from extender.kube.connection.target import Connection, Plugin
-from tests.stage import LoopClock, virtual
+from tests.stage import VirtualClock, virtual
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 POD = Ref(PODS, "ns", "p")
@@ -40,7 +40,7 @@ async def server(handler: Handler, deadline: float = 0.2, at_once: int = 64) -> 
 
 def client(url: str, deadline: float = 0.2, at_once: int = 64) -> KubeApi:
     connection = Connection(url, token="secret")
-    return KubeApi(connection, deadline=deadline, clock=LoopClock(), chance=random.Random(1), writes_at_once=at_once)
+    return KubeApi(connection, deadline=deadline, clock=VirtualClock(), chance=random.Random(1), writes_at_once=at_once)
 
 
 def answer(status: int, body: object = None, **headers: str) -> Handler:
@@ -314,7 +314,7 @@ async def test_credentials_that_cannot_be_renewed_are_a_refusal_since_nothing_wa
 async def test_a_proxy_that_does_not_connect_is_a_refusal_since_nothing_was_sent() -> None:
     async with server(answer(403)) as proxy:
         connection = Connection("https://192.0.2.9", proxy=proxy._transport._connection.server)
-        async with KubeApi(connection, deadline=5, clock=LoopClock(), chance=random.Random(1)) as api:
+        async with KubeApi(connection, deadline=5, clock=VirtualClock(), chance=random.Random(1)) as api:
             got = await bind(api)
     assert isinstance(got, Refused)
     assert (got.status, got.reason) == (0, "Unreachable")

@@ -41,7 +41,7 @@ from extender.present.views.orders import DesiredView
 from extender.present.views.refused import RefusedBody, RefusedWritesBody
 from policy.answers.change import Kind
 from policy.cluster.orders import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
-from tests.stage import LoopClock, virtual
+from tests.stage import VirtualClock, virtual
 from tests.unasked import Unasked
 
 GATE_MAP = Ref(CONFIGMAPS, "kohort-system", "kohort-gate")
@@ -392,7 +392,7 @@ class Bench:
 
     def __init__(self, **settings: Any) -> None:
         self.api, self.extender, self.lease = FakeApi(), FakeExtender(), FakeLease()
-        self.clock = LoopClock()
+        self.clock = VirtualClock()
         self.controller = Controller(
             self.api, self.extender.fetch, self.extender.tell, Settings(controller=settings), self.clock, self.lease,
             chance=random.Random(1),

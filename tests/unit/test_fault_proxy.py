@@ -18,7 +18,7 @@ from extender.clock import Clock
 from extender.kube.api import PODS, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
 from extender.kube.client import KubeApi
 from extender.kube.connection.target import Connection, Pem
-from tests.controlplane.faultproxy import Asked, Fault, FaultProxy, Kind, asked_by
+from tests.controlplane.faultproxy import Fault, FaultProxy, Kind, RequestedVerb, asked_by
 from tests.controlplane.pki import Pki
 from tests.eventually import eventually
 
@@ -196,16 +196,16 @@ async def test_the_seed_decides_whom_a_fault_meets(tmp_path: Path) -> None:
 
 
 REQUESTS: Json = {
-    "GET /api/v1/pods?limit=500": Asked("list", "pods"),
-    "GET /api/v1/pods?watch=1&resourceVersion=5": Asked("watch", "pods"),
-    "GET /api/v1/namespaces/ns": Asked("get", "namespaces"),
-    "GET /api/v1/namespaces/ns/pods/p": Asked("get", "pods"),
-    "POST /api/v1/namespaces/ns/pods/p/binding": Asked("create", "pods/binding"),
-    "PATCH /api/v1/namespaces/ns/pods/p/status": Asked("patch", "pods/status"),
-    "PATCH /apis/kubeflow.org/v1/namespaces/ns/tfjobs/j": Asked("patch", "tfjobs"),
-    "PUT /apis/coordination.k8s.io/v1/namespaces/ns/leases/l": Asked("update", "leases"),
-    "DELETE /api/v1/namespaces/ns/pods/p": Asked("delete", "pods"),
-    "GET /readyz": Asked("get", "/readyz"),
+    "GET /api/v1/pods?limit=500": RequestedVerb("list", "pods"),
+    "GET /api/v1/pods?watch=1&resourceVersion=5": RequestedVerb("watch", "pods"),
+    "GET /api/v1/namespaces/ns": RequestedVerb("get", "namespaces"),
+    "GET /api/v1/namespaces/ns/pods/p": RequestedVerb("get", "pods"),
+    "POST /api/v1/namespaces/ns/pods/p/binding": RequestedVerb("create", "pods/binding"),
+    "PATCH /api/v1/namespaces/ns/pods/p/status": RequestedVerb("patch", "pods/status"),
+    "PATCH /apis/kubeflow.org/v1/namespaces/ns/tfjobs/j": RequestedVerb("patch", "tfjobs"),
+    "PUT /apis/coordination.k8s.io/v1/namespaces/ns/leases/l": RequestedVerb("update", "leases"),
+    "DELETE /api/v1/namespaces/ns/pods/p": RequestedVerb("delete", "pods"),
+    "GET /readyz": RequestedVerb("get", "/readyz"),
 }
 
 

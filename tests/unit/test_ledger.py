@@ -12,7 +12,7 @@ from policy.cluster.events import Event, NodeGone, NodeSeen, PodGone, Synced
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.systems.base import Policy
 from tests.builders import job, node
-from tests.stage import LoopClock, Stage, virtual
+from tests.stage import Stage, VirtualClock, virtual
 
 
 class Script(Policy):
@@ -34,7 +34,7 @@ class Script(Policy):
 
 
 def ledger(policy: Script, coalesce: float = 0.02) -> Ledger:
-    made = Ledger(policy, Rules(), LoopClock(), Journal(), coalesce)
+    made = Ledger(policy, Rules(), VirtualClock(), Journal(), coalesce)
     made.step(Synced())
     policy.saw.clear()
     policy.at.clear()
@@ -62,7 +62,7 @@ async def test_a_burst_makes_one_decision_within_the_coalescing_time() -> None:
     assert policy.saw[1:] == [["a", "b", "c", "d"]], "and the next burst makes the next"
 
 
-class SlowClock(LoopClock):
+class SlowClock(VirtualClock):
     """As if ``late`` seconds had passed within each decision of the policy."""
 
     def __init__(self, policy: Script, late: float) -> None:
@@ -248,7 +248,7 @@ async def test_what_can_be_prepared_is_prepared_between_steps_and_no_more_often_
 @virtual
 async def test_nothing_is_prepared_before_the_lists_are_in() -> None:
     policy = Preparing()
-    held = Ledger(policy, Rules(), LoopClock(), Journal(), 0.02)
+    held = Ledger(policy, Rules(), VirtualClock(), Journal(), 0.02)
     started = held.clock.now()
     ticking = asyncio.create_task(held.tick(10))
     await asyncio.sleep(3)
@@ -322,7 +322,7 @@ async def test_a_moment_that_comes_while_a_step_is_made_is_kept() -> None:
     """A timer may end a little early: the tick is made just before the moment, and ends just after it."""
     slow = [0.0]
 
-    class SlowClock(LoopClock):
+    class SlowClock(VirtualClock):
         def monotonic(self) -> float:
             return super().monotonic() + slow[0]
 
@@ -384,7 +384,7 @@ def test_the_journal_keeps_the_last_entries_numbered_without_gaps() -> None:
 
 @virtual
 async def test_a_wall_clock_that_is_set_anew_moves_no_deadline() -> None:
-    clock = LoopClock()
+    clock = VirtualClock()
     jumps = [0.0, 0.0, 3600.0, -3600.0]
     clock.now = lambda: clock.monotonic() + jumps.pop(0)  # type: ignore[method-assign]
     policy = Script()

@@ -16,7 +16,7 @@ from extender.config.settings import Settings
 from extender.kube.api import DEPLOYMENTS, JOBSETS, NODES, PODS, ClusterError, Json, Resource
 from extender.kube.podgroupkinds import COSCHEDULING
 from extender.kube.reflector import Batch
-from tests.stage import FakeApi, LoopClock, virtual
+from tests.stage import FakeApi, VirtualClock, virtual
 from tests.unit.test_own_kinds import deployment, group, in_group, replica
 from tests.unit.test_own_kinds_in_time import OTHERS_JOB, owned
 
@@ -27,7 +27,7 @@ def pod(name: str, version: int) -> dict[str, Any]:
 
 
 def live() -> Live:
-    made = Live(Settings(), FakeApi(), LoopClock(), random.Random(1))
+    made = Live(Settings(), FakeApi(), VirtualClock(), random.Random(1))
     for reflector in made.reflectors:
         reflector.synced = True
     for resource in resources():
@@ -120,7 +120,7 @@ class Forbidding(FakeApi):
 async def test_a_kind_that_an_old_clusterrole_leaves_out_does_not_keep_the_rest_from_working(
     forbidden: Resource, ready: bool
 ) -> None:
-    service = Live(Settings(), Forbidding(forbidden), LoopClock(), random.Random(1))
+    service = Live(Settings(), Forbidding(forbidden), VirtualClock(), random.Random(1))
     running = [asyncio.create_task(reflector.run(service.deliver)) for reflector in service.reflectors]
     await asyncio.sleep(50)
     found = service.metrics.readiness()
@@ -147,7 +147,7 @@ async def test_a_list_is_one_step_however_many_pages_it_has() -> None:
 async def test_the_lease_is_given_back_before_the_disk_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = Live(Settings(journal=JournalSettings(folder=str(tmp_path))), FakeApi(), LoopClock(), random.Random(1))
+    service = Live(Settings(journal=JournalSettings(folder=str(tmp_path))), FakeApi(), VirtualClock(), random.Random(1))
     done: list[str] = []
     assert service.recorder is not None
     end = service.recorder.close

@@ -8,7 +8,7 @@ from policy.cluster.events import JobSeen, PodSeen
 from tests.controlplane import ControlPlane
 from tests.e2e.jobsets import child
 from tests.e2e.manifests import objects
-from tests.e2e.observer import Observer, Sighting
+from tests.e2e.observer import ClusterObserver, Sighting
 from tests.e2e.scenario import KINDS, ORDER, Arrival, arrivals
 
 BURST = 2.0
@@ -22,8 +22,8 @@ def seen(at: float, index: int, *, going: bool = False, phase: str = "Running", 
 THREE = [seen(float(index), index) for index in range(3)]
 
 
-def witness(*more: Sighting) -> Observer:
-    return Observer(object.__new__(ControlPlane), "team", [*THREE, *more])
+def witness(*more: Sighting) -> ClusterObserver:
+    return ClusterObserver(object.__new__(ControlPlane), "team", [*THREE, *more])
 
 
 LEAST = {

@@ -10,10 +10,10 @@ import pytest
 from coverage import CoverageData
 
 from tests.mutation import choosing
-from tests.mutation.changes import Change, Changes, meaning
+from tests.mutation.changes import Changes, CodeChange, meaning
 from tests.mutation.executed import Executed, importers
 from tests.mutation.recording import FOLDER, LINES, TESTS
-from tests.mutation.report import FULL, GATE, NOT_EXECUTED, SURVIVED, Result, reached, share, tables
+from tests.mutation.report import FULL, GATE, NOT_EXECUTED, SURVIVED, MutationResult, reached, share, tables
 
 SOURCE = '''"""A module."""
 LIMIT = 3
@@ -59,14 +59,14 @@ def test_a_change_with_an_effect_counts(before: str, after: str) -> None:
 
 
 @pytest.fixture
-def drawn(tmp_path: Path) -> list[Change]:
+def drawn(tmp_path: Path) -> list[CodeChange]:
     """A hundred changes of the module above."""
     (tmp_path / "sizes.py").write_text(SOURCE)
     changes, chance = Changes(tmp_path, "sizes.py"), random.Random(1)
     return [change for _ in range(100) if (change := changes.draw(chance))]
 
 
-def test_every_change_is_in_its_line_and_can_run(drawn: list[Change]) -> None:
+def test_every_change_is_in_its_line_and_can_run(drawn: list[CodeChange]) -> None:
     before = SOURCE.splitlines()
     for change in drawn:
         after = change.source.splitlines()
@@ -76,7 +76,7 @@ def test_every_change_is_in_its_line_and_can_run(drawn: list[Change]) -> None:
         compile(change.source, "sizes.py", "exec")
 
 
-def test_a_change_knows_its_statement_and_whether_it_runs_at_import(drawn: list[Change]) -> None:
+def test_a_change_knows_its_statement_and_whether_it_runs_at_import(drawn: list[CodeChange]) -> None:
     places = {(change.line, change.statement, change.at_import) for change in drawn}
     assert places == {(2, 2, True), (5, 5, True), (8, 7, False), (9, 7, False)}
 
@@ -88,8 +88,8 @@ def test_the_same_seed_draws_the_same(tmp_path: Path) -> None:
     assert one == other
 
 
-def change(file: str, line: int, statement: int = 0, at_import: bool = False) -> Change:
-    return Change(file, line, statement or line, at_import, "number", "", "")
+def change(file: str, line: int, statement: int = 0, at_import: bool = False) -> CodeChange:
+    return CodeChange(file, line, statement or line, at_import, "number", "", "")
 
 
 @pytest.fixture
@@ -170,10 +170,10 @@ def test_the_gate_comes_first_and_then_the_quickest(
     assert [(item.nodeid, item.bound) for item in items] == [("b", 16.0), ("c", 19.0), ("a", 13.0)]
 
 
-def results(**numbers: int) -> list[Result]:
+def results(**numbers: int) -> list[MutationResult]:
     caught = {"gate": GATE, "full": FULL, "survived": SURVIVED, "missed": NOT_EXECUTED}
     return [
-        Result("abc", 1, 0, "policy/step.py", 3, "number", "-1\n+2", caught[by], "", 1)
+        MutationResult("abc", 1, 0, "policy/step.py", 3, "number", "-1\n+2", caught[by], "", 1)
         for by, number in numbers.items()
         for _ in range(number)
     ]

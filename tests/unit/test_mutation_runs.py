@@ -10,7 +10,7 @@ import pytest
 
 from tests.mutation import tree as trees
 from tests.mutation.__main__ import judged
-from tests.mutation.changes import Change
+from tests.mutation.changes import CodeChange
 from tests.mutation.executed import Executed
 from tests.mutation.recording import SO_FAR, TESTS
 from tests.mutation.report import FULL, GATE, NOT_EXECUTED, SURVIVED
@@ -77,11 +77,11 @@ def executed(tree: Tree, tmp_path: Path) -> Executed:
     return Executed(tree.folder, tree.path)
 
 
-def changed(line: int, before: str, after: str) -> Change:
+def changed(line: int, before: str, after: str) -> CodeChange:
     lines = CODE.splitlines()
     assert before in lines[line - 1]
     lines[line - 1] = lines[line - 1].replace(before, after)
-    return Change("policy/code.py", line, line, line == 1, "number", "\n".join(lines) + "\n", "")
+    return CodeChange("policy/code.py", line, line, line == 1, "number", "\n".join(lines) + "\n", "")
 
 
 CAUGHT = {
@@ -96,7 +96,7 @@ CAUGHT = {
 
 @pytest.mark.parametrize(("change", "caught", "test", "tests"), CAUGHT.values(), ids=CAUGHT)
 def test_by_whom_a_change_is_caught(
-    tree: Tree, executed: Executed, change: Change, caught: str, test: str, tests: int
+    tree: Tree, executed: Executed, change: CodeChange, caught: str, test: str, tests: int
 ) -> None:
     assert executed.failed == ["tests/unit/test_a.py::test_red"]
     assert judged(tree, executed, change) == (caught, test, tests)

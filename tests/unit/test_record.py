@@ -13,9 +13,9 @@ from extender.state.codec import CodecError
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.record import Recorder, RecordError, effects_of, head, line_of, read
-from lab.sim.pods.run import simulate
-from lab.sim.pods.service import Step
-from lab.sim.pods.world import World
+from lab.sim.pods.podrun import simulate
+from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import kod2
 from lab.study import replay
 from policy.cluster.actions import Admit, Decision, Remember
@@ -58,10 +58,10 @@ CHOOSY = Constraints(
 TRAINED = job("a").ps(1).workers(1, 4).made
 
 
-def steps_of_a_run(seed: int = 1) -> list[Step]:
-    seen: list[Step] = []
+def steps_of_a_run(seed: int = 1) -> list[SimulatedStep]:
+    seen: list[SimulatedStep] = []
 
-    def look(step: Step, world: World) -> None:
+    def look(step: SimulatedStep, world: SimulatedWorld) -> None:
         del world
         seen.append(step)
 
@@ -74,7 +74,7 @@ def keep_up(recorder: Recorder, behind: int) -> None:
     wait_until(lambda: recorder._queue.qsize() <= behind, "the journal is written")
 
 
-def recorded(folder: Path, steps: list[Step], file_bytes: int, files: int) -> list[Path]:
+def recorded(folder: Path, steps: list[SimulatedStep], file_bytes: int, files: int) -> list[Path]:
     recorder = Recorder(folder, Kod2(), Snapshot(), file_bytes, files)
     for step in steps:
         recorder.write(step.at, step.events, step.effects, step.snapshot)

@@ -22,7 +22,7 @@ from policy.cluster.events import BindRefused, Led, Synced
 from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import MOST_CHARACTERS
 from tests.builders import JobSeen, PodSeen, job, members
-from tests.stage import HandClock, LoopClock, Stage, virtual
+from tests.stage import HandClock, Stage, VirtualClock, virtual
 from tests.unit.test_barrier import whole_gang
 from tests.unit.test_controller import Bench, FakeApi, FakeLease, orders, pod
 
@@ -99,7 +99,7 @@ async def test_a_list_that_is_not_taken_is_told_again() -> None:
             raise ExtenderError("no")
         told.append(body)
 
-    refusals = RefusalReports(tell, 1.0, LoopClock(), FakeLease())
+    refusals = RefusalReports(tell, 1.0, VirtualClock(), FakeLease())
     running = asyncio.create_task(refusals.run())
     refusals.keep([], "one")
     await asyncio.sleep(3)

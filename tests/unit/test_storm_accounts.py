@@ -3,7 +3,7 @@
 import pytest
 
 from tests.controlplane import ControlPlane
-from tests.e2e.observer import Observer, Sighting
+from tests.e2e.observer import ClusterObserver, Sighting
 from tests.e2e.storm import is_whole, overcommitted
 from tests.e2e.tfjobs import TFJob
 
@@ -41,7 +41,7 @@ def test_what_was_ever_too_much(story: list[Sighting]) -> None:
 
 @pytest.mark.parametrize(("bound", "want"), [(0, True), (1, False), (2, False), (3, True), (5, True)])
 def test_a_gang_is_whole_from_its_minimum_on(plane: ControlPlane, bound: int, want: bool) -> None:
-    observer = Observer(plane, "team", [seen(str(number), phase="Running") for number in range(bound)])
+    observer = ClusterObserver(plane, "team", [seen(str(number), phase="Running") for number in range(bound)])
     assert is_whole(observer, TFJob("team", "a", workers=4, least=2, most=4)) is want
 
 

@@ -12,7 +12,7 @@ from policy.cluster.events import UsageSeen
 from policy.cluster.model import Node
 from policy.cluster.resources import Resources
 from tests.builders import GIB, node
-from tests.stage import FakeApi, LoopClock, virtual
+from tests.stage import FakeApi, VirtualClock, virtual
 
 INTERVAL = 30.0
 
@@ -40,7 +40,7 @@ async def told_in(api: MetricsApi, seconds: float, nodes: tuple[Node, ...] = (no
     """What was told in that time; the API changes at half of it where it has ``later``."""
     told: list[UsageSeen] = []
     known = {one.name: one for one in nodes}
-    task = asyncio.create_task(UsagePoll(api, LoopClock(), lambda: known, told.append).run(INTERVAL))
+    task = asyncio.create_task(UsagePoll(api, VirtualClock(), lambda: known, told.append).run(INTERVAL))
     await asyncio.sleep(seconds / 2)
     later = getattr(api, "later", None)
     if later is not None:
@@ -93,5 +93,5 @@ async def test_nobody_is_asked_before_the_nodes_are_known() -> None:
 async def test_nobody_is_asked_where_it_is_switched_off() -> None:
     api = MetricsApi([measured("n1", cpu="1")])
     nodes = {"n1": node("n1")}
-    await UsagePoll(api, LoopClock(), lambda: nodes, lambda _: None).run(0.0)
+    await UsagePoll(api, VirtualClock(), lambda: nodes, lambda _: None).run(0.0)
     assert api.asked == 0

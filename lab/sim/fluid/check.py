@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lab.sim.fluid.pricecheck import falling_prices
-from lab.sim.pods.service import Step
+from lab.sim.pods.simulatedservice import SimulatedStep
 from policy.cluster.actions import Admit, Migrate, Resize
 from policy.cluster.gang import Gang, State
 from policy.cluster.invariants import violations
@@ -30,7 +30,7 @@ class Checker:
         self._oasis = base if isinstance(base, Oasis) else None
         self._book: object = None
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: SimulatedStep) -> None:
         """Check one step."""
         found = [*broken(step)]
         book = step.snapshot.memory.get(MEMORY)
@@ -40,7 +40,7 @@ class Checker:
         self.broken += [f"{step.at}: {what}" for what in found]
 
 
-def broken(step: Step) -> Iterator[str]:
+def broken(step: SimulatedStep) -> Iterator[str]:
     """Yield a sentence for each violation in the step."""
     yield from violations(step.snapshot)
     yield from _decisions(step)
@@ -49,7 +49,7 @@ def broken(step: Step) -> Iterator[str]:
     yield from _verdicts(step.snapshot)
 
 
-def _decisions(step: Step) -> Iterator[str]:
+def _decisions(step: SimulatedStep) -> Iterator[str]:
     """Yield decisions outside a job's bounds, except a pause, and plans that do not cover the whole gang."""
     for effect in step.effects:
         match effect:

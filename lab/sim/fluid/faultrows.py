@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lab.sim.fluid.faults import Fault, JobDeleted, NodeBack, NodeCordoned, NodeLost, PodEvicted
 from lab.sim.objects import JobSpec
-from lab.sim.traces.base import Trace
-from lab.sim.traces.reading import FieldError, Line, Table, read
+from lab.sim.traces.reading import FieldError, Table, TraceRow, read
+from lab.sim.traces.trace import Trace
 from policy.cluster.model import WORKER, Slot
 
 WHEN, WHAT, NODE, JOB, ROLE, INDEX = "seconds", "what", "node", "job", "role", "index"
@@ -30,7 +30,7 @@ def faults_of(table: Table, trace: Trace) -> tuple[tuple[float, Fault], ...]:
     return tuple(read(table, lambda line: _row(line, named)))
 
 
-def _row(line: Line, named: _Named) -> tuple[float, Fault]:
+def _row(line: TraceRow, named: _Named) -> tuple[float, Fault]:
     line.only(COLUMNS)
     seconds = line.number(WHEN)
     needed, make = line.choice(WHAT, KINDS)
@@ -41,15 +41,15 @@ def _row(line: Line, named: _Named) -> tuple[float, Fault]:
     return seconds, make(line, named)
 
 
-def _node(line: Line, named: _Named) -> str:
+def _node(line: TraceRow, named: _Named) -> str:
     return _known(line, NODE, named.nodes)
 
 
-def _job(line: Line, named: _Named) -> str:
+def _job(line: TraceRow, named: _Named) -> str:
     return _known(line, JOB, named.jobs)
 
 
-def _slot(line: Line, named: _Named) -> Slot:
+def _slot(line: TraceRow, named: _Named) -> Slot:
     """Return the slot, which must be one that the job can have."""
     job = named.jobs[_job(line, named)]
     role = line.choice(ROLE, {one.name: one for one in job.roles})
@@ -60,7 +60,7 @@ def _slot(line: Line, named: _Named) -> Slot:
     return Slot(role.name, index)
 
 
-def _known(line: Line, column: str, names: Collection[str]) -> str:
+def _known(line: TraceRow, column: str, names: Collection[str]) -> str:
     name = line.text(column)
     if name not in names:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
@@ -70,7 +70,7 @@ def _known(line: Line, column: str, names: Collection[str]) -> str:
 
 
 # For each fault: the columns that it needs, and the function that reads it.
-KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Line, _Named], Fault]]] = {
+KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[TraceRow, _Named], Fault]]] = {
     NodeLost.__name__: ((NODE,), lambda line, named: NodeLost(_node(line, named))),
     NodeBack.__name__: ((NODE,), lambda line, named: NodeBack(_node(line, named))),
     NodeCordoned.__name__: ((NODE,), lambda line, named: NodeCordoned(_node(line, named))),

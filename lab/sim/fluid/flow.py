@@ -9,8 +9,8 @@ from enum import Enum
 from functools import partial
 
 from lab.sim.engine import Engine
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.fluid.speeds import Running
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.fluid.speedmodels import RunningGang
 from lab.sim.objects import JobSpec
 from policy.cluster.model import Node
 from policy.cluster.training import Goal, Report
@@ -20,7 +20,7 @@ DUST = 1e-6  # seconds; a shorter pause is skipped, or rounding could leave t + 
 SAME_RATE = 1e-12
 
 
-class Doing(Enum):
+class Activity(Enum):
     """What a job does: wait, start up, stand still for a change of its members, or compute."""
 
     WAITING = "waiting"
@@ -29,24 +29,24 @@ class Doing(Enum):
     COMPUTING = "computing"
 
 
-NO_SECONDS = dict.fromkeys(Doing, 0.0)
+NO_SECONDS = dict.fromkeys(Activity, 0.0)
 
 
 @dataclass(slots=True)
-class Work:
+class JobWork:
     """One job's work: ``left`` is in seconds of one worker's work, as of the time ``since``."""
 
     spec: JobSpec
     since: float
     left: float
-    doing: Doing = Doing.WAITING
+    doing: Activity = Activity.WAITING
     rate: float = 0.0
     until: float = 0.0
-    running: Running | None = None
+    running: RunningGang | None = None
     members: frozenset[str] = frozenset()
     ticket: int = 0
     computed_at: float | None = None
-    seconds: dict[Doing, float] = field(default_factory=NO_SECONDS.copy)
+    seconds: dict[Activity, float] = field(default_factory=NO_SECONDS.copy)
 
     @property
     def done(self) -> float:
@@ -67,16 +67,16 @@ class Flow:
 
     def __init__(self, settings: FluidSettings, engine: Engine[Do], finished: Callable[[str], None]) -> None:
         self._settings, self._engine, self._finished = settings, engine, finished
-        self.works: dict[str, Work] = {}
+        self.works: dict[str, JobWork] = {}
         self.changed: set[str] = set()
         self._moving: set[str] = set()
-        self._computing: dict[str, Running] = {}
+        self._computing: dict[str, RunningGang] = {}
 
     def enter(self, uid: str, spec: JobSpec, now: float) -> None:
         """Add a job that has arrived."""
-        self.works[uid] = Work(spec, now, spec.work_seconds)
+        self.works[uid] = JobWork(spec, now, spec.work_seconds)
 
-    def leave(self, uid: str, now: float) -> Work:
+    def leave(self, uid: str, now: float) -> JobWork:
         """Remove a job that has ended, for any reason, and return its work."""
         work = self.works.pop(uid)
         self._moving.discard(uid)
@@ -90,35 +90,35 @@ class Flow:
         """Record that the job is being migrated, so that replacing all of its members next is not counted as a loss."""
         self._moving.add(uid)
 
-    def lay_out(self, uid: str, running: Running | None, members: frozenset[str], now: float) -> None:
+    def lay_out(self, uid: str, running: RunningGang | None, members: frozenset[str], now: float) -> None:
         """Set the gang's layout and pods (None: it cannot compute); a change of a gang that is up costs a pause."""
         work = self.works[uid]
         before, work.members = work.members, members if running is not None else frozenset()
         if running == work.running and work.members == before:
             return
         work.advance(now)
-        up, work.running = work.running is not None and work.doing is not Doing.STARTING, running
+        up, work.running = work.running is not None and work.doing is not Activity.STARTING, running
         if running is None:
-            self._do(uid, work, Doing.WAITING, now)
+            self._do(uid, work, Activity.WAITING, now)
         elif not up:
-            self._do(uid, work, Doing.STARTING, now, self._settings.start_seconds)
+            self._do(uid, work, Activity.STARTING, now, self._settings.start_seconds)
         else:
             self._change(uid, work, before, now)
 
-    def _change(self, uid: str, work: Work, before: frozenset[str], now: float) -> None:
+    def _change(self, uid: str, work: JobWork, before: frozenset[str], now: float) -> None:
         """Pause a gang that is up because it has grown, shrunk or moved, or because members were replaced."""
         kept, settings = before & work.members, self._settings
         if not kept and uid in self._moving:
             self._moving.discard(uid)
-            self._do(uid, work, Doing.SCALING, now, settings.migrate_seconds)
+            self._do(uid, work, Activity.SCALING, now, settings.migrate_seconds)
         elif kept == before:
-            self._do(uid, work, Doing.SCALING, now, settings.grow_seconds)
+            self._do(uid, work, Activity.SCALING, now, settings.grow_seconds)
         elif kept == work.members:
-            self._do(uid, work, Doing.SCALING, now, settings.shrink_seconds)
+            self._do(uid, work, Activity.SCALING, now, settings.shrink_seconds)
         else:
-            self._do(uid, work, Doing.STARTING, now, settings.start_seconds)
+            self._do(uid, work, Activity.STARTING, now, settings.start_seconds)
 
-    def _do(self, uid: str, work: Work, doing: Doing, now: float, pause: float = 0.0) -> None:
+    def _do(self, uid: str, work: JobWork, doing: Activity, now: float, pause: float = 0.0) -> None:
         """Switch to another activity; after ``pause`` the gang computes. A longer pause under way is not shortened."""
         self._engine.cancel(work.ticket)
         until = max(now + pause, work.until if work.doing in PAUSES else now)
@@ -134,7 +134,7 @@ class Flow:
     def _compute(self, uid: str, now: float) -> None:
         work = self.works[uid]
         work.advance(now)
-        work.doing, work.ticket = Doing.COMPUTING, 0
+        work.doing, work.ticket = Activity.COMPUTING, 0
         work.computed_at = now if work.computed_at is None else work.computed_at
         if work.running is not None:
             self._computing[uid] = work.running
@@ -154,7 +154,7 @@ class Flow:
                 self._go_on(uid, work, rate, now)
         return changed
 
-    def _go_on(self, uid: str, work: Work, rate: float, now: float) -> None:
+    def _go_on(self, uid: str, work: JobWork, rate: float, now: float) -> None:
         work.advance(now)
         self._engine.cancel(work.ticket)
         work.rate, work.ticket = rate, 0
@@ -185,4 +185,4 @@ def _loss(decay: float, done: float) -> float:
     return (math.exp(-decay * done) - last) / (1.0 - last) if decay else 1.0 - done
 
 
-PAUSES = frozenset({Doing.STARTING, Doing.SCALING})
+PAUSES = frozenset({Activity.STARTING, Activity.SCALING})

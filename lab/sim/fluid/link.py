@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from lab.sim.fluid.speeds import Running
+from lab.sim.fluid.speedmodels import RunningGang
 from policy.cluster.model import Node
 
 GIGABIT_ETHERNET = 117e6  # bytes per second and direction of payload on 1 Gb/s
@@ -71,7 +71,7 @@ class SharedLinks:
         """Return the seconds that one worker beside its ps needs for so many steps (a job's work)."""
         return steps * self.batch / self._model(model).throughput(1)
 
-    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+    def rates(self, running: Mapping[str, RunningGang], nodes: Mapping[str, Node]) -> Mapping[str, float]:
         """Return the rates of all gangs together. Raises ValueError for a model that is not in the table."""
         del nodes  # every node has the same link
         groups = [group for uid, gang in running.items() for group in self._groups(uid, gang)]
@@ -81,7 +81,7 @@ class SharedLinks:
             rates[group.uid] += group.count / group.step * group.alone
         return rates
 
-    def _groups(self, uid: str, gang: Running) -> Iterator[_Group]:
+    def _groups(self, uid: str, gang: RunningGang) -> Iterator[_Group]:
         """Yield the gang's workers grouped by node; workers on the same node behave alike."""
         model = self._model(gang.spec.model)
         workers = len(gang.workers)

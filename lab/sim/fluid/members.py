@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from lab.sim.fluid.speeds import Running
+from lab.sim.fluid.speedmodels import RunningGang
 from lab.sim.objects import JobObject, JobSpec, job_fact
 from policy.cluster.events import Event, JobSeen, PodGone, PodSeen
 from policy.cluster.frozen import replace
@@ -59,7 +59,7 @@ class Members:
         """Return the UIDs of the bound pods."""
         return frozenset(pod.uid for pod in self.pods.values() if pod.node)
 
-    def running(self, nodes: Mapping[str, Node]) -> Running | None:
+    def running(self, nodes: Mapping[str, Node]) -> RunningGang | None:
         """Return where the gang computes, or None unless all rigid members and the minimum of workers are bound."""
         bound = {slot: pod.node for slot, pod in sorted(self.pods.items()) if pod.node in nodes}
         workers = sum(1 for slot in bound if slot.role == WORKER)
@@ -67,7 +67,7 @@ class Members:
             return None
         computing = tuple(node for slot, node in bound.items() if slot.role not in (PS, EVALUATOR))
         servers = tuple(node for slot, node in bound.items() if slot.role == PS)
-        return Running(self.spec, computing, servers) if computing else None
+        return RunningGang(self.spec, computing, servers) if computing else None
 
     # -- carrying out a plan ----------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
-from lab.sim.fluid.speeds import Running
-from lab.sim.traces.reading import FieldError, Line, Table, TraceError, read
+from lab.sim.fluid.speedmodels import RunningGang
+from lab.sim.traces.reading import FieldError, Table, TraceError, TraceRow, read
 from policy.cluster.model import Node
 
 Placement = tuple[int, ...]  # workers on each node, the most first
@@ -71,12 +71,12 @@ class Measured:
     tables: Mapping[str, StepTimes]
     coupled: bool = False
 
-    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+    def rates(self, running: Mapping[str, RunningGang], nodes: Mapping[str, Node]) -> Mapping[str, float]:
         """Return each gang's rate, independent of the others. Raises ValueError for a model without a table."""
         del nodes
         return {uid: self._rate(gang) for uid, gang in running.items()}
 
-    def _rate(self, gang: Running) -> float:
+    def _rate(self, gang: RunningGang) -> float:
         table = self.tables.get(gang.spec.model)
         if table is None:
             raise ValueError(f"model is {gang.spec.model!r}, must be one of {', '.join(sorted(self.tables))}")
@@ -95,7 +95,7 @@ def step_times(table: Table) -> StepTimes:
     return StepTimes({p: {b: fmean(times) for b, times in batches.items()} for p, batches in found.items()})
 
 
-def _row(line: Line) -> tuple[Placement, float, float]:
+def _row(line: TraceRow) -> tuple[Placement, float, float]:
     text = line.text("placement")
     if not (text.isascii() and text.isdigit()) or "0" in text:
         raise FieldError(line.where, "placement", text, "the workers on each node as digits from 1 to 9")

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.papers.base import Bar, Experiment, Mutant, Row, cut, mean
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.papers.dragonfigures import draw_hundred, draw_table_1
 from lab.sim.papers.dragonworld import SETTINGS, hundred_jobs, row_of, settings, table_1
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, cut, mean
 from policy.systems.base import Policy
 from policy.systems.baselines import FifoPod, KubeflowSpread, LocalityOnly, Retry
 from policy.systems.dragon import Dragon, Sizes, Victims
@@ -24,7 +24,7 @@ GAPS = (400, 250, 167, 125, 83, 62)  # mean seconds between arrivals; the paper'
 
 
 @dataclass(frozen=True)
-class Case:
+class DragonCase:
     """The policy under test and its settings; ``baselines`` adds runs of the two baselines with unchanged settings."""
 
     policy: Policy = DRAGON
@@ -81,7 +81,7 @@ TABLE_1 = Experiment(
     system="dragon",
     title="Twelve jobs on 2 nodes of 4 GPUs",
     source="DRAGON, Table 1, Figures 6, 7 and 8",
-    measure=Case(),
+    measure=DragonCase(),
     bars=(
         Bar(ELAPSED, cut("elapsed/dragon", "elapsed/kubeflow"), 65.0, None, "%", "65 %"),
         Bar(
@@ -123,18 +123,18 @@ TABLE_1 = Experiment(
     mutants=(
         Mutant(
             "no scale-up",
-            Case(Dragon(idle_threshold=math.inf), baselines=False),
+            DragonCase(Dragon(idle_threshold=math.inf), baselines=False),
             (ELAPSED, BELOW_LOCALITY, RUNNING, SCALING, USE),
         ),
-        Mutant("no scale-down", Case(Dragon(urgent_threshold=math.inf), baselines=False), (WAITING, AT_ONCE)),
+        Mutant("no scale-down", DragonCase(Dragon(urgent_threshold=math.inf), baselines=False), (WAITING, AT_ONCE)),
         Mutant(
             "victims wherever they are",
-            Case(Dragon(victims=Victims.SURPLUS), baselines=False),
+            DragonCase(Dragon(victims=Victims.SURPLUS), baselines=False),
             (ELAPSED, BELOW_LOCALITY, WAITING, USE, AT_ONCE, SLOWEST, FASTER),
         ),
         Mutant(
             "a restart of 5 min",
-            Case(Dragon(restart_seconds=300.0), settings(restart=300.0), baselines=False),
+            DragonCase(Dragon(restart_seconds=300.0), settings(restart=300.0), baselines=False),
             (ELAPSED, BELOW_LOCALITY, SCALING, USE, AT_ONCE),
         ),
         Mutant(

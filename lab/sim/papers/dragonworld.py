@@ -6,13 +6,13 @@ import math
 import random
 from dataclasses import replace
 
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.link import SharedLinks
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.settings import FluidSettings
 from lab.sim.objects import JobSpec
-from lab.sim.pods.service import Step
-from lab.sim.report import Result
-from lab.sim.traces.base import Trace, node, pod_requests
+from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.report import RunResult
+from lab.sim.traces.trace import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Node, Role
 from policy.systems.base import Policy
 
@@ -122,7 +122,7 @@ class Busy:
         self._held = 0
         self.sums = [0.0] * SLICES
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: SimulatedStep) -> None:
         """Account for the time up to this step, and take over its state."""
         if math.isnan(self._start):
             self._start = self._since = step.at
@@ -142,7 +142,7 @@ class Busy:
         return [held / (self._gpus * SLICE) for held in self.sums]
 
 
-def run(trace: Trace, policy: Policy, how: FluidSettings = SETTINGS) -> Result:
+def run(trace: Trace, policy: Policy, how: FluidSettings = SETTINGS) -> RunResult:
     """Run the trace in the job-level simulator."""
     return simulate(trace, policy, how)
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lab.sim.objects import JobSpec
-from lab.sim.papers.base import Bar, Experiment, Mutant, Row, cut, mean, share
 from lab.sim.papers.dragonworld import MAXIMUM, SPEEDS, hundred_jobs, job, row_of, steps_in, table_1
 from lab.sim.papers.drsfigures import draw_classes
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, cut, mean, share
 from lab.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
-from lab.sim.traces.base import Trace
+from lab.sim.traces.trace import Trace
 from policy.cluster.actions import Decision
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
@@ -80,7 +80,7 @@ def loaded(seed: int) -> Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class DrsCase:
     """The policy under test beside DRAGON and the default scheduler, on the trace of a seed."""
 
     trace: Callable[[int], Trace]
@@ -138,12 +138,12 @@ SHORT_QUEUE = (
 
 def no_gang(trace: Callable[[int], Trace], seed: int) -> Row:
     """Run pod by pod instead of DRS."""
-    return Case(trace, FifoPod(Retry.RANDOM, seed), baseline=False)(seed)
+    return DrsCase(trace, FifoPod(Retry.RANDOM, seed), baseline=False)(seed)
 
 
 def blind(trace: Callable[[int], Trace], *misses: str, reason: str = "") -> Mutant:
     """Return the mutant in which DRS sees the same utility for all jobs."""
-    return Mutant("no utility", Case(trace, OtherUtilities(DRS, 0.0), baseline=False), misses, reason)
+    return Mutant("no utility", DrsCase(trace, OtherUtilities(DRS, 0.0), baseline=False), misses, reason)
 
 
 EQUAL = Experiment(
@@ -151,7 +151,7 @@ EQUAL = Experiment(
     system="drs",
     title="E1: Table 1, all jobs of one utility",
     source=SOURCE,
-    measure=Case(equal_jobs),
+    measure=DrsCase(equal_jobs),
     bars=(
         Bar(BELOW_DRAGON, cut("elapsed/drs", "elapsed/dragon"), at_least=-3.0, unit="%", paper=NOT_PUBLISHED),
         Bar(BELOW_KUBEFLOW, cut("elapsed/drs", "elapsed/kubeflow"), at_least=60.0, unit="%", paper=NOT_PUBLISHED),
@@ -160,9 +160,9 @@ EQUAL = Experiment(
     ),
     seeds=100,
     mutants=(
-        Mutant("no scale-up", Case(equal_jobs, NO_SCALE_UP, baseline=False), (BELOW_DRAGON, BELOW_KUBEFLOW)),
+        Mutant("no scale-up", DrsCase(equal_jobs, NO_SCALE_UP, baseline=False), (BELOW_DRAGON, BELOW_KUBEFLOW)),
         Mutant("no gang", partial(no_gang, equal_jobs), (BELOW_DRAGON, BELOW_KUBEFLOW)),
-        Mutant("no scale-down", Case(equal_jobs, NO_SCALE_DOWN, baseline=False), reason=NOBODY_YIELDS),
+        Mutant("no scale-down", DrsCase(equal_jobs, NO_SCALE_DOWN, baseline=False), reason=NOBODY_YIELDS),
     ),
     figure=draw_classes,
     assumed=ASSUMED,
@@ -182,13 +182,13 @@ DRAWN = Experiment(
     system="drs",
     title="E2: Table 1, utilities drawn from 1, 2, 3",
     source=SOURCE,
-    measure=Case(drawn_utilities),
+    measure=DrsCase(drawn_utilities),
     bars=_top_bars(10.0),
     mutants=(
-        Mutant("no scale-up", Case(drawn_utilities, NO_SCALE_UP, baseline=False), (TOP_OFTEN, TOP_MEAN)),
-        Mutant("scale-up on any node", Case(drawn_utilities, ANYWHERE, baseline=False), (TOP_OFTEN, TOP_MEAN)),
+        Mutant("no scale-up", DrsCase(drawn_utilities, NO_SCALE_UP, baseline=False), (TOP_OFTEN, TOP_MEAN)),
+        Mutant("scale-up on any node", DrsCase(drawn_utilities, ANYWHERE, baseline=False), (TOP_OFTEN, TOP_MEAN)),
         Mutant("no gang", partial(no_gang, drawn_utilities), (TOP_OFTEN, TOP_MEAN)),
-        Mutant("no scale-down", Case(drawn_utilities, NO_SCALE_DOWN, baseline=False), reason=SHORT_QUEUE),
+        Mutant("no scale-down", DrsCase(drawn_utilities, NO_SCALE_DOWN, baseline=False), reason=SHORT_QUEUE),
         blind(drawn_utilities, reason=SHORT_QUEUE),
     ),
     figure=draw_classes,
@@ -200,16 +200,16 @@ LATE = Experiment(
     system="drs",
     title="E3: Table 1, and a large job of high utility comes into the full cluster",
     source=SOURCE,
-    measure=Case(late_large_job),
+    measure=DrsCase(late_large_job),
     bars=_top_bars(10.0),
     mutants=(
         Mutant(
             "utilities turned round",
-            Case(late_large_job, OtherUtilities(DRS, -1.0), baseline=False),
+            DrsCase(late_large_job, OtherUtilities(DRS, -1.0), baseline=False),
             (TOP_OFTEN, TOP_MEAN),
         ),
         Mutant("no gang", partial(no_gang, late_large_job), (TOP_OFTEN, TOP_MEAN)),
-        Mutant("no scale-down", Case(late_large_job, NO_SCALE_DOWN, baseline=False), reason=SHORT_QUEUE),
+        Mutant("no scale-down", DrsCase(late_large_job, NO_SCALE_DOWN, baseline=False), reason=SHORT_QUEUE),
         blind(late_large_job, reason=SHORT_QUEUE),
     ),
     figure=draw_classes,
@@ -221,7 +221,7 @@ LOADED = Experiment(
     system="drs",
     title="DRAGON's hundred jobs with utilities drawn from 1, 2, 3: a cluster with a queue",
     source="ours: on Table 1 nearly nobody waits, so that utilities decide little",
-    measure=Case(loaded, baseline=False),
+    measure=DrsCase(loaded, baseline=False),
     bars=_top_bars(40.0),
     mutants=(blind(loaded, TOP_OFTEN, TOP_MEAN),),
     figure=draw_classes,

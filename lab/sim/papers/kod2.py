@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from lab.sim.objects import KOHORT
 from lab.sim.papers import kod2cells
-from lab.sim.papers.base import Bar, Experiment, Mutant, Row, best, mean, quantile, share, worst
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, best, mean, quantile, share, worst
 from lab.sim.papers.kod2figures import draw_ten_jobs
 from lab.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
-from lab.sim.pods.run import pod_by_pod, simulate
-from lab.sim.report import Result, reduction
+from lab.sim.pods.podrun import pod_by_pod, simulate
+from lab.sim.report import RunResult, reduction
 from lab.sim.traces import Trace, kod2, rigid
 from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Gate, Kod2
@@ -52,11 +52,11 @@ def without_gang(seed: int) -> Row:
     return _row(seed, _pods_through_kohort(kod2(seed), seed))
 
 
-def _pods_through_kohort(trace: Trace, seed: int) -> Result:
+def _pods_through_kohort(trace: Trace, seed: int) -> RunResult:
     return simulate(rigid(trace, KOHORT), FifoPod(Retry.RANDOM, seed), patience=HALF_HOUR)
 
 
-def _row(seed: int, ours: Result) -> dict[str, float]:
+def _row(seed: int, ours: RunResult) -> dict[str, float]:
     row = {"finished": float(ours.finished), "jct": ours.mean_jct_seconds, "utilisation": ours.utilisation}
     row |= {"wait": ours.mean_waiting_seconds, "charged": ours.charged_jct_seconds}
     for patience in PATIENCE:
@@ -64,7 +64,7 @@ def _row(seed: int, ours: Result) -> dict[str, float]:
     return row | _against(pod_by_pod(kod2(seed), seed, Retry.FIFO, patience=HALF_HOUR), ours, "fifo")
 
 
-def _against(plain: Result, ours: Result, name: str) -> dict[str, float]:
+def _against(plain: RunResult, ours: RunResult, name: str) -> dict[str, float]:
     """Return the measures against the baseline; ``charged`` counts each unfinished job until the horizon."""
     return {
         f"jct_{name}": plain.mean_jct_seconds,

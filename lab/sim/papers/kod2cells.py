@@ -20,10 +20,10 @@ from statistics import fmean
 
 from lab.sim.objects import KOHORT
 from lab.sim.papers import kod2figures
-from lab.sim.papers.base import Bar, Experiment, Mutant, OfAll, Row
-from lab.sim.pods.ground import WorldSettings
-from lab.sim.pods.run import pod_by_pod, simulate
-from lab.sim.report import Result, reduction
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, OverAllSeeds, Row
+from lab.sim.pods.podrun import pod_by_pod, simulate
+from lab.sim.pods.worldcore import WorldSettings
+from lab.sim.report import RunResult, reduction
 from lab.sim.speed import training_rate
 from lab.sim.traces import Trace, kod2, rigid
 from policy.systems.baselines import FifoPod, Retry
@@ -86,15 +86,15 @@ def ten_jobs(seed: int, model: Model, batch: int) -> tuple[Trace, WorldSettings]
     return replace(trace, jobs=jobs), WorldSettings(remote=model.remote(batch))
 
 
-Ours = Callable[[int, Trace, WorldSettings], Result]
+Ours = Callable[[int, Trace, WorldSettings], RunResult]
 
 
-def _kod2(seed: int, trace: Trace, world: WorldSettings) -> Result:
+def _kod2(seed: int, trace: Trace, world: WorldSettings) -> RunResult:
     del seed
     return simulate(trace, Kod2(), world=world)
 
 
-def _pods(seed: int, trace: Trace, world: WorldSettings) -> Result:
+def _pods(seed: int, trace: Trace, world: WorldSettings) -> RunResult:
     return simulate(rigid(trace, KOHORT), FifoPod(Retry.RANDOM, seed), world=world, patience=PATIENCE)
 
 
@@ -164,7 +164,7 @@ def _above_zero(measure: str) -> Callable[[Sequence[Row]], float]:
     return lambda rows: float(sum(1 for value in _means(rows, measure) if value > 0))
 
 
-def _share_above_zero(measure: str) -> OfAll:
+def _share_above_zero(measure: str) -> OverAllSeeds:
     """Return the share of seeds and cells in which the measure is above zero.
 
     A mean of ratios is above 1 even for two equal distributions; this share tells whether they are equal.
@@ -174,7 +174,7 @@ def _share_above_zero(measure: str) -> OfAll:
         found = [value > 0 for row in rows for key, value in row.items() if key.startswith(f"{measure}/")]
         return sum(found) / len(found)
 
-    return OfAll(of)
+    return OverAllSeeds(of)
 
 
 def _falling(rows: Sequence[Row]) -> float:

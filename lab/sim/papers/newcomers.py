@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from lab.sim.objects import JobSpec
-from lab.sim.papers.base import Bar, Experiment, Mutant, Row, cut, mean, worst
 from lab.sim.papers.dragonworld import MAXIMUM, SPEEDS, four_nodes, job, row_of, steps_in
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, cut, mean, worst
 from lab.sim.papers.newcomersfigure import draw_newcomers
 from lab.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
-from lab.sim.traces.base import Trace
+from lab.sim.traces.trace import Trace
 from policy.systems.base import Policy
 from policy.systems.baselines import LocalityOnly
 from policy.systems.dragon import Dragon, Sizes
@@ -87,7 +87,7 @@ def _model(draw: random.Random) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class NewcomersCase:
     """Policies by name on the trace of a seed; the one under test is called ``ours``."""
 
     policies: Mapping[str, Policy]
@@ -119,7 +119,7 @@ def _experiment(policy: Policy, most_minutes: float, rigid: Policy, small: Polic
         system=policy.name,
         title="More useful jobs come into a cluster over which others have grown",
         source="ours: on the paper's own jobs scale-in decides little",
-        measure=Case({"ours": policy, "rigid": rigid, "locality": LocalityOnly()}),
+        measure=NewcomersCase({"ours": policy, "rigid": rigid, "locality": LocalityOnly()}),
         bars=(
             Bar(WAITING, mean("wait/ours/new"), at_most=most_minutes, unit="min"),
             Bar(UNYIELDING, mean("wait/rigid/new"), unit="min"),
@@ -127,8 +127,8 @@ def _experiment(policy: Policy, most_minutes: float, rigid: Policy, small: Polic
             Bar("jobs finished of 12, worst seed", worst("finished/ours")),
         ),
         mutants=(
-            Mutant("no scale-in", Case({"ours": rigid}), (WAITING,)),
-            Mutant("no scale-out", Case({"ours": small}), (LONG,)),
+            Mutant("no scale-in", NewcomersCase({"ours": rigid}), (WAITING,)),
+            Mutant("no scale-out", NewcomersCase({"ours": small}), (LONG,)),
         ),
         figure=draw_newcomers,
         assumed=("speeds and restart as in dragon-table-1",),
@@ -140,14 +140,14 @@ SMALLER = Experiment(
     system="dragon",
     title="Jobs come into gaps that hold them with fewer workers than they ask for, and nobody has any to give",
     source="ours: where others can yield, smaller starts alone decide little",
-    measure=Case({"ours": Dragon(), "locality": LocalityOnly()}, gaps),
+    measure=NewcomersCase({"ours": Dragon(), "locality": LocalityOnly()}, gaps),
     bars=(
         Bar(WAITING, mean("wait/ours/new"), at_most=0.5, unit="min"),
         Bar("their elapsed time", mean("elapsed/ours/new"), unit="min"),
         Bar("their waiting under locality-only", mean("wait/locality/new"), unit="min"),
         Bar("jobs finished of 6, worst seed", worst("finished/ours")),
     ),
-    mutants=(Mutant("no smaller starts", Case({"ours": Dragon(sizes=Sizes.ASKED)}, gaps), (WAITING,)),),
+    mutants=(Mutant("no smaller starts", NewcomersCase({"ours": Dragon(sizes=Sizes.ASKED)}, gaps), (WAITING,)),),
     assumed=("speeds and restart as in dragon-table-1",),
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean, pstdev
 
-from lab.sim.papers.base import Bar, Experiment, Mutant, Row, mean
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, mean
 from lab.sim.papers.oasis_figures import draw_lateness, draw_load
 from lab.sim.papers.oasis_jobs import TESTBED_SLOTS, Draw, blind, testbed, trace
 from lab.sim.papers.oasis_optimum import SMALL

@@ -9,11 +9,11 @@ from functools import cache
 
 from lab.sim.objects import JobObject, job_fact
 from lab.sim.optimum import Optimum, optimum
-from lab.sim.papers.base import Bar, Experiment, Mutant, OfAll, Row, best, mean
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, OverAllSeeds, Row, best, mean
 from lab.sim.papers.oasis_figures import draw_optimum
 from lab.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, blind, tiny, trace
 from lab.sim.papers.oasis_world import oasis, run
-from lab.sim.pods.run import START
+from lab.sim.pods.podrun import START
 from lab.sim.traces import Trace
 from policy.cluster.model import PS, WORKER
 from policy.systems.oasis.planner import Window, seen_of
@@ -143,7 +143,7 @@ SMALL = Experiment(
     bars=(
         Bar(SUMS, _worst_sum, at_most=1.5,
             paper="a ratio close to 1 (the numbers are lost)"),
-        Bar(WORST, OfAll(_worst), at_most=2.5, reason=ALONE),
+        Bar(WORST, OverAllSeeds(_worst), at_most=2.5, reason=ALONE),
         Bar("share of instances whose optimum is proved", mean("closed")),
         Bar("literal mode: ratio over 2 alpha, worst instance", best("proved"),
             at_most=1.0, paper="2 alpha-competitive (Theorem 4)", untested=WIDE),

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.fluid.speeds import Linear
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.fluid.speedmodels import Linear
 from lab.sim.objects import JobSpec
 from lab.sim.papers.oasis_jobs import SLOT_SECONDS
-from lab.sim.pods.run import START
-from lab.sim.report import JobOutcome, Result
+from lab.sim.pods.podrun import START
+from lab.sim.report import JobOutcome, RunResult
 from lab.sim.rivals.dorm import Dorm
-from lab.sim.slots import completion, delay
 from lab.sim.traces import Trace
+from lab.sim.utilityslots import completion, delay
 from policy.cluster.snapshot import Rules
 from policy.cluster.training import Utility
 from policy.systems.backfill import FifoBackfill
@@ -66,7 +66,7 @@ def run(trace: Trace, policy: Policy, slots: int, *, drain: bool = False) -> Ear
     return earned(trace, simulate(trace, policy, settings), slots)
 
 
-def earned(trace: Trace, result: Result, slots: int) -> Earned:
+def earned(trace: Trace, result: RunResult, slots: int) -> Earned:
     """Return what the run was worth."""
     specs = {job.name: job for job in trace.jobs}
     done = [job for job in result.jobs if job.finished]

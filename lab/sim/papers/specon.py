@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from lab.sim.papers import speconmoves
-from lab.sim.papers.base import Bar, Experiment, Mutant, Row, mean, quantile
-from lab.sim.papers.base import best as most
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, mean, quantile
+from lab.sim.papers.experiment import best as most
 from lab.sim.papers.speconfigures import draw_completion, draw_grid, draw_variants
 from lab.sim.papers.speconworld import (
     AS_RUN,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lab.sim.fluid.run import simulate
-from lab.sim.papers.base import Bar, Experiment, Mutant, OfAll, Row, best, mean
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, OverAllSeeds, Row, best, mean
 from lab.sim.papers.speconfigures import draw_costs, draw_guests
 from lab.sim.papers.speconworld import (
     AS_RUN,
@@ -97,7 +97,7 @@ COST = Experiment(
     measure=costs,
     bars=(
         Bar(LOST, best("most"), at_most=5.0, unit="s", paper="below 5 s, deviation 1.43 s"),
-        Bar(UNEVEN_COST, OfAll(lambda rows: max(row["most"] - row["least"] for row in rows)), unit="s",
+        Bar(UNEVEN_COST, OverAllSeeds(lambda rows: max(row["most"] - row["least"] for row in rows)), unit="s",
             at_most=0.5, paper="none"),
     ),
     seeds=30,
@@ -111,7 +111,7 @@ COST = Experiment(
 
 
 @dataclass(frozen=True, slots=True)
-class Squatters(Policy):
+class GuestsThatStay(Policy):
     """The variant ``Guests`` without moving guests away again."""
 
     guests: Guests
@@ -144,7 +144,7 @@ def guests(seed: int) -> Row:
 
 def squatters(seed: int) -> Row:
     """Run the variant in which guests stay."""
-    return _everywhere(Squatters(Guests()), seed)
+    return _everywhere(GuestsThatStay(Guests()), seed)
 
 
 def specon(seed: int) -> Row:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.fluid.speeds import SharedCpu
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.fluid.speedmodels import SharedCpu
 from lab.sim.objects import JobSpec
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import WORKER, Role
@@ -92,7 +92,7 @@ def _job(draw: random.Random, setup: Setup, index: int, arrival: float) -> JobSp
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class RunTimes:
     """One run: completion times in the order of the jobs, and the time from the first arrival to the last end."""
 
     seconds: tuple[float, ...]
@@ -100,15 +100,15 @@ class Times:
     moves: int = 0
 
 
-def run(setup: Setup, policy: Policy, seed: int, settings: FluidSettings = SETTINGS) -> Times:
+def run(setup: Setup, policy: Policy, seed: int, settings: FluidSettings = SETTINGS) -> RunTimes:
     """Run that seed's jobs."""
     result = simulate(trace_of(setup, seed), policy, settings)
     first, last = min(job.arrival for job in result.jobs), max(job.ended for job in result.jobs)
     seconds = {job.name: job.jct_seconds for job in result.jobs}
-    return Times(tuple(seconds[name] for name in sorted(seconds)), last - first, result.moves)
+    return RunTimes(tuple(seconds[name] for name in sorted(seconds)), last - first, result.moves)
 
 
-def compare(ours: Times, plain: Times) -> dict[str, float]:
+def compare(ours: RunTimes, plain: RunTimes) -> dict[str, float]:
     """Return the measures that the paper prints, in percent of the default scheduler's; below 0 is sooner.
 
     ``average``, ``median`` and ``makespan`` are changes, and ``better`` is the share of jobs that end sooner. ``best``

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cmp_to_key
 
-from lab.sim.objects import JobKind, JobObject, PodObject
-from lab.sim.pods.ground import Do, Ground
+from lab.sim.objects import JobObject, PodObject, WorkloadKind
 from lab.sim.pods.reconciler import Reconciler
+from lab.sim.pods.worldcore import Do, WorldCore
 from policy.cluster.model import WORKER, Phase, Slot
 
 POD_INDEX = "apps.kubernetes.io/pod-index"
@@ -31,7 +31,7 @@ ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 class Apps(Reconciler):
     """The controllers of StatefulSets and of Deployments."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: WorldCore) -> None:
         super().__init__(ground, REQUEST)
         self._made = 0  # number of pods with a generated name
 
@@ -40,7 +40,7 @@ class Apps(Reconciler):
 
     def _next(self, job: JobObject) -> tuple[float, Do] | None:
         pods = self._ground.store.pods_of(job.uid)
-        if job.spec.kind is JobKind.STATEFULSET:
+        if job.spec.kind is WorkloadKind.STATEFULSET:
             return self._next_of_set(job, pods)
         return self._next_of_deployment(job, pods)
 
@@ -76,7 +76,7 @@ class Apps(Reconciler):
 
     def _create_worker(self, job: JobObject, slot: Slot, name: str) -> None:
         role = job.spec.role(WORKER)
-        ordinal = job.spec.kind is JobKind.STATEFULSET
+        ordinal = job.spec.kind is WorkloadKind.STATEFULSET
         told = {POD_INDEX: str(slot.index)} if ordinal else {TEMPLATE_HASH: template_hash(job)}
         if role is not None:
             self._create(job, role, slot, name, notes={}, labels={"app": job.spec.name, **told})

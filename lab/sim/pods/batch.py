@@ -11,26 +11,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lab.sim.objects import JobKind, JobObject, JobPhase, PodObject
+from lab.sim.objects import JobObject, JobPhase, PodObject, WorkloadKind
 from lab.sim.pods.apps import safe
-from lab.sim.pods.ground import Do, Ground
 from lab.sim.pods.reconciler import Reconciler
+from lab.sim.pods.worldcore import Do, WorldCore
 from policy.cluster.model import WORKER, Phase, Slot
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 REQUEST = 1.0
 
 
-class Batch(Reconciler):
+class IndexedJobController(Reconciler):
     """The controller of Indexed Jobs."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: WorldCore) -> None:
         super().__init__(ground, REQUEST)
         self._counted: set[str] = set()  # UIDs of pods whose success is in their job's status
         self._made = 0
 
     def _is_ours(self, job: JobObject) -> bool:
-        return job.spec.kind is JobKind.INDEXED_JOB
+        return job.spec.kind is WorkloadKind.INDEXED_JOB
 
     def _next(self, job: JobObject) -> tuple[float, Do] | None:
         pods = self._ground.store.pods_of(job.uid)

@@ -6,14 +6,14 @@ from dataclasses import replace
 from functools import partial
 
 from lab.sim.objects import PodObject
-from lab.sim.pods.ground import GONE, STARTED, Ground
+from lab.sim.pods.worldcore import GONE, STARTED, WorldCore
 from policy.cluster.model import Node, Phase
 
 
 class Kubelets:
     """All nodes' kubelets, the taint manager, and the garbage collector of pods whose node is gone."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: WorldCore) -> None:
         self._ground = ground
         self._asked: set[tuple[str, str]] = set()
         ground.pod_listeners.append(self._pod_changed)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from lab.sim.objects import CleanPods, JobKind, JobObject, JobPhase, PodObject
-from lab.sim.pods.ground import Do, Ground
+from lab.sim.objects import CleanPods, JobObject, JobPhase, PodObject, WorkloadKind
 from lab.sim.pods.reconciler import Reconciler
+from lab.sim.pods.worldcore import Do, WorldCore
 from policy.cluster.model import WORKER, Phase, Slot
 
 REQUESTS_PER_POD = 2.0  # one for the pod and one for its service
@@ -20,11 +20,11 @@ REQUESTS_PER_POD = 2.0  # one for the pod and one for its service
 class Operator(Reconciler):
     """The training operator, which handles TFJobs."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: WorldCore) -> None:
         super().__init__(ground, REQUESTS_PER_POD)
 
     def _is_ours(self, job: JobObject) -> bool:
-        return job.spec.kind is JobKind.TFJOB
+        return job.spec.kind is WorkloadKind.TFJOB
 
     def _next(self, job: JobObject) -> tuple[float, Do] | None:
         pods = self._ground.store.pods_of(job.uid)

@@ -11,17 +11,19 @@ from collections.abc import Callable
 
 from lab.sim.engine import Engine
 from lab.sim.objects import PodObject
-from lab.sim.pods.scheduler import Chosen, KubeScheduler
-from lab.sim.pods.world import World
+from lab.sim.pods.simulatedscheduler import KubeScheduler, NodeChoice
+from lab.sim.pods.world import SimulatedWorld
 from policy.systems.baselines import Retry
 
 POINTS = 100
 
 
-class Plain:
+class PlainChooser:
     """Scores nodes, and binds immediately."""
 
-    def __init__(self, world: World, engine: Engine[Callable[[], object]], seed: int, bind_seconds: float) -> None:
+    def __init__(
+        self, world: SimulatedWorld, engine: Engine[Callable[[], object]], seed: int, bind_seconds: float
+    ) -> None:
         self._world, self._engine, self._bind_seconds = world, engine, bind_seconds
         self._draw = random.Random(seed)
         self.scheduler: KubeScheduler | None = None
@@ -30,7 +32,7 @@ class Plain:
         """Return the function that orders waiting pods when room is freed."""
         return (lambda pods: self._draw.sample(pods, len(pods))) if retry is Retry.RANDOM else (lambda pods: pods)
 
-    def choose(self, pod: PodObject, feasible: list[str]) -> Chosen:
+    def choose(self, pod: PodObject, feasible: list[str]) -> NodeChoice:
         """Return one of the nodes with the best score."""
         nodes = [self._world.store.nodes[name] for name in feasible]
         free = self.scheduler.free(nodes) if self.scheduler is not None else {}
@@ -43,7 +45,7 @@ class Plain:
             spread = 1.0 - beside.count(node.name) / most if most else 1.0
             scores[node.name] = int(POINTS * sum(shares) / len(shares)) + int(POINTS * spread)
         best = max(scores.values())
-        return Chosen(self._draw.choice([name for name in feasible if scores[name] == best]))
+        return NodeChoice(self._draw.choice([name for name in feasible if scores[name] == best]))
 
     def bind(self, pod: PodObject, node: str) -> None:
         """Bind without asking an extender."""

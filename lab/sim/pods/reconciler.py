@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lab.sim.objects import JobObject, Kind, PodObject
-from lab.sim.pods.ground import OPERATOR, Do, Ground
+from lab.sim.objects import JobObject, ObjectKind, PodObject
+from lab.sim.pods.worldcore import OPERATOR, Do, WorldCore
 from policy.cluster.model import Role, Slot
 
 QUOTA_RETRY_SECONDS = 2.0  # until a pod refused by a quota is retried; client-go starts far lower, and doubles
@@ -34,7 +34,7 @@ class Bucket:
 class Reconciler:
     """One controller; ``dearest`` is the cost in requests of its most expensive write, which its bucket must hold."""
 
-    def __init__(self, ground: Ground, dearest: float) -> None:
+    def __init__(self, ground: WorldCore, dearest: float) -> None:
         self._ground = ground
         settings = ground.settings
         self._bucket = Bucket(settings.operator_rate, max(settings.operator_burst, dearest), ground.now)
@@ -69,7 +69,7 @@ class Reconciler:
             return
         self._ground.admit_pod(
             PodObject(
-                uid=self._ground.store.new_uid(Kind.POD),
+                uid=self._ground.store.new_uid(ObjectKind.POD),
                 namespace=spec.namespace,
                 name=name,
                 requests=role.requests,

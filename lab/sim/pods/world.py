@@ -11,30 +11,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lab.sim.objects import GATE, Change, Condition, JobObject, JobPhase, JobSpec, Kind, PodObject, Refusal
+from lab.sim.objects import (
+    GATE,
+    Condition,
+    JobObject,
+    JobPhase,
+    JobSpec,
+    ObjectKind,
+    PodObject,
+    WorldChange,
+    WorldRefusal,
+)
 from lab.sim.pods.apps import Apps
-from lab.sim.pods.batch import Batch
-from lab.sim.pods.ground import Ground, WorldSettings
+from lab.sim.pods.batch import IndexedJobController
 from lab.sim.pods.kubelet import Kubelets
 from lab.sim.pods.operator import Operator
-from lab.sim.pods.refusals import conflict, not_found, precondition
-from lab.sim.pods.store import Store
-from lab.sim.pods.training import Progress, Training
+from lab.sim.pods.worldcore import WorldCore, WorldSettings
+from lab.sim.pods.worldrefusals import conflict, not_found, precondition
+from lab.sim.pods.worldstore import WorldStore
+from lab.sim.pods.worldtraining import TrainingProgress, WorldTraining
 from policy.cluster.model import PS, WORKER, Node
 from policy.cluster.resources import total
 
 
-class World:
+class SimulatedWorld:
     """A cluster in memory and virtual time; ``now`` is in seconds since the epoch."""
 
     def __init__(self, settings: WorldSettings | None = None, now: float = 0.0) -> None:
-        self._ground = Ground(settings or WorldSettings(), now)
+        self._ground = WorldCore(settings or WorldSettings(), now)
         # Training is first: the effect of a write on progress is settled before other components react to it.
-        self._training = Training(self._ground)
+        self._training = WorldTraining(self._ground)
         self._kubelets = Kubelets(self._ground)
         self.operator = Operator(self._ground)
         self.apps = Apps(self._ground)
-        self.batch = Batch(self._ground)
+        self.batch = IndexedJobController(self._ground)
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -57,7 +67,7 @@ class World:
     # -- reading -------------------------------------------------------------------------------
 
     @property
-    def store(self) -> Store:
+    def store(self) -> WorldStore:
         """Return the store with all objects and their history, for reading only."""
         return self._ground.store
 
@@ -66,7 +76,7 @@ class World:
         """Return the revision of the last write."""
         return self._ground.store.revision
 
-    def changes(self, since: int) -> list[Change] | None:
+    def changes(self, since: int) -> list[WorldChange] | None:
         """Return the changes after that revision in order, or None if they were compacted (410 Gone)."""
         return self._ground.store.since(since)
 
@@ -74,9 +84,9 @@ class World:
         """Drop the history up to that revision."""
         self._ground.store.compact(revision)
 
-    def progress(self, job_uid: str) -> Progress:
+    def progress(self, job_uid: str) -> TrainingProgress:
         """Return the progress of the job's training; ``progress(...).at(world.now)`` is the work done."""
-        return self._training.progress.get(job_uid, Progress())
+        return self._training.progress.get(job_uid, TrainingProgress())
 
     @property
     def gating(self) -> bool:
@@ -100,25 +110,25 @@ class World:
     def add_node(self, node: Node) -> None:
         """Create or replace the node; a node without a UID gets one."""
         old = self.store.nodes.get(node.name)
-        uid = node.uid or (old.uid if old else self.store.new_uid(Kind.NODE))
+        uid = node.uid or (old.uid if old else self.store.new_uid(ObjectKind.NODE))
         self._ground.write_node(replace(node, uid=uid))
 
-    def fail_node(self, name: str) -> Refusal | None:
+    def fail_node(self, name: str) -> WorldRefusal | None:
         """Make the node unreachable: its pods stop working, and are evicted after the toleration."""
         return self._set_ready(name, False)
 
-    def heal_node(self, name: str) -> Refusal | None:
+    def heal_node(self, name: str) -> WorldRefusal | None:
         """Make the node reachable again."""
         return self._set_ready(name, True)
 
-    def _set_ready(self, name: str, ready: bool) -> Refusal | None:
+    def _set_ready(self, name: str, ready: bool) -> WorldRefusal | None:
         node = self.store.nodes.get(name)
         if node is None:
             return not_found("nodes", name)
         self._ground.write_node(replace(node, ready=ready))
         return None
 
-    def remove_node(self, name: str) -> Refusal | None:
+    def remove_node(self, name: str) -> WorldRefusal | None:
         """Delete the node; its pods are collected later."""
         if name not in self.store.nodes:
             return not_found("nodes", name)
@@ -127,44 +137,44 @@ class World:
 
     # -- jobs ----------------------------------------------------------------------------------
 
-    def submit(self, spec: JobSpec) -> Refusal | None:
+    def submit(self, spec: JobSpec) -> WorldRefusal | None:
         """Create the job; its controller then creates its pods."""
         if self.store.job_named(spec.namespace, spec.name) is not None:
-            return Refusal(409, "AlreadyExists", f'tfjobs.kubeflow.org "{spec.name}" already exists')
-        self._ground.write_job(JobObject(self.store.new_uid(Kind.JOB), spec, created=self.now))
+            return WorldRefusal(409, "AlreadyExists", f'tfjobs.kubeflow.org "{spec.name}" already exists')
+        self._ground.write_job(JobObject(self.store.new_uid(ObjectKind.JOB), spec, created=self.now))
         return None
 
     def patch_workers(
         self, namespace: str, name: str, workers: int, *, uid: str = "", version: int = 0
-    ) -> Refusal | None:
+    ) -> WorldRefusal | None:
         """Set the workers' replicas; the job's controller then adds pods, or removes them in its kind's order."""
         found = self._job(namespace, name, uid, version)
-        if isinstance(found, Refusal):
+        if isinstance(found, WorldRefusal):
             return found
         if found.spec.role(WORKER) is None or workers < 0:
             kind = found.spec.kind.value
-            return Refusal(422, "Invalid", f'{kind} "{name}" is invalid: replicas of workers: {workers}')
+            return WorldRefusal(422, "Invalid", f'{kind} "{name}" is invalid: replicas of workers: {workers}')
         return self.put_spec(_with_replicas(found.spec, WORKER, workers), uid=uid)
 
-    def put_spec(self, spec: JobSpec, *, uid: str = "", version: int = 0) -> Refusal | None:
+    def put_spec(self, spec: JobSpec, *, uid: str = "", version: int = 0) -> WorldRefusal | None:
         """Replace the job's spec (bounds, replicas, annotations); an equal spec is not written."""
         found = self._job(spec.namespace, spec.name, uid, version)
-        if isinstance(found, Refusal):
+        if isinstance(found, WorldRefusal):
             return found
         if found.spec != spec:
             self._ground.write_job(replace(found, spec=spec))
         return None
 
-    def suspend(self, namespace: str, name: str, suspended: bool = True) -> Refusal | None:
+    def suspend(self, namespace: str, name: str, suspended: bool = True) -> WorldRefusal | None:
         """Set runPolicy.suspend as a user: the operator deletes the job's pods, or creates them again.
 
         An equal value is not written, so the suspension keeps its origin. Only kinds that end can be suspended.
         """
         found = self._job(namespace, name)
-        if isinstance(found, Refusal):
+        if isinstance(found, WorldRefusal):
             return found
         if not found.spec.kind.ends:
-            return Refusal(422, "Invalid", f'{found.spec.kind.value} "{name}" cannot be suspended')
+            return WorldRefusal(422, "Invalid", f'{found.spec.kind.value} "{name}" cannot be suspended')
         if found.suspended is not suspended:
             self._ground.write_job(replace(found, suspended=suspended, released=False))
         return None
@@ -172,41 +182,41 @@ class World:
     def release(
         self, namespace: str, name: str, released: bool = True, *, suspended: bool | None = None,
         servers: int | None = None, uid: str = "", version: int = 0,
-    ) -> Refusal | None:  # fmt: skip
+    ) -> WorldRefusal | None:  # fmt: skip
         """Suspend the job with Kohort's mark, or remove both; ``suspended`` set: remove the mark alone, as a user.
 
         ``servers`` sets PS.replicas in the same write.
         """
         found = self._job(namespace, name, uid, version)
-        if isinstance(found, Refusal):
+        if isinstance(found, WorldRefusal):
             return found
         if not found.spec.kind.ends:
-            return Refusal(422, "Invalid", f'{found.spec.kind.value} "{name}" cannot be suspended')
+            return WorldRefusal(422, "Invalid", f'{found.spec.kind.value} "{name}" cannot be suspended')
         suspended = released if suspended is None else suspended
         spec = found.spec if servers is None else _with_replicas(found.spec, PS, servers)
         self._ground.write_job(replace(found, spec=spec, suspended=suspended, released=released and suspended))
         return None
 
-    def fail_job(self, namespace: str, name: str) -> Refusal | None:
+    def fail_job(self, namespace: str, name: str) -> WorldRefusal | None:
         """End the job as failed (its deadline, a user's patience); its clean-pod policy decides about its pods."""
         found = self._job(namespace, name)
-        if isinstance(found, Refusal):
+        if isinstance(found, WorldRefusal):
             return found
         if not found.phase.ended:
             self._ground.write_job(replace(found, phase=JobPhase.FAILED, ended=self.now))
         return None
 
-    def delete_job(self, namespace: str, name: str, *, uid: str = "") -> Refusal | None:
+    def delete_job(self, namespace: str, name: str, *, uid: str = "") -> WorldRefusal | None:
         """Delete the job and, as the garbage collector does, its pods."""
         found = self._job(namespace, name, uid)
-        if isinstance(found, Refusal):
+        if isinstance(found, WorldRefusal):
             return found
         self._ground.remove_job(found.uid)
         for pod in self.store.pods_of(found.uid):
             self._ground.delete_pod(pod)
         return None
 
-    def _job(self, namespace: str, name: str, uid: str = "", version: int = 0) -> JobObject | Refusal:
+    def _job(self, namespace: str, name: str, uid: str = "", version: int = 0) -> JobObject | WorldRefusal:
         found = self.store.job_named(namespace, name)
         if found is None:
             return not_found("tfjobs.kubeflow.org", name)
@@ -214,23 +224,23 @@ class World:
 
     # -- pods ----------------------------------------------------------------------------------
 
-    def create_pod(self, pod: PodObject) -> Refusal | None:
+    def create_pod(self, pod: PodObject) -> WorldRefusal | None:
         """Create a pod without a job; the server sets UID and creation time."""
         if self.store.pod_named(pod.namespace, pod.name) is not None:
-            return Refusal(409, "AlreadyExists", f'pods "{pod.name}" already exists')
-        self._ground.admit_pod(replace(pod, uid=pod.uid or self.store.new_uid(Kind.POD), created=self.now))
+            return WorldRefusal(409, "AlreadyExists", f'pods "{pod.name}" already exists')
+        self._ground.admit_pod(replace(pod, uid=pod.uid or self.store.new_uid(ObjectKind.POD), created=self.now))
         return None
 
     def bind(
         self, namespace: str, name: str, node: str, *, uid: str = "", annotations: Mapping[str, str] | None = None
-    ) -> Refusal | None:
+    ) -> WorldRefusal | None:
         """Create a Binding; its annotations are merged into the pod in the same write.
 
         It is refused where the API server's assignPod refuses, also for a pod that is on that node already. Neither the
         node's room nor its existence is checked.
         """
         pod = self._pod(namespace, name, uid)
-        if isinstance(pod, Refusal):
+        if isinstance(pod, WorldRefusal):
             return pod
         if pod.deleted is not None:
             return conflict("pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
@@ -244,52 +254,54 @@ class World:
         )  # since 1.35 the API server clears the nomination when it binds
         return None
 
-    def delete_pod(self, namespace: str, name: str, *, uid: str = "") -> Refusal | None:
+    def delete_pod(self, namespace: str, name: str, *, uid: str = "") -> WorldRefusal | None:
         """Delete (or evict) the pod; a bound one terminates first. The operator creates a new one."""
         pod = self._pod(namespace, name, uid)
-        if isinstance(pod, Refusal):
+        if isinstance(pod, WorldRefusal):
             return pod
         self._ground.delete_pod(pod)
         return None
 
-    def ungate(self, namespace: str, name: str, *, gate: str = GATE, uid: str = "", version: int = 0) -> Refusal | None:
+    def ungate(
+        self, namespace: str, name: str, *, gate: str = GATE, uid: str = "", version: int = 0
+    ) -> WorldRefusal | None:
         """Remove a scheduling gate."""
         pod = self._pod(namespace, name, uid, version)
-        if isinstance(pod, Refusal):
+        if isinstance(pod, WorldRefusal):
             return pod
         return self._change(pod, replace(pod, gates=tuple(other for other in pod.gates if other != gate)))
 
     def annotate(
         self, namespace: str, name: str, annotations: Mapping[str, str | None], *, uid: str = "", version: int = 0
-    ) -> Refusal | None:
+    ) -> WorldRefusal | None:
         """Merge annotations into the pod; the value None removes one."""
         pod = self._pod(namespace, name, uid, version)
-        if isinstance(pod, Refusal):
+        if isinstance(pod, WorldRefusal):
             return pod
         merged = {**pod.annotations, **annotations}
         kept = {key: value for key, value in merged.items() if value is not None}
         return self._change(pod, replace(pod, annotations=kept))
 
-    def nominate(self, namespace: str, name: str, node: str, *, uid: str = "", version: int = 0) -> Refusal | None:
+    def nominate(self, namespace: str, name: str, node: str, *, uid: str = "", version: int = 0) -> WorldRefusal | None:
         """Set status.nominatedNodeName; an empty name clears it."""
         pod = self._pod(namespace, name, uid, version)
-        if isinstance(pod, Refusal):
+        if isinstance(pod, WorldRefusal):
             return pod
         return self._change(pod, replace(pod, nominated=node))
 
     def patch_scheduled_condition(
         self, namespace: str, name: str, status: bool, reason: str = "", message: str = "", *, uid: str = ""
-    ) -> Refusal | None:
+    ) -> WorldRefusal | None:
         """Set the PodScheduled condition, as kube-scheduler does when it has found no node."""
         pod = self._pod(namespace, name, uid)
-        if isinstance(pod, Refusal):
+        if isinstance(pod, WorldRefusal):
             return pod
         return self._change(pod, replace(pod, scheduled=Condition(status, reason, message)))
 
-    def preempt(self, namespace: str, name: str, *, uid: str = "") -> Refusal | None:
+    def preempt(self, namespace: str, name: str, *, uid: str = "") -> WorldRefusal | None:
         """Set the DisruptionTarget condition, as kube-scheduler does before it deletes a victim."""
         pod = self._pod(namespace, name, uid)
-        if isinstance(pod, Refusal):
+        if isinstance(pod, WorldRefusal):
             return pod
         return self._change(pod, replace(pod, preempted=True))
 
@@ -303,13 +315,13 @@ class World:
         """Switch the admission policy that gates the scheduler's new pods; it is not an object in this world."""
         self._ground.gating = on
 
-    def _pod(self, namespace: str, name: str, uid: str = "", version: int = 0) -> PodObject | Refusal:
+    def _pod(self, namespace: str, name: str, uid: str = "", version: int = 0) -> PodObject | WorldRefusal:
         found = self.store.pod_named(namespace, name)
         if found is None:
             return not_found("pods", name)
         return precondition(found, "pods", name, uid, version) or found
 
-    def _change(self, old: PodObject, new: PodObject) -> Refusal | None:
+    def _change(self, old: PodObject, new: PodObject) -> WorldRefusal | None:
         """Write the pod; a patch without any change makes no revision."""
         if new != old:
             self._ground.write_pod(new)

@@ -22,7 +22,7 @@ MEMORY = "dorm"
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class DormBook:
     """The worker numbers that hold until a job arrives or ends; ``left_out`` has the jobs that were barred."""
 
     jobs: frozenset[str]
@@ -53,15 +53,15 @@ class Dorm(Policy):
         """Compute new worker numbers if a job has arrived or ended, and return the orders that follow from them."""
         running = [job for job in snapshot.running() if queued(job)]
         line, book = queue(snapshot, now), snapshot.memory.get(MEMORY)
-        before = book if isinstance(book, Book) else Book(frozenset(), ())
+        before = book if isinstance(book, DormBook) else DormBook(frozenset(), ())
         jobs = sorted((*running, *line.ready), key=lambda job: (job.arrival, job.uid))
         left_out = before.jobs & line.barred.keys()
         uids = left_out | {job.uid for job in jobs}
         shares = {uid for uid, given in before.workers if given}
         actions: list[Action] = []
-        fresh = not isinstance(book, Book)
+        fresh = not isinstance(book, DormBook)
         if fresh or not stands(uids, before.jobs, barred=line.barred.keys(), shares=shares, left_out=before.left_out):
-            before = Book(uids, tuple(self.numbers(snapshot, jobs).items()), left_out)
+            before = DormBook(uids, tuple(self.numbers(snapshot, jobs).items()), left_out)
             actions = [Remember(MEMORY, before)]
         orders = Orders(snapshot)
         orders.give({uid: given for uid, given in before.workers if uid not in line.barred})

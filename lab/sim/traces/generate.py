@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 
 from lab.sim.objects import JobSpec
-from lab.sim.traces.base import Trace, node, pod_requests
+from lab.sim.traces.trace import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Role
 
 

@@ -8,10 +8,10 @@ a pod that was never scheduled, its whole life counts as work, and a life below 
 from __future__ import annotations
 
 from lab.sim.objects import JobSpec
-from lab.sim.traces.base import GPU, PODS_PER_NODE, Trace
-from lab.sim.traces.checks import checked, checked_nodes
-from lab.sim.traces.reading import FieldError, Line, Table, read
+from lab.sim.traces.reading import FieldError, Table, TraceRow, read
 from lab.sim.traces.scale import sampled, to_load
+from lab.sim.traces.trace import GPU, PODS_PER_NODE, Trace
+from lab.sim.traces.tracechecks import checked, checked_nodes
 from policy.cluster.model import WORKER, Constraints, Node, Requirement, Role, Term
 from policy.cluster.resources import Resources
 
@@ -40,7 +40,7 @@ def openb(
     return to_load(checked(cluster, jobs), load, GPU)
 
 
-def _node(line: Line) -> Node:
+def _node(line: TraceRow) -> Node:
     amounts = {
         "cpu": line.count("cpu_milli", least=1),
         "memory": line.count("memory_mib", least=1) * MIB,
@@ -51,7 +51,7 @@ def _node(line: Line) -> Node:
     return Node(line.text("sn"), Resources(amounts), labels=labels)
 
 
-def _job(line: Line, stretch: int) -> JobSpec:
+def _job(line: TraceRow, stretch: int) -> JobSpec:
     gpus = line.count("num_gpu")
     milli = line.number("gpu_milli", most=1000) if line.has("gpu_milli") else 1000.0
     if gpus == 0 and milli > 0 and line.has("gpu_milli"):
@@ -71,7 +71,7 @@ def _job(line: Line, stretch: int) -> JobSpec:
     )
 
 
-def _constraints(line: Line) -> Constraints:
+def _constraints(line: TraceRow) -> Constraints:
     """Return the constraint to any of the GPU models in ``P100|T4``."""
     if not line.has("gpu_spec"):
         return Constraints()

@@ -7,10 +7,10 @@ nodes of 8 GPUs, 64 cores and 512 GiB. ``duration`` is what the job took with th
 from __future__ import annotations
 
 from lab.sim.objects import JobSpec
-from lab.sim.traces.base import GPU, Trace, node, pod_requests
-from lab.sim.traces.checks import checked
-from lab.sim.traces.reading import FieldError, Line, Table, read
+from lab.sim.traces.reading import FieldError, Table, TraceRow, read
 from lab.sim.traces.scale import elastic, sampled, to_load, work
+from lab.sim.traces.trace import GPU, Trace, node, pod_requests
+from lab.sim.traces.tracechecks import checked
 from policy.cluster.model import WORKER, Role
 
 NODES = 1000
@@ -38,7 +38,7 @@ def philly(
     return to_load(checked(cluster, jobs), load, GPU)
 
 
-def _job(line: Line, contention: float) -> JobSpec:
+def _job(line: TraceRow, contention: float) -> JobSpec:
     workers = line.count("num_gpus", least=1)
     seconds = line.number("duration", above=0)
     least, most = elastic(workers)
@@ -53,7 +53,7 @@ def _job(line: Line, contention: float) -> JobSpec:
     )
 
 
-def _moment(line: Line) -> float:
+def _moment(line: TraceRow) -> float:
     """Return ``2017-10-09 07:01:55`` in seconds; the time zone is irrelevant, as only differences are used."""
     text = line.text("timestamp")
     allowed = "a moment such as 2017-10-09 07:01:55"

@@ -13,10 +13,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from lab.sim.objects import JobSpec
-from lab.sim.traces.base import GPU, Trace, node, pod_requests
-from lab.sim.traces.checks import checked
-from lab.sim.traces.reading import Line, Table, TraceError, read
+from lab.sim.traces.reading import Table, TraceError, TraceRow, read
 from lab.sim.traces.scale import elastic, to_load
+from lab.sim.traces.trace import GPU, Trace, node, pod_requests
+from lab.sim.traces.tracechecks import checked
 from policy.cluster.model import WORKER, Role
 
 NODES = 16
@@ -55,7 +55,7 @@ def pollux(
     return to_load(checked(cluster, jobs), load, GPU)
 
 
-def _job(line: Line, known: Mapping[str, Application]) -> JobSpec:
+def _job(line: TraceRow, known: Mapping[str, Application]) -> JobSpec:
     model = line.text("application")
     application = line.choice("application", known)
     batch, workers = line.count("batch_size", least=1), line.count("num_replicas", least=1)

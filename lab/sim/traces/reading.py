@@ -40,7 +40,7 @@ def numbered(rows: Iterable[Mapping[str, object]], name: str = "") -> Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TraceRow:
     """One row, the ``position``-th that is read.
 
     Every method raises FieldError for a faulty value, and ValueError for a missing column.
@@ -115,12 +115,12 @@ class Line:
                 raise FieldError(self.where, str(name), value, f"these columns: {', '.join(sorted(known))}")
 
 
-def read(table: Table, one: Callable[[Line], T]) -> list[T]:
+def read(table: Table, one: Callable[[TraceRow], T]) -> list[T]:
     """Apply ``one`` to every row. Raises TraceError with the first fault of each faulty row."""
     found, faults = [], []
     for position, (where, values) in enumerate(table, 1):
         try:
-            found.append(one(Line(where, values, position)))
+            found.append(one(TraceRow(where, values, position)))
         except ValueError as error:
             faults.append(str(error))
     if faults:

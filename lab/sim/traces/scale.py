@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from lab.sim.objects import JobSpec
 from lab.sim.speed import training_rate
-from lab.sim.traces.base import Trace
+from lab.sim.traces.trace import Trace
 from policy.cluster.model import WORKER
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from extender.cli.service import path_of
 from extender.config.settings import Settings
 from extender.http.server import AddressError
 from extender.kube.api import ClusterError
-from lab.demo import run as demo
+from lab.demo import sides as demo
 from tests.unit.cli.bodies import ANSWERS, JOB, WHAT_IF
 from tests.unit.cli.conftest import Server
 

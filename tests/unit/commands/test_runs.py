@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from tests.commands.runs import Run, note, noted, table
+from tests.commands.runs import LoggedRun, note, noted, table
 
 
 def test_a_log_is_read_as_it_was_written(tmp_path: Path) -> None:
     log = tmp_path / "kept" / "runs.jsonl"
     assert noted(log) == []
-    runs = [Run("test", "a1", 1_000.0, 480.0, busy, code=0, retries=0) for busy in (0, 2)]
+    runs = [LoggedRun("test", "a1", 1_000.0, 480.0, busy, code=0, retries=0) for busy in (0, 2)]
     for run in runs:
         note(run, log)
     assert noted(log) == runs
@@ -16,9 +16,9 @@ def test_a_log_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_the_table_has_each_run_and_the_median_by_load() -> None:
     runs = [
-        Run("test", "a1", 0.0, 480.0, busy=0, code=0, retries=0),
-        Run("test", "a1", 600.0, 540.0, busy=0, code=1, retries=2),
-        Run("test", "a1", 1_200.0, 900.0, busy=2, code=0, retries=1),
+        LoggedRun("test", "a1", 0.0, 480.0, busy=0, code=0, retries=0),
+        LoggedRun("test", "a1", 600.0, 540.0, busy=0, code=1, retries=2),
+        LoggedRun("test", "a1", 1_200.0, 900.0, busy=2, code=0, retries=1),
     ]
     lines = table(runs).splitlines()
     assert lines[2:5] == [

@@ -23,20 +23,20 @@ from extender.kube.api import (
     Resource,
 )
 from extender.kube.translate import Translator
-from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer, GatePolicy
 from lab.embedded.bridge import Bridge, resource_of
-from lab.embedded.store import Store
-from lab.sim.objects import Change, JobKind, JobSpec, facts
-from lab.sim.pods.ground import WorldSettings
-from lab.sim.pods.world import World
+from lab.embedded.embeddedapi import EmbeddedApi
+from lab.embedded.objectstore import ObjectStore
+from lab.sim.objects import JobSpec, WorkloadKind, WorldChange, facts
+from lab.sim.pods.world import SimulatedWorld
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import kod2
 from policy.cluster.events import JobSeen, NodeSeen, PodSeen
 from policy.cluster.model import WORKER, Job, Pod, Role
 from tests.stage import HandClock
 
 
-def own(spec: JobSpec, kind: JobKind) -> JobSpec:
+def own(spec: JobSpec, kind: WorkloadKind) -> JobSpec:
     """The job's workers alone, three of them, as that kind."""
     worker = spec.role(WORKER)
     assert worker is not None
@@ -46,15 +46,15 @@ def own(spec: JobSpec, kind: JobKind) -> JobSpec:
 class Bench:
     """KOD2's nodes and its first job, behind an API, with time by hand."""
 
-    def __init__(self, kind: JobKind = JobKind.TFJOB) -> None:
+    def __init__(self, kind: WorkloadKind = WorkloadKind.TFJOB) -> None:
         self.clock = HandClock()
-        self.world = World(WorldSettings(), self.clock.now())
-        self.changes: list[Change] = []
+        self.world = SimulatedWorld(WorldSettings(), self.clock.now())
+        self.changes: list[WorldChange] = []
         trace = kod2(0)
         for node in trace.nodes:
             self.world.add_node(node)
         gate = GatePolicy()
-        self.store = Store()
+        self.store = ObjectStore()
         server = ApiServer(self.store, self.clock, random.Random(0), gate)
         self.bridge = Bridge(self.world, server, self.clock, gate)
         self.bridge.observe = lambda now, changes: self.changes.extend(changes)
@@ -98,8 +98,8 @@ def same(event: object) -> object:
             return event
 
 
-@pytest.mark.parametrize("kind", [JobKind.TFJOB, JobKind.STATEFULSET])
-async def test_what_the_live_translator_reads_is_what_the_simulator_takes_for_facts(kind: JobKind) -> None:
+@pytest.mark.parametrize("kind", [WorkloadKind.TFJOB, WorkloadKind.STATEFULSET])
+async def test_what_the_live_translator_reads_is_what_the_simulator_takes_for_facts(kind: WorkloadKind) -> None:
     bench = Bench(kind)
     await bench.api.bind("default", bench.pods[0], "", "node-1", {"kohort.dev/plan": "p"})
     bench.wait(5)
@@ -214,14 +214,14 @@ def test_a_burst_of_pods_comes_at_the_operators_rate_at_todays_date() -> None:
     bench = Bench()
     bench.wait(1_793_000_000.123 - bench.clock.time)
     for spec in [replace(bench.spec, name=f"burst-{index}") for index in range(8)]:
-        bench.bridge.do(partial(World.submit, spec=spec))
+        bench.bridge.do(partial(SimulatedWorld.submit, spec=spec))
     bench.wait(10)
     assert len(bench.pods) == 9 * len(bench.spec.slots)
 
 
 # -- kinds of Kubernetes' own --------------------------------------------------------------------
 
-OWN = {JobKind.STATEFULSET: STATEFULSETS, JobKind.DEPLOYMENT: DEPLOYMENTS}
+OWN = {WorkloadKind.STATEFULSET: STATEFULSETS, WorkloadKind.DEPLOYMENT: DEPLOYMENTS}
 
 
 def read(bench: Bench, resource: Resource) -> tuple[Job, dict[str, Pod]]:
@@ -246,7 +246,7 @@ async def scale(bench: Bench, resource: Resource, workers: int, version: str = "
 
 
 @pytest.mark.parametrize("kind", OWN)
-def test_the_extender_takes_an_own_kind_for_a_gang_with_all_its_pods(kind: JobKind) -> None:
+def test_the_extender_takes_an_own_kind_for_a_gang_with_all_its_pods(kind: WorkloadKind) -> None:
     job, pods = read(Bench(kind), OWN[kind])
     assert (job.kind, job.invalid, job.note, job.elastic, job.min_workers, job.max_workers) == (
         kind.value, "", "", True, 1, 5
@@ -255,7 +255,7 @@ def test_the_extender_takes_an_own_kind_for_a_gang_with_all_its_pods(kind: JobKi
 
 
 @pytest.mark.parametrize("kind", OWN)
-async def test_a_scale_sets_the_count_and_nothing_else_at_its_version(kind: JobKind) -> None:
+async def test_a_scale_sets_the_count_and_nothing_else_at_its_version(kind: WorkloadKind) -> None:
     bench, resource = Bench(kind), OWN[kind]
     before = bench.store.get(resource, "default", "job-0") or {}
     done = await scale(bench, resource, 5, before["metadata"]["resourceVersion"])
@@ -276,7 +276,7 @@ async def test_a_scale_sets_the_count_and_nothing_else_at_its_version(kind: JobK
 
 
 async def test_a_deployments_pods_are_its_replica_sets_and_the_cheapest_goes() -> None:
-    bench = Bench(JobKind.DEPLOYMENT)
+    bench = Bench(WorkloadKind.DEPLOYMENT)
     owner = bench.pod(bench.pods[0])["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["apiVersion"], owner["name"].startswith("job-0-")) == ("ReplicaSet", "apps/v1", True)
     for cost, name in zip((-1, -2, 0), bench.pods, strict=True):

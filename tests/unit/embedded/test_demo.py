@@ -21,15 +21,15 @@ from typer.testing import CliRunner
 
 from extender.cli import commands
 from extender.clock import Clock
-from lab.demo import run as demo
+from lab.demo import sides as demo
 from lab.demo import view as demo_view
-from lab.demo.view import Side
-from lab.embedded.cluster import LOOPBACK
-from lab.embedded.observer import Ending
-from lab.embedded.paced import Ask, paced
-from lab.sim.objects import Change
-from lab.sim.pods.run import simulate
-from lab.sim.report import JobOutcome, Result
+from lab.demo.view import DemoSide
+from lab.embedded.embeddedcluster import LOOPBACK
+from lab.embedded.observer import RunEnding
+from lab.embedded.paced import LoopCaller, paced
+from lab.sim.objects import WorldChange
+from lab.sim.pods.podrun import simulate
+from lab.sim.report import JobOutcome, RunResult
 from lab.sim.traces import kod2
 from policy.systems import make_policy
 from tests.builders import World, job, members
@@ -38,17 +38,17 @@ SPEED = 120.0
 ROW = {"name", "jobs", "finished", "mean_jct_seconds", "makespan_seconds", "utilisation"}
 
 
-async def ended(side: Side, ask: Ask) -> Ending:
+async def ended(side: DemoSide, ask: LoopCaller) -> RunEnding:
     while not await ask(lambda: side.observer.ended):  # noqa: ASYNC110 - an event of another loop
         await asyncio.sleep(0.01)
     return await ask(side.observer.ending)
 
 
-def watched(side: Side, faults: list[str]) -> None:
+def watched(side: DemoSide, faults: list[str]) -> None:
     """Note whenever a node of the side is promised twice."""
     cluster, observe = side.observer.cluster, side.observer.cluster.bridge.observe
 
-    def look(now: float, changes: list[Change]) -> None:
+    def look(now: float, changes: list[WorldChange]) -> None:
         faults.extend(cluster.world.overcommitted())
         if observe is not None:
             observe(now, changes)
@@ -89,7 +89,7 @@ def test_the_table_is_written_and_the_default_scheduler_is_left_half_placed(
     assert capsys.readouterr().out.count("is stuck half-placed") >= 2
 
 
-async def plain_run(seed: int, speed: float) -> Ending:
+async def plain_run(seed: int, speed: float) -> RunEnding:
     async with paced(speed, partial(demo.plain_side, seed=seed)) as (side, ask):
         return await ended(side, ask)
 
@@ -106,8 +106,8 @@ async def test_the_default_scheduler_ends_the_same_way_at_any_speed(seed: int, f
 def test_what_never_finished_is_told_and_figures_are_marked_as_bounds() -> None:
     done = JobOutcome("done", arrival=0, started=1, ended=60, finished=True)
     lost = JobOutcome("lost", arrival=0, started=None, ended=3600, finished=False)
-    plain = Ending(Result("fifo-pod", (done, lost), 3600, 0.25, 0.5, 3600), (("lost", 3, 7),), 100)
-    ours = Ending(Result("kod2", (done,), 60, 0.5, 0.5, 3600))
+    plain = RunEnding(RunResult("fifo-pod", (done, lost), 3600, 0.25, 0.5, 3600), (("lost", 3, 7),), 100)
+    ours = RunEnding(RunResult("kod2", (done,), 60, 0.5, 0.5, 3600))
     to = Console(width=120, record=True, file=StringIO())
     demo_view.print_table([ours, plain], 3600, to)
     lines = to.export_text().splitlines()

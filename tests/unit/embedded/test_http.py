@@ -15,11 +15,11 @@ from extender.kube.client import PAGE, KubeApi
 from extender.kube.connection.given import Given
 from extender.kube.connection.resolve import resolve
 from extender.kube.reflector import Batch, Reflector, Times
+from lab.embedded.apirules import StatusError
 from lab.embedded.apiserver import ApiServer
-from lab.embedded.cluster import served
+from lab.embedded.embeddedcluster import served
 from lab.embedded.http import address
-from lab.embedded.rules import RefusedError
-from lab.embedded.store import Store
+from lab.embedded.objectstore import ObjectStore
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Bench:
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
     clock, chance = Clock(), random.Random(0)
-    server = ApiServer(Store(), clock, chance)
+    server = ApiServer(ObjectStore(), clock, chance)
     async with (
         served(server) as kubeconfig,
         KubeApi(resolve(Given(kubeconfig=kubeconfig)), deadline=10, clock=clock, chance=chance) as api,
@@ -134,5 +134,5 @@ def test_address(path: str, want: tuple[object, ...]) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/api", "/api/v1/secrets", "/apis/apps/v1/daemonsets", "/api/v1/pods/a/b/c"])
 def test_no_address(path: str) -> None:
-    with pytest.raises(RefusedError, match="404"):
+    with pytest.raises(StatusError, match="404"):
         address(path)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from extender.kube.api import CONFIGMAPS, Json
+from lab.embedded.apirules import updated
 from lab.embedded.patches import PatchError, json_patch, merge_patch
-from lab.embedded.rules import updated
 
 OLD = {"a": {"b": 1, "c": [1, 2]}, "d": "x"}
 

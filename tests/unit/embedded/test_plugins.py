@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.kube.api import Json
-from lab.embedded.cache import Cache, PodInfo, pod_info
+from lab.embedded.cache import PodInfo, SchedulerCache, pod_info
 from lab.embedded.plugins import how_many_to_find, refuses, score
 from policy.cluster.model import Node
 
@@ -22,8 +22,8 @@ def pod(name: str, cpu: str = "1", at: str = "", nominated: str = "", **spec: ob
     return pod_info({"metadata": meta, "spec": {"containers": [container], "nodeName": at, **spec}, "status": status})
 
 
-def cached(*pods: PodInfo, **spec: object) -> tuple[Cache, Node]:
-    cache = Cache()
+def cached(*pods: PodInfo, **spec: object) -> tuple[SchedulerCache, Node]:
+    cache = SchedulerCache()
     found = cache.set_node(node("node", **spec))
     for one in pods:
         cache.set_pod(one)
@@ -63,7 +63,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize(("cluster", "new", "want"), REFUSALS.values(), ids=REFUSALS.keys())
-def test_refuses(cluster: tuple[Cache, Node], new: PodInfo, want: tuple[str, str]) -> None:
+def test_refuses(cluster: tuple[SchedulerCache, Node], new: PodInfo, want: tuple[str, str]) -> None:
     assert refuses(cluster[0], new, cluster[1]) == want
 
 

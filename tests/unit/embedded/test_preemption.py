@@ -12,18 +12,18 @@ import pytest
 
 from extender.kube.api import PODS, TFJOBS, Ref, Refused
 from extender.kube.translate import Translator
-from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.bridge import Bridge
-from lab.embedded.cache import Cache
+from lab.embedded.cache import SchedulerCache
 from lab.embedded.config import ProfileConfig, SchedulerConfig
+from lab.embedded.defaultpreemption import best_victims, may_preempt
+from lab.embedded.embeddedapi import EmbeddedApi
+from lab.embedded.objectstore import ObjectStore
 from lab.embedded.plugins import refuses
-from lab.embedded.preemption import best_victims, may_preempt
-from lab.embedded.store import Store
 from lab.embedded.volumes import Volumes
 from lab.sim.objects import PodObject, pod_fact
-from lab.sim.pods.ground import WorldSettings
-from lab.sim.pods.world import World
+from lab.sim.pods.world import SimulatedWorld
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import node, pod_requests
 from policy.cluster.events import PodSeen
 from policy.cluster.model import Pod
@@ -71,9 +71,9 @@ class Bench:
 
     def __init__(self) -> None:
         self.clock = ProcessClock()
-        self.world = World(WorldSettings(terminate_seconds=2.0), self.clock.now())
+        self.world = SimulatedWorld(WorldSettings(terminate_seconds=2.0), self.clock.now())
         self.world.add_node(node("n1", 10, 32))
-        self.server = ApiServer(Store(), self.clock, random.Random(0))
+        self.server = ApiServer(ObjectStore(), self.clock, random.Random(0))
         self.bridge = Bridge(self.world, self.server, self.clock)
         self.api = EmbeddedApi(self.server, self.clock)
         self.volumes = Volumes()
@@ -181,7 +181,7 @@ def fact(bench: Bench, name: str) -> Pod:
 
 def test_a_nomination_of_another_scheduler_holds_no_room() -> None:
     """The real one knows of the nominations of its own pods only."""
-    cache = Cache(("default-scheduler",))
+    cache = SchedulerCache(("default-scheduler",))
     found = cache.set_node(node_item("node"))
     cache.set_pod(pod("a", "10", nominated="node", schedulerName="another"))
     assert refuses(cache, pod("new"), found) == ("", "")

@@ -9,8 +9,8 @@ import pytest
 
 from extender.kube.api import Json
 from lab.embedded.cache import PodInfo, pod_info
-from lab.embedded.plugins import EXTENDER, RESOURCES, Change, ClusterEvent
-from lab.embedded.queue import Place, SchedulingQueue
+from lab.embedded.plugins import EXTENDER, RESOURCES, ClusterChange, ClusterEvent
+from lab.embedded.schedulingqueue import QueuePart, SchedulingQueue
 from policy.cluster.model import Node
 from policy.cluster.resources import Resources
 from tests.stage import HandClock, virtual
@@ -74,9 +74,9 @@ async def test_a_gated_pod_is_not_popped_until_it_is_ungated(bench: Bench) -> No
 async def test_a_refused_pod_sleeps_until_something_that_helps(bench: Bench) -> None:
     bench.queue.add(pod("a"))
     await bench.refused("a", EXTENDER)
-    assert bench.queue.place("a") is Place.UNSCHEDULABLE
-    bench.queue.move_all([Change(ClusterEvent.NODE_OTHER)])
-    assert bench.queue.place("a") is Place.BACKOFF
+    assert bench.queue.place("a") is QueuePart.UNSCHEDULABLE
+    bench.queue.move_all([ClusterChange(ClusterEvent.NODE_OTHER)])
+    assert bench.queue.place("a") is QueuePart.BACKOFF
 
 
 @virtual
@@ -94,15 +94,15 @@ async def test_after_its_back_off_a_woken_pod_is_active(bench: Bench) -> None:
     await bench.refused("a", EXTENDER)
     bench.clock.time += 1.1
     bench.queue.update(pod("a"))
-    assert bench.queue.place("a") is Place.ACTIVE
+    assert bench.queue.place("a") is QueuePart.ACTIVE
 
 
 @virtual
 async def test_what_happens_in_flight_counts_at_the_failure(bench: Bench) -> None:
     bench.queue.add(pod("a"))
-    woken = Change(ClusterEvent.ASSIGNED_ADD)
+    woken = ClusterChange(ClusterEvent.ASSIGNED_ADD)
     await bench.refused("a", EXTENDER, while_in_flight=lambda: bench.queue.move_all([woken]))
-    assert bench.queue.place("a") is Place.BACKOFF
+    assert bench.queue.place("a") is QueuePart.BACKOFF
 
 
 @virtual
@@ -112,10 +112,10 @@ async def test_a_pod_without_room_is_woken_by_room_only(bench: Bench) -> None:
     small = Node("small", Resources({"cpu": 2000, "memory": 1, "pods": 10}))
     large = Node("large", Resources({"cpu": 8000, "memory": 1, "pods": 10}))
     bench.queue.update(pod("a", cpu="4"))
-    bench.queue.move_all([Change(ClusterEvent.ASSIGNED_ADD), Change(ClusterEvent.NODE_ADD, small)])
-    assert bench.queue.place("a") is Place.UNSCHEDULABLE
-    bench.queue.move_all([Change(ClusterEvent.NODE_ADD, large)])
-    assert bench.queue.place("a") is Place.BACKOFF
+    bench.queue.move_all([ClusterChange(ClusterEvent.ASSIGNED_ADD), ClusterChange(ClusterEvent.NODE_ADD, small)])
+    assert bench.queue.place("a") is QueuePart.UNSCHEDULABLE
+    bench.queue.move_all([ClusterChange(ClusterEvent.NODE_ADD, large)])
+    assert bench.queue.place("a") is QueuePart.BACKOFF
 
 
 @virtual
@@ -123,9 +123,9 @@ async def test_the_end_of_a_nomination_wakes_nobody_of_higher_priority(bench: Be
     for name, priority in (("heavy", 5), ("equal", 1)):
         bench.queue.add(pod(name, priority=priority))
         await bench.refused(name, RESOURCES)
-    bench.queue.move_all([Change(ClusterEvent.ASSIGNED_DELETE)], highest=1)
-    assert bench.queue.place("heavy") is Place.UNSCHEDULABLE
-    assert bench.queue.place("equal") is Place.BACKOFF
+    bench.queue.move_all([ClusterChange(ClusterEvent.ASSIGNED_DELETE)], highest=1)
+    assert bench.queue.place("heavy") is QueuePart.UNSCHEDULABLE
+    assert bench.queue.place("equal") is QueuePart.BACKOFF
 
 
 @virtual
@@ -133,8 +133,8 @@ async def test_nothing_wakes_a_pod_after_an_error(bench: Bench) -> None:
     bench.queue.add(pod("a"))
     await bench.refused("a")
     bench.queue.update(pod("a"))
-    bench.queue.move_all([Change(what) for what in ClusterEvent])
-    assert bench.queue.place("a") is Place.ERROR_BACKOFF
+    bench.queue.move_all([ClusterChange(what) for what in ClusterEvent])
+    assert bench.queue.place("a") is QueuePart.ERROR_BACKOFF
     assert await bench.empty()
 
 

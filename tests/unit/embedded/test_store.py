@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from extender.kube.api import CONFIGMAPS, PODS, Json
-from lab.embedded.store import ExpiredError, Store
+from lab.embedded.objectstore import ExpiredError, ObjectStore
 
 
 def item(name: str) -> Json:
@@ -18,8 +18,8 @@ def names(items: list[Json]) -> list[str]:
     return [found["metadata"]["name"] for found in items]
 
 
-def filled(*pods: str) -> Store:
-    store = Store()
+def filled(*pods: str) -> ObjectStore:
+    store = ObjectStore()
     for name in pods:
         store.put(PODS, item(name))
     return store

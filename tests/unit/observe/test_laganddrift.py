@@ -12,7 +12,7 @@ from extender.kube.api import NODES, PODS, ClusterError, Resource
 from extender.observe.laganddrift import BEAT_SECONDS, COUNT_SECONDS, LagAndDrift
 from policy.cluster.snapshot import Snapshot
 from tests.builders import World
-from tests.stage import LoopClock, virtual
+from tests.stage import VirtualClock, virtual
 
 
 class Counting:
@@ -33,7 +33,7 @@ async def test_objects_that_the_ledger_lacks_are_drift() -> None:
     registry = CollectorRegistry()
     pulse, api = LagAndDrift(registry), Counting(nodes=3, pods=0)
     snapshot: Snapshot = World().nodes("n1", "n2").snapshot
-    task = asyncio.create_task(pulse.count(api, lambda: snapshot, LoopClock()))
+    task = asyncio.create_task(pulse.count(api, lambda: snapshot, VirtualClock()))
     await asyncio.sleep(COUNT_SECONDS + 1)
     assert registry.get_sample_value("kohort_ledger_drift_objects", {"resource": "nodes"}) == 1
     assert registry.get_sample_value("kohort_ledger_drift_objects", {"resource": "pods"}) == 0
@@ -44,7 +44,7 @@ async def test_objects_that_the_ledger_lacks_are_drift() -> None:
     task.cancel()
 
 
-class LateClock(LoopClock):
+class LateClock(VirtualClock):
     """Its first sleep takes 0.2 s longer than it should: the loop was kept busy meanwhile."""
 
     late = 0.2

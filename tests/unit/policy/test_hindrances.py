@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lab.sim.pods.run import simulate
-from lab.sim.pods.service import Step
+from lab.sim.pods.podrun import simulate
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.traces import kod2
 from policy.answers.hindrances import grows
 from policy.answers.operated import without
@@ -251,7 +251,7 @@ def test_in_the_demo_too() -> None:
     """Every half minute of it; cores stand idle for job-4, and job-6 would grow before job-5."""
     policy, seen, last = make_policy("kod2"), Counter[tuple[str, ...]](), [0.0]
 
-    def look(step: Step, _: object) -> None:
+    def look(step: SimulatedStep, _: object) -> None:
         if step.at - last[0] < 30.0:
             return
         last[0], world = step.at, World(policy, step.at, step.snapshot, checked=False)

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from lab.sim.fluid.run import simulate
-from lab.sim.pods.service import Step
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.pods.simulatedservice import SimulatedStep
 from policy.cluster.arranged import Arrangement, Place
 from policy.cluster.capacity import Capacity
 from policy.cluster.damping import MINUTE
@@ -124,7 +124,7 @@ def test_a_question_is_forgotten_after_more_changes_than_jobs_and_a_few(more: in
 def test_what_is_kept_of_queue_and_growth_is_what_would_be_made_anew(name: str, seed: int) -> None:
     case, looked = made(seed), [0]
 
-    def look(step: Step) -> None:
+    def look(step: SimulatedStep) -> None:
         anew = replace(step.snapshot, index=Index.of(step.snapshot))
         assert lines(step.snapshot, step.at) == lines(anew, step.at)
         for where in Where:

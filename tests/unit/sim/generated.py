@@ -6,9 +6,9 @@ import random
 from dataclasses import dataclass
 
 from lab.sim.fluid import faults
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.link import DRAGON, SharedLinks
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.fluid.speeds import Linear, Saturating, SharedCpu
+from lab.sim.fluid.speedmodels import Linear, Saturating, SharedCpu
 from lab.sim.objects import JobSpec
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Role

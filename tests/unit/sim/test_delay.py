@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.objects import JobObject, JobSpec, job_fact
-from lab.sim.pods.run import START
+from lab.sim.pods.podrun import START
 from lab.sim.report import JobOutcome
-from lab.sim.slots import delay
 from lab.sim.traces import Trace, node, pod_requests
+from lab.sim.utilityslots import delay
 from policy.cluster.model import WORKER, Role
 from policy.cluster.training import SLOT_SECONDS, Training, Utility
 from policy.systems.base import Policy

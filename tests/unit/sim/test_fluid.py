@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import pytest
 
 from lab.sim.fluid import faults
-from lab.sim.fluid.run import RestlessError, simulate
-from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.fluidrun import RestlessError, simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.objects import KOHORT, JobSpec
-from lab.sim.pods.run import START
-from lab.sim.pods.service import Step
-from lab.sim.report import JobOutcome, Result
+from lab.sim.pods.podrun import START
+from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.report import JobOutcome, RunResult
 from lab.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.cluster.actions import Admit, Decision, Migrate, Reject, Resize
 from policy.cluster.damping import MINUTE
@@ -42,7 +42,7 @@ def cluster(*jobs: JobSpec, nodes: int = 2, cores: int = 10) -> Trace:
     return Trace(tuple(node(f"n{index + 1}", cores, 32) for index in range(nodes)), jobs)
 
 
-def sound(step: Step) -> None:
+def sound(step: SimulatedStep) -> None:
     assert violations(step.snapshot) == []
     taken: dict[str, Resources] = {}
     for pod in step.snapshot.pods.values():
@@ -56,11 +56,11 @@ def run(
     settings: FluidSettings = AT_ONCE,
     policy: Policy | None = None,
     befalls: Iterable[tuple[float, faults.Fault]] = (),
-) -> Result:
+) -> RunResult:
     return simulate(trace, policy or Kod2(), settings, faults=befalls, on_step=sound)
 
 
-def only(result: Result) -> JobOutcome:
+def only(result: RunResult) -> JobOutcome:
     assert len(result.jobs) == 1
     return result.jobs[0]
 
@@ -153,7 +153,7 @@ def test_a_fault_that_names_nothing_is_refused(wrong: faults.Fault) -> None:
 
 
 def test_two_jobs_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="'a' twice"):
+    with pytest.raises(ValueError, match="'a' occurs twice"):
         run(cluster(spec("a"), spec("a")))
 
 
@@ -180,7 +180,7 @@ def test_a_run_that_cannot_go_on_ends_by_itself() -> None:
 
 def test_jobs_that_have_ended_are_forgotten() -> None:
     """Their end is seen; after that the snapshot holds nothing of them."""
-    seen: list[Step] = []
+    seen: list[SimulatedStep] = []
     jobs = [spec(f"j{index}", work=60.0, arrival=100.0 * index) for index in range(3)]
     simulate(cluster(*jobs), Kod2(), AT_ONCE, on_step=seen.append)
     assert {gang.state for gang in seen[-1].snapshot.gangs.values()} == {State.COMPLETED}
@@ -208,7 +208,7 @@ FORESEEING = [name for name in sorted(SYSTEMS) if SYSTEMS[name].next_change is n
 def test_ticks_that_are_left_out_would_have_changed_nothing(name: str) -> None:
     left_out = 0
     for seed in range(25):
-        case, seen, asked = made(seed), list[Step](), list[Step]()
+        case, seen, asked = made(seed), list[SimulatedStep](), list[SimulatedStep]()
         settings = replace(case.settings, report_seconds=None, tick_seconds=7.0)
         results = [
             simulate(case.trace, policy, settings, faults=case.faults, on_step=steps.append)
@@ -225,7 +225,7 @@ def test_the_horizon_ends_a_run() -> None:
 
 
 TELL = """
-from lab.sim.fluid.run import simulate
+from lab.sim.fluid.fluidrun import simulate
 from lab.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 steps = []
@@ -248,7 +248,7 @@ def test_the_ten_jobs_of_kod2_all_finish(seed: int) -> None:
 def test_a_migration_moves_every_member_and_costs_its_pause() -> None:
     job = fixed("a", 4, work=600.0)
     moves = Script(((50.0, Migrate(UID, everywhere(job, "n2"))),))
-    seen: list[Step] = []
+    seen: list[SimulatedStep] = []
     settings = replace(AT_ONCE, migrate_seconds=5.0)
     done = only(simulate(cluster(job), moves, settings, on_step=seen.append))
     assert {pod.node for pod in seen[-2].snapshot.pods.values()} == {"n2"}
@@ -261,7 +261,7 @@ def test_a_pause_gives_up_the_room_and_keeps_what_was_done() -> None:
     job = fixed("a", 4, work=600.0)
     again = Admit(UID, 4, everywhere(job, "n2"))
     pauses = Script(((50.0, Resize(UID, 0)), (150.0, again)))
-    seen: list[Step] = []
+    seen: list[SimulatedStep] = []
     done = only(simulate(cluster(job), pauses, replace(AT_ONCE, start_seconds=10.0), on_step=seen.append))
     held = [any(pod.holds_room for pod in step.snapshot.pods.values()) for step in seen if 50 < step.at - START < 150]
     assert not any(held[1:])
@@ -284,7 +284,7 @@ def test_the_policy_may_say_how_many_ps_run() -> None:
 
 
 def test_reports_tell_loss_and_share_of_work() -> None:
-    seen: list[Step] = []
+    seen: list[SimulatedStep] = []
     job = fixed("a", 1, work=100.0, decay=5.2)
     simulate(cluster(job), Script(), replace(AT_ONCE, report_seconds=25.0), on_step=seen.append)
     told = [event.report for step in seen for event in step.events if isinstance(event, Reported)]
@@ -351,7 +351,7 @@ def test_fairness_is_jains_index_of_the_slowdowns() -> None:
 def test_no_more_jobs_are_resized_in_any_minute_than_the_rules_say(limit: int) -> None:
     resizes: list[float] = []
 
-    def count(step: Step) -> None:
+    def count(step: SimulatedStep) -> None:
         resizes.extend(step.at for effect in step.effects if isinstance(effect, Resize))
 
     trace = kod2(1)

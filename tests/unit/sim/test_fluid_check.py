@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from lab.sim.fluid.check import Checker
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.pricecheck import falls
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.settings import FluidSettings
 from lab.sim.objects import JobSpec
 from lab.sim.traces import Trace, node
 from policy.cluster.actions import Action, Admit, Decision, Migrate, Resize

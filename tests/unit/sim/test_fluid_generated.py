@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lab.sim.fluid.check import Checker
-from lab.sim.fluid.run import simulate
-from lab.sim.pods.service import Step
-from lab.sim.report import Result
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.report import RunResult
 from policy.cluster.actions import Migrate
 from policy.placement.gang import ask_of
 from policy.placement.room import Room
@@ -31,10 +31,10 @@ SPREADING = {"fifo", "fifo-backfill", "kubeflow-spread", "rrh"}
 class Watching(Checker):
     """Keeps the last step, and counts the moves."""
 
-    last: Step
+    last: SimulatedStep
     moves = 0
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: SimulatedStep) -> None:
         super().__call__(step)
         self.last = step
         self.moves += sum(isinstance(effect, Migrate) for effect in step.effects)
@@ -49,7 +49,7 @@ class Watching(Checker):
         return any(spread(Room.of(snapshot), ask) is None for ask in asks)
 
 
-def checked(name: str, seed: int, *, disturbed: bool) -> tuple[Made, Result, Watching]:
+def checked(name: str, seed: int, *, disturbed: bool) -> tuple[Made, RunResult, Watching]:
     policy = make_policy(name)
     case, checker = made(seed, disturbed=disturbed), Watching(policy)
     result = simulate(case.trace, policy, case.settings, faults=case.faults, on_step=checker)

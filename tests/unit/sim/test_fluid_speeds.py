@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import pytest
 
 from lab.sim.fluid.link import DRAGON, GIGABIT_ETHERNET, SharedLinks
-from lab.sim.fluid.speeds import Linear, Running, Saturating, SharedCpu, Speeds
+from lab.sim.fluid.speedmodels import Linear, RunningGang, Saturating, SharedCpu, Speeds
 from tests.unit.sim.worlds import spec
 
 
-def gang(workers: Sequence[str], servers: Sequence[str] = ("n1",), model: str = "AlexNet") -> Running:
-    return Running(spec(model=model), tuple(workers), tuple(servers))
+def gang(workers: Sequence[str], servers: Sequence[str] = ("n1",), model: str = "AlexNet") -> RunningGang:
+    return RunningGang(spec(model=model), tuple(workers), tuple(servers))
 
 
-def rate(speeds: Speeds, *gangs: Running) -> list[float]:
+def rate(speeds: Speeds, *gangs: RunningGang) -> list[float]:
     found = speeds.rates({f"j{index}": made for index, made in enumerate(gangs)}, {})
     return [found[f"j{index}"] for index in range(len(gangs))]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from lab.sim.pods.run import START, simulate
-from lab.sim.pods.service import Step
-from lab.sim.pods.world import World
-from lab.sim.report import Result
+from lab.sim.pods.podrun import START, simulate
+from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.pods.world import SimulatedWorld
+from lab.sim.report import RunResult
 from lab.sim.traces import Trace, node
 from policy.cluster.actions import Decision, Migrate, Remember
 from policy.cluster.gang import State
@@ -44,10 +44,10 @@ class MoveOnce(Policy):
         return replace(decided, actions=(*decided.actions, *moves, Remember(MOVED, True)))
 
 
-def run(policy: object, seen: list[Step]) -> Result:
+def run(policy: object, seen: list[SimulatedStep]) -> RunResult:
     trace = Trace((node("n1", 10, 32), node("n2", 10, 32)), (spec(workers=4, least=4, work=600.0, migratable=True),))
 
-    def look(step: Step, world: World) -> None:
+    def look(step: SimulatedStep, world: SimulatedWorld) -> None:
         seen.append(step)
         assert (violations(step.snapshot), list(world.overcommitted())) == ([], [])
 
@@ -55,7 +55,7 @@ def run(policy: object, seen: list[Step]) -> Result:
 
 
 def test_a_job_moves_whole_and_goes_on_where_it_was() -> None:
-    steps: list[Step] = []
+    steps: list[SimulatedStep] = []
     moved, undisturbed = run(MoveOnce(Kod2()), steps), run(Kod2(), [])
     hosts = [{pod.node for pod in step.snapshot.pods.values() if pod.holds_room} for step in steps]
     assert next(host for host in hosts if len(host) == 1) == {"n1"}

@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 
 from lab.sim.fluid.check import Checker
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.objects import JobSpec
-from lab.sim.pods.service import Step
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.actions import Migrate, Resize
 from policy.cluster.model import WORKER, Role
@@ -33,7 +33,7 @@ class Watching(Checker):
         self.moves, self.resizes = Counter[str](), 0
         self.growing = set[str]()
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: SimulatedStep) -> None:
         super().__call__(step)
         for effect in step.effects:
             self.resizes += isinstance(effect, Resize)

@@ -10,12 +10,12 @@ import pytest
 from lab.sim.objects import JobSpec
 from lab.sim.speed import training_rate
 from lab.sim.traces import Trace, TraceError
-from lab.sim.traces.base import GIB, GPU
 from lab.sim.traces.openb import openb
 from lab.sim.traces.philly import philly
 from lab.sim.traces.pollux import pollux
 from lab.sim.traces.reading import Table
 from lab.sim.traces.scale import offered
+from lab.sim.traces.trace import GIB, GPU
 from policy.cluster.model import Term
 
 # Public data is not shipped; KOHORT_TRACES names its folder, else it lies beside the checkout.

@@ -2,10 +2,10 @@
 
 import pytest
 
-from lab.sim.objects import Change
-from lab.sim.pods.meter import Meter
-from lab.sim.pods.world import World
-from lab.sim.report import JobOutcome, Result, reduction
+from lab.sim.objects import WorldChange
+from lab.sim.pods.podmeter import PodMeter
+from lab.sim.pods.world import SimulatedWorld
+from lab.sim.report import JobOutcome, RunResult, reduction
 from tests.unit.sim.worlds import bind_all, job, spec, submitted, world
 
 OUTCOMES = (
@@ -13,7 +13,7 @@ OUTCOMES = (
     JobOutcome("killed", 50.0, None, 150.0, finished=False, terminated=True, pairs=1),
     JobOutcome("open", 100.0, 200.0, 1000.0, finished=False, pairs=2, cross_pairs=2),
 )
-RESULT = Result("kod2", OUTCOMES, 1000.0, 0.5, 0.75, horizon_seconds=1000.0)
+RESULT = RunResult("kod2", OUTCOMES, 1000.0, 0.5, 0.75, horizon_seconds=1000.0)
 
 
 def test_sums_and_means() -> None:
@@ -26,7 +26,7 @@ def test_sums_and_means() -> None:
 
 def test_lateness_is_that_of_the_jobs_with_a_target() -> None:
     late = (JobOutcome("a", 0.0, 1.0, 9.0, finished=True, lateness=x) for x in (3.0, -1.0))
-    assert Result("oasis", (*OUTCOMES, *late), 1.0, 0.5, 0.5, 1000.0).mean_lateness_slots == pytest.approx(1.0)
+    assert RunResult("oasis", (*OUTCOMES, *late), 1.0, 0.5, 0.5, 1000.0).mean_lateness_slots == pytest.approx(1.0)
     assert RESULT.mean_lateness_slots is None
 
 
@@ -42,25 +42,25 @@ def test_the_row_of_a_comparison() -> None:
 
 
 def test_a_run_without_jobs_has_no_means() -> None:
-    nothing = Result("kod2", (), 0.0, 0.0, 0.0, 100.0)
+    nothing = RunResult("kod2", (), 0.0, 0.0, 0.0, 100.0)
     assert (nothing.mean_jct_seconds, nothing.charged_jct_seconds, nothing.finished) == (0.0, 0.0, 0)
 
 
 def test_reduction_is_the_share_that_is_saved() -> None:
-    slow = Result("fifo-pod", (JobOutcome("a", 0.0, 1.0, 200.0, finished=True),), 1.0, 0.5, 0.5, 1000.0)
-    fast = Result("kod2", (JobOutcome("a", 0.0, 1.0, 50.0, finished=True),), 1.0, 0.5, 0.5, 1000.0)
+    slow = RunResult("fifo-pod", (JobOutcome("a", 0.0, 1.0, 200.0, finished=True),), 1.0, 0.5, 0.5, 1000.0)
+    fast = RunResult("kod2", (JobOutcome("a", 0.0, 1.0, 50.0, finished=True),), 1.0, 0.5, 0.5, 1000.0)
     assert reduction(fast, slow) == pytest.approx(0.75)
 
 
 class Watched:
     """A world that is measured at each instant, as a run does."""
 
-    def __init__(self, made: World) -> None:
-        self.world, self.meter, self.seen = made, Meter(made), 0
+    def __init__(self, made: SimulatedWorld) -> None:
+        self.world, self.meter, self.seen = made, PodMeter(made), 0
         self.look()
 
     def look(self) -> None:
-        changes: list[Change] = self.world.changes(self.seen) or []
+        changes: list[WorldChange] = self.world.changes(self.seen) or []
         self.seen = self.world.revision
         self.meter.look(changes)
 

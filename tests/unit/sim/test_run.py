@@ -9,11 +9,11 @@ from statistics import fmean
 import pytest
 
 from lab.sim.objects import KOHORT, CleanPods, JobSpec, PodObject
-from lab.sim.pods.ground import WorldSettings
-from lab.sim.pods.run import START, Fault, pod_by_pod, simulate
-from lab.sim.pods.service import Gating, ServiceSettings, Step
-from lab.sim.pods.world import World
-from lab.sim.report import Result
+from lab.sim.pods.podrun import START, Fault, pod_by_pod, simulate
+from lab.sim.pods.simulatedservice import Gating, ServiceSettings, SimulatedStep
+from lab.sim.pods.world import SimulatedWorld
+from lab.sim.pods.worldcore import WorldSettings
+from lab.sim.report import RunResult
 from lab.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.cluster.actions import Bind, RefuseBind
 from policy.cluster.events import BindHeld
@@ -29,12 +29,12 @@ class Observer:
     """Sees every step and the world beside it; it judges by the world's own objects."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[SimulatedStep] = []
         self.faults: list[str] = []
         self._partly: dict[str, float] = {}
         self.longest_partly = 0.0
 
-    def __call__(self, step: Step, world: World) -> None:
+    def __call__(self, step: SimulatedStep, world: SimulatedWorld) -> None:
         self.steps.append(step)
         self.faults += [f"{step.at}: {what}" for what in (*violations(step.snapshot), *world.overcommitted())]
         for uid, job in world.store.jobs.items():
@@ -59,7 +59,7 @@ def observed(
     world: WorldSettings | None = None,
     horizon: float = 7200.0,
     faults: Iterable[Fault] = (),
-) -> tuple[Result, Observer]:
+) -> tuple[RunResult, Observer]:
     observer = Observer()
     result = simulate(trace, Kod2(), settings, world=world, horizon=horizon, faults=faults, on_step=observer)
     assert observer.faults == []
@@ -125,7 +125,7 @@ def test_two_gangs_that_would_share_the_room_half_and_half_run_one_after_the_oth
     """The fixed case of the study: two jobs of five workers on eight places, pods created by turns: 4 + 4, for ever."""
     both = [replace(spec(name, ps=0, workers=5, work=100.0), min_workers=5, max_workers=5) for name in ("a", "b")]
     trace = cluster(*both, nodes=2, cores=4)
-    by_turns = World(WorldSettings(operator_rate=0.0))
+    by_turns = SimulatedWorld(WorldSettings(operator_rate=0.0))
     for found in trace.nodes:
         by_turns.add_node(found)
     for job in trace.jobs:
@@ -153,7 +153,7 @@ def test_a_lost_node_sends_its_gang_back_and_it_finishes_elsewhere() -> None:
 
 
 def test_an_evicted_member_is_replaced_in_the_same_plan() -> None:
-    def evict(world: World) -> None:
+    def evict(world: SimulatedWorld) -> None:
         assert world.delete_pod("default", "a-ps-0") is None
 
     result, _ = observed(cluster(spec(workers=4, work=600.0), nodes=1), faults=[(100.0, evict)])
@@ -164,7 +164,7 @@ def test_an_evicted_member_is_replaced_in_the_same_plan() -> None:
 
 @pytest.mark.parametrize("after", [0.05, 0.09, 0.5])
 def test_a_foreign_pod_that_takes_the_room_delays_but_does_not_break_the_gang(after: float) -> None:
-    def steal(world: World) -> None:
+    def steal(world: SimulatedWorld) -> None:
         thief = PodObject("", "default", "thief", pod_requests(9, 2), scheduler="default-scheduler")
         world.create_pod(thief)
         world.bind("default", "thief", "n1")
@@ -195,7 +195,7 @@ def test_ps_that_stay_after_success_hold_their_room() -> None:
 
 
 def test_the_same_run_twice_is_the_same_to_the_last_digit() -> None:
-    def story() -> tuple[Result, list[str]]:
+    def story() -> tuple[RunResult, list[str]]:
         result, observer = observed(kod2(4))
         return result, [f"{step.at} {step.effects}" for step in observer.steps]
 
@@ -203,7 +203,7 @@ def test_the_same_run_twice_is_the_same_to_the_last_digit() -> None:
 
 
 TELL = """
-from lab.sim.pods.run import pod_by_pod, simulate
+from lab.sim.pods.podrun import pod_by_pod, simulate
 from lab.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 steps = []

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from lab.sim.fluid import run as fluid
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.fluid.speeds import Linear
+from lab.sim.fluid import fluidrun as fluid
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.fluid.speedmodels import Linear
 from lab.sim.objects import JobSpec
-from lab.sim.pods import run as pods
-from lab.sim.pods.run import START
-from lab.sim.pods.service import Delays, ServiceSettings, Step
+from lab.sim.pods import podrun as pods
+from lab.sim.pods.podrun import START
+from lab.sim.pods.simulatedservice import Delays, ServiceSettings, SimulatedStep
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Role
 from policy.cluster.training import Training, Utility
@@ -43,9 +43,9 @@ class Watch:
     """The plan's and the real number of workers of each job, ``SOON`` after the beginning of each slot."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[SimulatedStep] = []
 
-    def __call__(self, step: Step, *_: object) -> None:
+    def __call__(self, step: SimulatedStep, *_: object) -> None:
         self.steps.append(step)
 
     def beside_plan(self) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.sim.fluid.speeds import Running
+from lab.sim.fluid.speedmodels import RunningGang
 from lab.sim.fluid.step_times import Measured, StepTimes, step_times
 from lab.sim.traces.reading import TraceError, numbered
 from tests.unit.sim.worlds import spec
@@ -37,7 +37,7 @@ def table(rows: list[tuple[str, float, float]] | None = None) -> StepTimes:
 
 def rate(*nodes: str, batch: float = 20.0) -> float:
     job = replace(spec(model="m"), local_batch=batch)
-    return Measured({"m": table()}).rates({"j": Running(job, nodes, ())}, {})["j"]
+    return Measured({"m": table()}).rates({"j": RunningGang(job, nodes, ())}, {})["j"]
 
 
 def test_a_measured_placement_is_as_measured() -> None:
@@ -49,7 +49,9 @@ def test_a_measured_placement_is_as_measured() -> None:
 def test_a_job_is_read_off_at_its_own_batch() -> None:
     rows = [("1", 10.0, 1.0), ("1", 20.0, 1.5), ("2", 10.0, 2.0), ("2", 20.0, 1.6)]
     table_of = Measured({"m": table(rows)})
-    jobs = {f"{batch}": Running(replace(spec(model="m"), local_batch=batch), ("a", "a"), ()) for batch in (10, 15, 20)}
+    jobs = {
+        f"{batch}": RunningGang(replace(spec(model="m"), local_batch=batch), ("a", "a"), ()) for batch in (10, 15, 20)
+    }
     found = table_of.rates(jobs, {})
     assert found == pytest.approx({"10": 2 * 1.0 / 2.0, "15": 2 * 1.25 / 1.8, "20": 2 * 1.5 / 1.6})
 
@@ -74,13 +76,13 @@ def test_between_batches_the_line_counts(batch: float, seconds: float) -> None:
 
 
 def test_the_middle_batch_is_taken_where_none_is_named() -> None:
-    speeds, gang = Measured({"m": table()}), Running(spec(model="m"), ("a", "a"), ())
+    speeds, gang = Measured({"m": table()}), RunningGang(spec(model="m"), ("a", "a"), ())
     assert speeds.rates({"j": gang}, {})["j"] == rate("a", "a", batch=20.0)
 
 
 def test_a_model_without_a_table_is_refused() -> None:
     with pytest.raises(ValueError, match="model is 'x', must be one of m"):
-        Measured({"m": table()}).rates({"j": Running(spec(model="x"), ("a",), ())}, {})
+        Measured({"m": table()}).rates({"j": RunningGang(spec(model="x"), ("a",), ())}, {})
 
 
 def test_every_faulty_row_is_named() -> None:

@@ -1,13 +1,13 @@
 """Revisions and the watch history."""
 
-from lab.sim.objects import JobObject, Kind, PodObject, Verb
-from lab.sim.pods.store import Store
+from lab.sim.objects import JobObject, ObjectKind, PodObject, Verb
+from lab.sim.pods.worldstore import WorldStore
 from lab.sim.traces import node
 from tests.unit.sim.worlds import spec, words
 
 
-def filled() -> Store:
-    store = Store()
+def filled() -> WorldStore:
+    store = WorldStore()
     store.put_node(node("n1", 10, 32))
     store.put_job(JobObject("j", spec(), created=0.0))
     store.put_pod(PodObject("p", "default", "a-ps-0", owner="j"))
@@ -35,7 +35,7 @@ def test_an_object_carries_the_revision_of_its_last_write_a_deleted_one_that_of_
 
 
 def test_a_change_keeps_the_object_as_it_was() -> None:
-    pods = [change.object for change in filled().history if change.kind is Kind.POD]
+    pods = [change.object for change in filled().history if change.kind is ObjectKind.POD]
     assert [pod.node for pod in pods if isinstance(pod, PodObject)] == ["", "n1", "n1"]
 
 
@@ -71,7 +71,7 @@ def test_what_is_compacted_is_gone_not_empty() -> None:
 
 
 def test_uids_are_unique_and_the_same_in_every_run() -> None:
-    first, second = Store(), Store()
-    uids = [first.new_uid(Kind.POD), first.new_uid(Kind.POD), first.new_uid(Kind.JOB)]
+    first, second = WorldStore(), WorldStore()
+    uids = [first.new_uid(ObjectKind.POD), first.new_uid(ObjectKind.POD), first.new_uid(ObjectKind.JOB)]
     assert len(set(uids)) == 3
-    assert uids == [second.new_uid(Kind.POD), second.new_uid(Kind.POD), second.new_uid(Kind.JOB)]
+    assert uids == [second.new_uid(ObjectKind.POD), second.new_uid(ObjectKind.POD), second.new_uid(ObjectKind.JOB)]

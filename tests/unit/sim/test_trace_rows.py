@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lab.sim.traces import TraceError, kod2, node
+from lab.sim.traces.kohortformat import jobs_of, nodes_of, rows, trace_of
 from lab.sim.traces.reading import numbered
-from lab.sim.traces.rows import jobs_of, nodes_of, rows, trace_of
 from policy.cluster.model import PS, WORKER, Constraints
 from policy.cluster.resources import BANDWIDTH
 from policy.cluster.training import Goal, Training, Utility

@@ -7,8 +7,8 @@ import pytest
 
 from lab.sim.objects import JobSpec
 from lab.sim.traces import DEFAULT_SCHEDULER, kod2, rigid
+from lab.sim.traces.kohortformat import jobs_of, rows
 from lab.sim.traces.reading import numbered
-from lab.sim.traces.rows import jobs_of, rows
 from policy.cluster.model import PS, WORKER
 
 COMMITTED = Path(__file__).parent / "kod2-seed-1.json"

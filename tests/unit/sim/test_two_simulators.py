@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lab.sim.fluid import run as job_level
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.pods import run as pod_level
-from lab.sim.pods.ground import WorldSettings
-from lab.sim.pods.scheduler import SchedulerSettings
-from lab.sim.pods.service import Delays, ServiceSettings
-from lab.sim.report import Result
+from lab.sim.fluid import fluidrun as job_level
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.pods import podrun as pod_level
+from lab.sim.pods.simulatedscheduler import SchedulerSettings
+from lab.sim.pods.simulatedservice import Delays, ServiceSettings
+from lab.sim.pods.worldcore import WorldSettings
+from lab.sim.report import RunResult
 from lab.sim.traces import kod2
 from policy.systems.kod2 import Kod2
 
@@ -21,7 +21,7 @@ APART = 0.6  # seconds: a dozen batches in the life of a job
 TICK = 5.0
 
 
-def both(seed: int) -> tuple[Result, Result]:
+def both(seed: int) -> tuple[RunResult, RunResult]:
     slow = pod_level.simulate(
         kod2(seed),
         Kod2(),

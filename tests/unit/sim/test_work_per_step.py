@@ -9,9 +9,9 @@ from types import FrameType
 import pytest
 
 from benchmarks.simulator import TICKS, generated
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.pods.service import Step
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.traces import Trace
 from policy.cluster.events import Event, JobSeen, PodGone
 from policy.cluster.gang import State
@@ -29,16 +29,16 @@ def test_the_end_of_a_job_costs_less_than_twice_as_much_where_four_times_as_many
     assert calls_when_a_job_ends(name, many) < 2 * calls_when_a_job_ends(name, few)
 
 
-def crowded(name: str, nodes: int) -> Step:
+def crowded(name: str, nodes: int) -> SimulatedStep:
     """The last step of a while in which everybody has come and nobody has gone."""
     trace = generated(nodes, PER_NODE * nodes)
     jobs = tuple(replace(job, arrival=0.0, work_seconds=1e6) for job in trace.jobs)
-    steps: list[Step] = []
+    steps: list[SimulatedStep] = []
     simulate(Trace(trace.nodes, jobs), make_policy(name), FluidSettings(horizon=30.0), on_step=steps.append)
     return steps[-1]
 
 
-def calls_when_a_job_ends(name: str, last: Step) -> int:
+def calls_when_a_job_ends(name: str, last: SimulatedStep) -> int:
     calls, policy, snapshot = 0, make_policy(name), last.snapshot
     events = end_of_one(snapshot)
 

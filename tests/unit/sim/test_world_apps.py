@@ -7,39 +7,39 @@ from dataclasses import replace
 
 import pytest
 
-from lab.sim.objects import JobKind, JobSpec, PodObject
+from lab.sim.objects import JobSpec, PodObject, WorkloadKind
 from lab.sim.pods.apps import DELETION_COST, POD_INDEX, TEMPLATE_HASH, doomed
-from lab.sim.pods.world import World
+from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.model import WORKER, Phase, Role
 from tests.unit.sim.worlds import SMALL, bind_all, job, submitted
 
-OWN = (JobKind.STATEFULSET, JobKind.DEPLOYMENT)
+OWN = (WorkloadKind.STATEFULSET, WorkloadKind.DEPLOYMENT)
 
 
-def spec(kind: JobKind, workers: int = 3, work: float = 600.0) -> JobSpec:
+def spec(kind: WorkloadKind, workers: int = 3, work: float = 600.0) -> JobSpec:
     return JobSpec("a", (Role(WORKER, workers, SMALL),), 1, 6, work, kind=kind)
 
 
-def running(kind: JobKind, **more: float) -> World:
+def running(kind: WorkloadKind, **more: float) -> SimulatedWorld:
     made = submitted(spec(kind, **more))  # type: ignore[arg-type]
     bind_all(made)
     made.advance(2.0)
     return made
 
 
-def names(made: World) -> list[str]:
+def names(made: SimulatedWorld) -> list[str]:
     """Of the pods that stay."""
     return sorted(pod.name for pod in made.store.pods.values() if pod.deleted is None and pod.phase is not Phase.FAILED)
 
 
-def fail(made: World, name: str) -> None:
+def fail(made: SimulatedWorld, name: str) -> None:
     found = made.store.pod_named("default", name)
     assert found is not None
     made._ground.write_pod(replace(found, phase=Phase.FAILED, ended=made.now))
 
 
 def test_a_sets_pods_are_numbered_and_the_highest_ordinals_go() -> None:
-    made = running(JobKind.STATEFULSET, workers=4)
+    made = running(WorkloadKind.STATEFULSET, workers=4)
     assert names(made) == ["a-0", "a-1", "a-2", "a-3"]
     assert [pod.labels[POD_INDEX] for pod in made.store.pods.values()] == ["0", "1", "2", "3"]
     made.patch_workers("default", "a", 2)
@@ -48,7 +48,7 @@ def test_a_sets_pods_are_numbered_and_the_highest_ordinals_go() -> None:
 
 
 def test_an_ordinal_that_terminates_keeps_its_name_until_it_is_gone() -> None:
-    made = running(JobKind.STATEFULSET)
+    made = running(WorkloadKind.STATEFULSET)
     first = made.store.pod_named("default", "a-1")
     made.delete_pod("default", "a-1")
     made.advance(2.5)
@@ -61,11 +61,11 @@ def test_an_ordinal_that_terminates_keeps_its_name_until_it_is_gone() -> None:
 
 
 def test_a_set_deletes_a_pod_that_has_failed_and_a_deployment_leaves_it() -> None:
-    made = running(JobKind.STATEFULSET)
+    made = running(WorkloadKind.STATEFULSET)
     fail(made, "a-1")
     made.advance(5.0)
     assert {pod.phase for pod in made.store.pods.values()} == {Phase.RUNNING, Phase.PENDING}
-    made = running(JobKind.DEPLOYMENT)
+    made = running(WorkloadKind.DEPLOYMENT)
     failed = names(made)[0]
     fail(made, failed)
     made.advance(5.0)
@@ -74,7 +74,7 @@ def test_a_set_deletes_a_pod_that_has_failed_and_a_deployment_leaves_it() -> Non
 
 
 def test_a_deployments_lost_pod_has_a_successor_of_another_name_at_once() -> None:
-    made = running(JobKind.DEPLOYMENT)
+    made = running(WorkloadKind.DEPLOYMENT)
     before = names(made)
     made.delete_pod("default", before[0])
     made.advance(2.0)
@@ -85,7 +85,7 @@ def test_a_deployments_lost_pod_has_a_successor_of_another_name_at_once() -> Non
 
 
 @pytest.mark.parametrize("kind", OWN)
-def test_what_is_trained_runs_on_until_its_user_deletes_it(kind: JobKind) -> None:
+def test_what_is_trained_runs_on_until_its_user_deletes_it(kind: WorkloadKind) -> None:
     made = running(kind, work=10.0)
     made.advance(100.0)
     uid = job(made).uid
@@ -101,7 +101,7 @@ def test_what_is_trained_runs_on_until_its_user_deletes_it(kind: JobKind) -> Non
 
 
 @pytest.mark.parametrize("kind", OWN)
-def test_it_is_stopped_by_no_replicas_and_not_by_suspension(kind: JobKind) -> None:
+def test_it_is_stopped_by_no_replicas_and_not_by_suspension(kind: WorkloadKind) -> None:
     made = running(kind)
     for refused in (made.suspend("default", "a"), made.release("default", "a")):
         assert refused is not None

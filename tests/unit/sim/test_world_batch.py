@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lab.sim.objects import JobKind, JobPhase, JobSpec
+from lab.sim.objects import JobPhase, JobSpec, WorkloadKind
 from lab.sim.pods.batch import COMPLETION_INDEX
-from lab.sim.pods.world import World
+from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.model import WORKER, Phase, Role
 from tests.unit.sim.worlds import SMALL, bind_all, job, submitted
 
 
-def running(workers: int = 3, work: float = 600.0) -> World:
-    made = submitted(JobSpec("a", (Role(WORKER, workers, SMALL),), 1, 6, work, kind=JobKind.INDEXED_JOB))
+def running(workers: int = 3, work: float = 600.0) -> SimulatedWorld:
+    made = submitted(JobSpec("a", (Role(WORKER, workers, SMALL),), 1, 6, work, kind=WorkloadKind.INDEXED_JOB))
     bind_all(made)
     made.advance(2.0)
     return made
 
 
-def active(made: World) -> list[int]:
+def active(made: SimulatedWorld) -> list[int]:
     """Indices of the active pods."""
     return sorted(pod.slot.index for pod in made.store.pods.values() if pod.active and pod.slot is not None)
 
 
-def end(made: World, index: int, phase: Phase) -> str:
+def end(made: SimulatedWorld, index: int, phase: Phase) -> str:
     """Let the index's pod end; return its uid."""
     pod = next(pod for pod in made.store.pods.values() if pod.active and pod.slot and pod.slot.index == index)
     made._ground.write_pod(replace(pod, phase=phase, ended=made.now))

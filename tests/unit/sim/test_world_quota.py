@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from lab.sim.objects import JobKind, JobSpec
+from lab.sim.objects import JobSpec, WorkloadKind
 from policy.cluster.model import WORKER, Role
 from tests.unit.sim.worlds import SMALL, spec, world
 
 
-def of_kind(kind: JobKind, name: str = "a") -> JobSpec:
+def of_kind(kind: WorkloadKind, name: str = "a") -> JobSpec:
     return JobSpec(name, (Role(WORKER, 4, SMALL),), 1, 4, 60.0, kind=kind)
 
 
-@pytest.mark.parametrize("kind", JobKind)
-def test_only_so_many_pods_come_and_the_rest_when_the_quota_is_gone(kind: JobKind) -> None:
+@pytest.mark.parametrize("kind", WorkloadKind)
+def test_only_so_many_pods_come_and_the_rest_when_the_quota_is_gone(kind: WorkloadKind) -> None:
     made = world()
     made.set_quota("default", 3)
     made.submit(of_kind(kind))

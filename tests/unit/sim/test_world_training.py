@@ -3,11 +3,11 @@
 import pytest
 
 from lab.sim.objects import JobPhase
-from lab.sim.pods.world import World
+from lab.sim.pods.world import SimulatedWorld
 from tests.unit.sim.worlds import SUCCEEDED, bind_all, done, job, running, slots, spec, submitted
 
 
-def ended(made: World) -> float | None:
+def ended(made: SimulatedWorld) -> float | None:
     return job(made).ended
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lab.sim.objects import GATE, SCHEDULING_GATED, WAKE, Condition, PodObject, Refusal, facts, pod_fact
-from lab.sim.pods.world import World
+from lab.sim.objects import GATE, SCHEDULING_GATED, WAKE, Condition, PodObject, WorldRefusal, facts, pod_fact
+from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.events import JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
 from tests.unit.sim.worlds import SMALL, bind_all, job, pod, running, spec, submitted, words, world
 
@@ -21,31 +21,31 @@ def test_a_binding_gives_the_node_and_its_annotations_in_one_write_and_clears_th
     assert made.revision == before + 1
 
 
-def gone(made: World) -> Refusal | None:
+def gone(made: SimulatedWorld) -> WorldRefusal | None:
     return made.bind("default", "a-worker-9", "n1")
 
 
-def another_uid(made: World) -> Refusal | None:
+def another_uid(made: SimulatedWorld) -> WorldRefusal | None:
     return made.bind("default", "a-worker-0", "n1", uid="another")
 
 
-def bound_elsewhere(made: World) -> Refusal | None:
+def bound_elsewhere(made: SimulatedWorld) -> WorldRefusal | None:
     made.bind("default", "a-worker-0", "n2")
     return made.bind("default", "a-worker-0", "n1")
 
 
-def bound_there(made: World) -> Refusal | None:
+def bound_there(made: SimulatedWorld) -> WorldRefusal | None:
     made.bind("default", "a-worker-0", "n1")
     return made.bind("default", "a-worker-0", "n1")
 
 
-def going(made: World) -> Refusal | None:
+def going(made: SimulatedWorld) -> WorldRefusal | None:
     made.bind("default", "a-worker-0", "n1")
     made.delete_pod("default", "a-worker-0")
     return made.bind("default", "a-worker-0", "n1")
 
 
-def gated(made: World) -> Refusal | None:
+def gated(made: SimulatedWorld) -> WorldRefusal | None:
     made.set_gating(True)
     made.create_pod(PodObject("", "default", "alone"))
     return made.bind("default", "alone", "n1")
@@ -63,7 +63,7 @@ BINDINGS = {
 
 @pytest.mark.parametrize(("act", "status", "said"), BINDINGS.values(), ids=BINDINGS.keys())
 def test_a_binding_is_refused_as_the_api_server_does(
-    act: Callable[[World], Refusal | None], status: int, said: str
+    act: Callable[[SimulatedWorld], WorldRefusal | None], status: int, said: str
 ) -> None:
     made = submitted(spec())
     refusal = act(made)
@@ -122,7 +122,7 @@ def test_the_condition_of_a_refused_pod_is_seen_as_a_refusal_that_of_a_gated_one
     assert not pod_fact(pod(made)).refused
 
 
-REFUSED_WRITES: dict[str, tuple[Callable[[World], Refusal | None], int]] = {
+REFUSED_WRITES: dict[str, tuple[Callable[[SimulatedWorld], WorldRefusal | None], int]] = {
     "a job of that name exists": (lambda w: w.submit(spec()), 409),
     "no such job": (lambda w: w.patch_workers("default", "b", 2), 404),
     "the job has changed since": (lambda w: w.patch_workers("default", "a", 2, version=1), 409),
@@ -142,7 +142,7 @@ REFUSED_WRITES: dict[str, tuple[Callable[[World], Refusal | None], int]] = {
 
 
 @pytest.mark.parametrize(("write", "status"), REFUSED_WRITES.values(), ids=REFUSED_WRITES.keys())
-def test_a_refused_write_changes_nothing(write: Callable[[World], Refusal | None], status: int) -> None:
+def test_a_refused_write_changes_nothing(write: Callable[[SimulatedWorld], WorldRefusal | None], status: int) -> None:
     made = submitted(spec())
     before = made.revision
     refusal = write(made)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lab.sim.objects import Change, JobObject, JobSpec, PodObject
-from lab.sim.pods.ground import WorldSettings
-from lab.sim.pods.world import World
+from lab.sim.objects import JobObject, JobSpec, PodObject, WorldChange
+from lab.sim.pods.world import SimulatedWorld
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import node, pod_requests
 from policy.cluster.model import PS, WORKER, Phase, Role, Slot
 
@@ -22,15 +22,15 @@ def spec(
     return JobSpec(name, roles, least, max(workers, 4), work, **more)
 
 
-def world(nodes: int = 3, **settings: Any) -> World:
+def world(nodes: int = 3, **settings: Any) -> SimulatedWorld:
     """A world at time 0 with nodes n1, n2 ... of 10 cores, whose operator is not limited unless said so."""
-    made = World(replace(AT_ONCE, **settings))
+    made = SimulatedWorld(replace(AT_ONCE, **settings))
     for index in range(nodes):
         made.add_node(node(f"n{index + 1}", 10, 32))
     return made
 
 
-def submitted(job: JobSpec, **settings: Any) -> World:
+def submitted(job: JobSpec, **settings: Any) -> SimulatedWorld:
     """A world in which the job's pods are created."""
     made = world(**settings)
     assert made.submit(job) is None
@@ -38,7 +38,7 @@ def submitted(job: JobSpec, **settings: Any) -> World:
     return made
 
 
-def running(job: JobSpec, on: str = "n1", **settings: Any) -> World:
+def running(job: JobSpec, on: str = "n1", **settings: Any) -> SimulatedWorld:
     """A world in which the whole job runs since second 1 (or its start-up time), on one node."""
     made = submitted(job, **settings)
     bind_all(made, on)
@@ -46,25 +46,25 @@ def running(job: JobSpec, on: str = "n1", **settings: Any) -> World:
     return made
 
 
-def bind_all(made: World, on: str = "n1") -> None:
+def bind_all(made: SimulatedWorld, on: str = "n1") -> None:
     for pod in list(made.store.pods.values()):
         if not pod.node:
             assert made.bind(pod.namespace, pod.name, on) is None
 
 
-def job(made: World, name: str = "a") -> JobObject:
+def job(made: SimulatedWorld, name: str = "a") -> JobObject:
     found = made.store.job_named("default", name)
     assert found is not None
     return found
 
 
-def pod(made: World, name: str = "a-worker-0") -> PodObject:
+def pod(made: SimulatedWorld, name: str = "a-worker-0") -> PodObject:
     found = made.store.pod_named("default", name)
     assert found is not None
     return found
 
 
-def slots(made: World, name: str = "a") -> dict[str, str]:
+def slots(made: SimulatedWorld, name: str = "a") -> dict[str, str]:
     """Each slot of the job with what its pod does: Pending, Running, Succeeded, going."""
     found = made.store.pods_of(job(made, name).uid)
     return {str(p.slot): _does(p) for p in sorted(found, key=lambda p: p.slot or Slot("", 0))}
@@ -74,16 +74,16 @@ def _does(found: PodObject) -> str:
     return "going" if found.deleted is not None else found.phase.value
 
 
-def done(made: World, name: str = "a") -> float:
+def done(made: SimulatedWorld, name: str = "a") -> float:
     return made.progress(job(made, name).uid).at(made.now)
 
 
-def words(changes: list[Change] | None) -> list[str]:
+def words(changes: list[WorldChange] | None) -> list[str]:
     """Changes as ``ADDED Pod a-ps-0``."""
     return [f"{c.verb.value} {c.kind.value} {_name(c)}" for c in changes or []]
 
 
-def _name(change: Change) -> str:
+def _name(change: WorldChange) -> str:
     found = change.object
     return found.spec.name if isinstance(found, JobObject) else found.name
 

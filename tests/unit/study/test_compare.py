@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from lab.sim.fluid.run import simulate as simulate_fluid
-from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.fluidrun import simulate as simulate_fluid
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.papers import dragonworld
-from lab.sim.pods.run import simulate as simulate_pods
+from lab.sim.pods.podrun import simulate as simulate_pods
 from lab.sim.traces import kod2
 from lab.study import cases, comparecommand, scenes
-from lab.study.comparison import Line
-from lab.study.files import Told
-from lab.study.named import Scene
+from lab.study.donerows import code_version
+from lab.study.files import ReportTarget
+from lab.study.named import StudyScene
 from lab.study.plots import SHOWN, draw_comparison
-from lab.study.rows import code_version
-from lab.study.specs import Spec, spec
+from lab.study.policycomparison import ComparisonLine
+from lab.study.specs import NamedSpec, spec
 from lab.study.stats import Spread
 from policy.systems import make_policy
 from policy.systems.kod2 import Gate, Kod2
@@ -167,10 +167,10 @@ def test_the_figure_shows_the_resource_of_which_most_is_used() -> None:
     assert [bar.get_height() for bar in axes.patches] == [0.7, 0.1]
 
 
-def line(policy: str, cpu: float, gpu: float) -> Line:
+def line(policy: str, cpu: float, gpu: float) -> ComparisonLine:
     found = {"utilisation_cpu": cpu, "utilisation_nvidia.com/gpu": gpu}
     spreads = {name: Spread(mean, mean, mean, mean, mean) for name, mean in (dict.fromkeys(SHOWN, 1.0) | found).items()}
-    return Line("small", policy, 1, 1, spreads, {})
+    return ComparisonLine("small", policy, 1, 1, spreads, {})
 
 
 def test_parquet_is_written_where_pyarrow_is_installed(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_compare_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     made: list[int] = []
     real = cases.result_of
 
-    def counted(run: cases.Run, at: Scene) -> Any:
+    def counted(run: cases.StudyRun, at: StudyScene) -> Any:
         made.append(run.seed)
         return real(run, at)
 
@@ -268,13 +268,13 @@ def test_a_changed_folder_of_openb_is_run_again(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu\nn,64000,262144,2\n")
     pods = "name,cpu_milli,memory_mib,num_gpu,creation_time,deletion_time\np,1000,10,1,0,9\n"
     (tmp_path / "pods.csv").write_text(pods)
-    told = {scenes.stamped(Spec(str(path))).contents for path in (tmp_path, tmp_path / "pods.csv")}
+    told = {scenes.stamped(NamedSpec(str(path))).contents for path in (tmp_path, tmp_path / "pods.csv")}
     (tmp_path / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu\nn,32000,262144,2\n")
-    told |= {scenes.stamped(Spec(str(path))).contents for path in (tmp_path, tmp_path / "pods.csv")}
+    told |= {scenes.stamped(NamedSpec(str(path))).contents for path in (tmp_path, tmp_path / "pods.csv")}
     (tmp_path / "pods.csv").write_text(pods.replace(",9", ",99"))
-    told.add(scenes.stamped(Spec(str(tmp_path))).contents)
+    told.add(scenes.stamped(NamedSpec(str(tmp_path))).contents)
     assert len(told) == 5 - 2  # a folder is the same trace as the file in it
-    assert scenes.stamped(Spec("kod2")).contents == ""
+    assert scenes.stamped(NamedSpec("kod2")).contents == ""
 
 
 def test_rows_are_of_the_code_of_the_studies_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -413,7 +413,7 @@ def test_the_measures_are_known_before_the_run(arguments: tuple[str, ...]) -> No
 def test_a_file_that_can_be_written_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("old")
     for name in ("a.json", "b.json"):
-        Told(str(tmp_path / name)).check()
+        ReportTarget(str(tmp_path / name)).check()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.json": "old"}
 
 
@@ -449,7 +449,7 @@ def test_the_jobs_of_any_trace_may_be_moved_where_the_parameter_says_so() -> Non
         return float(lines[0]["spreads"]["moves"]["mean"])
 
     assert moves("specon-mixed") > 0 == moves("specon-mixed,migratable=false")
-    jobs = scenes.scene(Spec("dragon-table-1", (("migratable", True),)), 0).trace.jobs
+    jobs = scenes.scene(NamedSpec("dragon-table-1", (("migratable", True),)), 0).trace.jobs
     assert all(job.migratable for job in jobs)
 
 

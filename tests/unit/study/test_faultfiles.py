@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from lab.sim.fluid.faults import JobDeleted, NodeBack, NodeCordoned, NodeLost, PodEvicted
-from lab.study.errors import StudyError
 from lab.study.scenes import scene, stamped
 from lab.study.specs import spec
+from lab.study.studyerrors import StudyError
 from policy.cluster.model import Slot
 from tests.unit.study.asking import kohort, mean, spreads
 

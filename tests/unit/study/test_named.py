@@ -4,10 +4,10 @@ import pytest
 
 from lab.sim.papers import dragonworld, drs, newcomers, oasis_jobs, oasis_optimum, speconworld
 from lab.sim.traces import Trace, kod2
-from lab.study.errors import StudyError
-from lab.study.named import NAMED, Scene
+from lab.study.named import NAMED, StudyScene
 from lab.study.scenes import scene, varies
 from lab.study.specs import spec
+from lab.study.studyerrors import StudyError
 from tests.unit.study.asking import answer
 
 SEED = 1001
@@ -31,7 +31,7 @@ TRACES = {
 }
 
 
-def found(text: str, seed: int = SEED) -> Scene:
+def found(text: str, seed: int = SEED) -> StudyScene:
     return scene(spec(text, ""), seed)
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from lab.sim.fluid.link import SharedLinks
-from lab.sim.fluid.speeds import Linear, Saturating, SharedCpu
-from lab.study.errors import StudyError
+from lab.sim.fluid.speedmodels import Linear, Saturating, SharedCpu
 from lab.study.scenes import scene
 from lab.study.specs import spec
+from lab.study.studyerrors import StudyError
 from tests.unit.study.asking import kohort, mean
 
 OWN = """name,arrival_seconds,workers,min_workers,max_workers,worker_millicores,worker_memory_bytes,work_seconds,model

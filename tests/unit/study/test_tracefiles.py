@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from lab.sim.fluid.run import simulate
-from lab.sim.fluid.settings import FluidSettings
-from lab.sim.fluid.speeds import Linear
+from lab.sim.fluid.fluidrun import simulate
+from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.fluid.speedmodels import Linear
 from lab.sim.papers import oasis_jobs
 from lab.sim.traces import Trace, kod2, node
-from lab.sim.traces.base import GPU
-from lab.sim.traces.rows import rows
-from lab.study.errors import StudyError
-from lab.study.specs import Spec, spec
+from lab.sim.traces.kohortformat import rows
+from lab.sim.traces.trace import GPU
+from lab.study.specs import NamedSpec, spec
+from lab.study.studyerrors import StudyError
 from lab.study.tracefiles import read_trace, seeded
 from policy.cluster.resources import BANDWIDTH
 from policy.systems.oasis import Oasis
@@ -31,7 +31,7 @@ PODS = "name,cpu_milli,memory_mib,num_gpu,creation_time,deletion_time\np,1000,10
 def read(tmp_path: Path, text: str, parameters: str = "", name: str = "jobs.csv", seed: int = 0) -> Trace:
     (tmp_path / name).write_text(text)
     given = spec(f"x{parameters}", "--trace").parameters
-    return read_trace(Spec(str(tmp_path / name), given), seed)
+    return read_trace(NamedSpec(str(tmp_path / name), given), seed)
 
 
 def test_kohorts_own_csv_with_its_nodes_in_a_file_beside_it_or_by_their_shape(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_other_formats_are_known_by_their_columns(tmp_path: Path) -> None:
     assert read(tmp_path, WORKLOAD).jobs[0].model == "bert"
     (tmp_path / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn,64000,262144,2,T4\n")
     assert len(read(tmp_path, PODS, name="pods.csv").jobs) == 2
-    assert read_trace(Spec(str(tmp_path)), 0) == read(tmp_path, PODS, name="pods.csv")
+    assert read_trace(NamedSpec(str(tmp_path)), 0) == read(tmp_path, PODS, name="pods.csv")
 
 
 def test_a_sample_follows_the_seed(tmp_path: Path) -> None:

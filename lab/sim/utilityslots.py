@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from lab.sim.traces.base import Trace
+from lab.sim.traces.trace import Trace
 from policy.cluster.training import SLOT_SECONDS
 from policy.systems.base import Policy
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lab.sim.objects import Change, JobObject, JobPhase, PodObject
-from lab.sim.pods.world import World
-from lab.sim.report import JobOutcome, Result
+from lab.sim.objects import JobObject, JobPhase, PodObject, WorldChange
+from lab.sim.pods.world import SimulatedWorld
+from lab.sim.report import JobOutcome, RunResult
 from policy.cluster.model import PS, WORKER, Phase
 
 
@@ -22,10 +22,10 @@ class _Record:
     stalled_since: float | None = None
 
 
-class Meter:
+class PodMeter:
     """Integrates CPU over time and follows each job; call ``look`` after every instant with a change."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
         self._start = self._at = world.now
         self._held = self._computing = 0
@@ -39,7 +39,7 @@ class Meter:
         self._computing_sum += self._computing * (now - self._at)
         self._at = now
 
-    def look(self, changes: list[Change]) -> None:
+    def look(self, changes: list[WorldChange]) -> None:
         """Process the changes of this instant."""
         for change in changes:
             if isinstance(change.object, JobObject):
@@ -86,7 +86,7 @@ class Meter:
             first = self._at if computes and old.computed_at is None else old.computed_at
             self._jobs[uid] = replace(old, stalled_since=since, computed_at=first)
 
-    def result(self, policy: str, horizon: float) -> Result:
+    def result(self, policy: str, horizon: float) -> RunResult:
         """Return the result of the run; ``horizon`` is when it would be stopped, in seconds after its start."""
         stop = self._start + horizon
         outcomes = tuple(self._outcome(job, stop) for job in self._world.store.jobs.values())
@@ -94,7 +94,7 @@ class Meter:
         first = min((outcome.arrival for outcome in outcomes), default=0.0)
         capacity = sum(node.allocatable["cpu"] for node in self._world.store.nodes.values()) * (last - first)
         used, held = (total / capacity if capacity else 0.0 for total in (self._computing_sum, self._held_sum))
-        return Result(policy, outcomes, last - first, used, held, horizon)
+        return RunResult(policy, outcomes, last - first, used, held, horizon)
 
     def _outcome(self, job: JobObject, stop: float) -> JobOutcome:
         record, arrival = self._jobs[job.uid], job.created - self._start

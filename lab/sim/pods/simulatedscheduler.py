@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lab.sim.engine import Engine
-from lab.sim.objects import Change, Kind, PodObject, Verb
-from lab.sim.pods.world import World
+from lab.sim.objects import ObjectKind, PodObject, Verb, WorldChange
+from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.model import Node
 from policy.cluster.resources import NOTHING, Resources
 from policy.placement.fit import accepts
@@ -20,7 +20,7 @@ NO_NODE = "0/n nodes are available"
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class NodeChoice:
     """The answer for one pod: a node, or the reason why there is none."""
 
     node: str = ""
@@ -30,7 +30,7 @@ class Chosen:
 class Chooser(Protocol):
     """The component that picks a node and makes the binding."""
 
-    def choose(self, pod: PodObject, feasible: list[str]) -> Chosen:
+    def choose(self, pod: PodObject, feasible: list[str]) -> NodeChoice:
         """Pick one of the nodes on which the pod fits; never called without any."""
         ...
 
@@ -67,7 +67,7 @@ class KubeScheduler:
 
     def __init__(
         self,
-        world: World,
+        world: SimulatedWorld,
         engine: Engine[Callable[[], object]],
         chooser: Chooser,
         name: str,
@@ -81,14 +81,14 @@ class KubeScheduler:
         self._active: dict[str, None] = {}
         self._busy = False
 
-    def watch(self, changes: Iterable[Change]) -> None:
+    def watch(self, changes: Iterable[WorldChange]) -> None:
         """Follow the API: new and woken pods become active; freed room wakes pods that fitted on no node."""
         freed = False
         for change in changes:
             if isinstance(change.object, PodObject):
                 self._pod_changed(change.object, gone=change.verb is Verb.DELETED)
                 freed = freed or _frees(change)
-            freed = freed or change.kind is Kind.NODE
+            freed = freed or change.kind is ObjectKind.NODE
         if freed:
             stuck = [uid for uid, waiting in self._waiting.items() if waiting.by_plugin and not waiting.queued]
             pods = [pod for uid in stuck if (pod := self._world.store.pods.get(uid)) is not None]
@@ -162,7 +162,7 @@ class KubeScheduler:
     def _attempt(self, pod: PodObject, waiting: _Waiting) -> None:
         waiting.attempts, waiting.last = waiting.attempts + 1, self._world.now
         feasible = self._feasible(pod)
-        chosen = self._chooser.choose(pod, feasible) if feasible else Chosen(message=NO_NODE)
+        chosen = self._chooser.choose(pod, feasible) if feasible else NodeChoice(message=NO_NODE)
         waiting.by_plugin = not feasible
         if chosen.node:
             self._assumed[pod.uid] = (chosen.node, pod.requests)
@@ -187,6 +187,6 @@ class KubeScheduler:
         self._world.patch_scheduled_condition(pod.namespace, pod.name, False, reason, message, uid=pod.uid)
 
 
-def _frees(change: Change) -> bool:
+def _frees(change: WorldChange) -> bool:
     pod = change.object
     return isinstance(pod, PodObject) and bool(pod.node) and (change.verb is Verb.DELETED or not pod.holds_room)

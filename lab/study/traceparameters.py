@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lab.sim.traces.reading import Line
-from lab.study.errors import StudyError, refuse
-from lab.study.specs import SEED, Spec, Value
+from lab.sim.traces.reading import TraceRow
+from lab.study.specs import SEED, NamedSpec, Value
+from lab.study.studyerrors import StudyError, refuse
 
 OURS = frozenset({"models"})  # passed by the study itself, so not a parameter on the command line
 LEAST = {SEED: 0}  # the least value of a whole number; 1 for the others
@@ -20,11 +20,11 @@ NUMBERS: Mapping[str, Mapping[str, float]] = {  # bounds; the other numbers must
 }
 
 
-def check(maker: Callable[..., Any], spec: Spec, given: Mapping[str, Value]) -> None:
+def check(maker: Callable[..., Any], spec: NamedSpec, given: Mapping[str, Value]) -> None:
     """Raise StudyError for a parameter that ``maker`` does not have, and for a value out of bounds."""
     where = f"--trace {spec.text or spec.name}"
     known = {name: one for name, one in inspect.signature(maker).parameters.items() if _free(one)}
-    line = Line(where, given)
+    line = TraceRow(where, given)
     for name in given:
         if name not in known:
             raise refuse(f"{where}: parameter", name, ", ".join(sorted(known)) or "none")
@@ -39,7 +39,7 @@ def _free(one: inspect.Parameter) -> bool:
     return one.default is not one.empty and one.name not in OURS
 
 
-def _check(line: Line, name: str, annotation: str) -> None:
+def _check(line: TraceRow, name: str, annotation: str) -> None:
     kind, _, optional = annotation.partition(" | ")
     if optional == "None" and line.values[name] is None:
         return

@@ -15,7 +15,7 @@ from policy.cluster.model import Slot
 from policy.cluster.snapshot import Snapshot
 
 
-class Cluster:
+class FluidCluster:
     """The cluster's state; methods return the facts that they make, and ``moved`` collects jobs whose pods changed."""
 
     def __init__(self, trace: Trace) -> None:

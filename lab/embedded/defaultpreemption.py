@@ -13,15 +13,15 @@ from collections.abc import Iterable
 from extender.clock import Clock
 from extender.kube.api import PODS, Api, Ref, Refused
 from lab.embedded import plugins
-from lab.embedded.cache import Cache, PodInfo
-from lab.embedded.rules import condition, with_condition
+from lab.embedded.apirules import condition, with_condition
+from lab.embedded.cache import PodInfo, SchedulerCache
 from policy.cluster.model import Node
 from policy.cluster.resources import total
 
 TEXT = "preempting to accommodate a higher priority pod"
 
 
-def may_preempt(cache: Cache, pod: PodInfo) -> bool:
+def may_preempt(cache: SchedulerCache, pod: PodInfo) -> bool:
     """Tell whether the pod may preempt (PodEligibleToPreemptOthers).
 
     It may not while a pod of lower priority is still stopping on the node that it is nominated for.
@@ -30,7 +30,7 @@ def may_preempt(cache: Cache, pod: PodInfo) -> bool:
     return not any(other.deleting and other.priority < pod.priority for other in on_node)
 
 
-def best_victims(cache: Cache, pod: PodInfo) -> tuple[str, list[PodInfo]]:
+def best_victims(cache: SchedulerCache, pod: PodInfo) -> tuple[str, list[PodInfo]]:
     """Return the cheapest node and its victims; the name is empty if preemption does not help."""
     if not any(other.priority < pod.priority for other in cache.pods.values()):
         return "", []
@@ -45,7 +45,7 @@ def _cost(victims: list[PodInfo]) -> tuple[int, int, int]:
     return max(priorities), sum(priorities), len(priorities)
 
 
-def _victims(cache: Cache, pod: PodInfo, node: Node) -> list[PodInfo]:
+def _victims(cache: SchedulerCache, pod: PodInfo, node: Node) -> list[PodInfo]:
     """Return the node's victims; none if preemption there does not help, or if resources are not what it lacks."""
     plugin, _ = plugins.refuses(cache, pod, node)
     if plugin != plugins.RESOURCES:

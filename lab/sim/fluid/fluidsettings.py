@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 
-from lab.sim.fluid.speeds import Saturating, Speeds
+from lab.sim.fluid.speedmodels import Saturating, Speeds
 from policy.cluster.snapshot import Rules
 
 

@@ -25,7 +25,7 @@ class ExpiredError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StoreChange:
     """One write: ``item`` is the object after it, or for a deletion the last one before it, at ``version``."""
 
     version: int
@@ -34,17 +34,17 @@ class Change:
     item: Json
 
 
-Listener = Callable[[Change, Json | None], None]
+Listener = Callable[[StoreChange, Json | None], None]
 
 
-class Store:
+class ObjectStore:
     """All objects of one cluster."""
 
     def __init__(self) -> None:
         self.version = 1
         self.compacted = 0  # the log has no changes up to this version
         self._objects: dict[Resource, dict[Key, Json]] = {}
-        self._log: deque[Change] = deque()
+        self._log: deque[StoreChange] = deque()
         self._snapshots: dict[tuple[Resource, int], list[Json]] = {}
         self._listeners: list[Listener] = []
         self._changed: dict[Resource, asyncio.Event] = {}
@@ -79,7 +79,7 @@ class Store:
             self._keep(resource, version, items)
         return items[start : following or None], version, following
 
-    def since(self, resource: Resource, version: int) -> list[Change]:
+    def since(self, resource: Resource, version: int) -> list[StoreChange]:
         """Return the changes after ``version``. Raises ExpiredError if some of them are no longer kept."""
         if version < self.compacted:
             raise ExpiredError
@@ -103,7 +103,7 @@ class Store:
         key = key_of(item)
         before = objects.get(key)
         objects[key] = item
-        self._record(Change(self.version, resource, "MODIFIED" if before is not None else "ADDED", item), before)
+        self._record(StoreChange(self.version, resource, "MODIFIED" if before is not None else "ADDED", item), before)
         return item
 
     def remove(self, resource: Resource, namespace: str, name: str) -> Json | None:
@@ -113,7 +113,7 @@ class Store:
             return None
         self.version += 1
         last = {**before, "metadata": {**before["metadata"], "resourceVersion": str(self.version)}}
-        self._record(Change(self.version, resource, "DELETED", last), before)
+        self._record(StoreChange(self.version, resource, "DELETED", last), before)
         return last
 
     def compact(self) -> None:
@@ -122,7 +122,7 @@ class Store:
         self._snapshots.clear()
         self.compacted = self.version
 
-    def _record(self, change: Change, before: Json | None) -> None:
+    def _record(self, change: StoreChange, before: Json | None) -> None:
         self._log.append(change)
         if len(self._log) > LOG:
             self.compacted = self._log.popleft().version

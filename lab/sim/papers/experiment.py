@@ -40,7 +40,7 @@ class Bar:
 
     def spread(self, rows: Sequence[Row]) -> tuple[float, float] | None:
         """Return p10 and p90 of the single seeds' values; None for one seed, and for a value of all seeds together."""
-        if isinstance(self.value, OfAll) or len(rows) < 2:
+        if isinstance(self.value, OverAllSeeds) or len(rows) < 2:
             return None
         try:
             alone = [self.value([row]) for row in rows]
@@ -100,7 +100,7 @@ def cut(ours: str, plain: str) -> Callable[[Sequence[Row]], float]:
 
 
 @dataclass(frozen=True, slots=True)
-class OfAll:
+class OverAllSeeds:
     """A value of all seeds together: a share of them, a quantile, the worst."""
 
     value: Callable[[Sequence[Row]], float]
@@ -110,24 +110,24 @@ class OfAll:
         return self.value(rows)
 
 
-def share(measure: str, holds: Callable[[float], bool]) -> OfAll:
+def share(measure: str, holds: Callable[[float], bool]) -> OverAllSeeds:
     """Return the share of seeds in which ``holds`` is true for the measure."""
-    return OfAll(lambda rows: sum(1 for row in rows if holds(row[measure])) / len(rows))
+    return OverAllSeeds(lambda rows: sum(1 for row in rows if holds(row[measure])) / len(rows))
 
 
-def quantile(measure: str, q: float) -> OfAll:
+def quantile(measure: str, q: float) -> OverAllSeeds:
     """Return a quantile of a measure over the seeds, linear between ranks."""
-    return OfAll(lambda rows: _quantile([row[measure] for row in rows], q))
+    return OverAllSeeds(lambda rows: _quantile([row[measure] for row in rows], q))
 
 
-def worst(measure: str) -> OfAll:
+def worst(measure: str) -> OverAllSeeds:
     """Return the lowest value over the seeds."""
-    return OfAll(lambda rows: min(row[measure] for row in rows))
+    return OverAllSeeds(lambda rows: min(row[measure] for row in rows))
 
 
-def best(measure: str) -> OfAll:
+def best(measure: str) -> OverAllSeeds:
     """Return the highest value over the seeds."""
-    return OfAll(lambda rows: max(row[measure] for row in rows))
+    return OverAllSeeds(lambda rows: max(row[measure] for row in rows))
 
 
 def _quantile(values: Sequence[float], q: float) -> float:

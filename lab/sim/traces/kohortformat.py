@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from lab.sim.objects import CleanPods, JobSpec
-from lab.sim.traces.base import GPU, PODS_PER_NODE, Trace
-from lab.sim.traces.checks import checked, checked_nodes
-from lab.sim.traces.reading import FieldError, Line, Table, TraceError, read
+from lab.sim.traces.reading import FieldError, Table, TraceError, TraceRow, read
+from lab.sim.traces.trace import GPU, PODS_PER_NODE, Trace
+from lab.sim.traces.tracechecks import checked, checked_nodes
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Node, Role
 from policy.cluster.resources import BANDWIDTH, Resources
 from policy.cluster.training import Goal, Training, Utility
@@ -111,7 +111,7 @@ def nodes_of(table: Table) -> tuple[Node, ...]:
     return checked_nodes(read(table, lambda line: (line.where, _node(line))), "name")
 
 
-def _node(line: Line) -> Node:
+def _node(line: TraceRow) -> Node:
     line.only(NODE_COLUMNS)
     pods = line.count("pods", least=1) if line.has("pods") else PODS_PER_NODE
     amounts = {"cpu": line.count("cpu_millicores"), "memory": line.count("memory_bytes"), "pods": pods}
@@ -122,7 +122,7 @@ def _node(line: Line) -> Node:
     return Node(line.text("name"), Resources(amounts), labels=labels)
 
 
-def _job(line: Line, models: Collection[str] | None) -> JobSpec:
+def _job(line: TraceRow, models: Collection[str] | None) -> JobSpec:
     line.only((*REQUIRED, *OPTIONAL))
     least = line.count("min_workers", least=1)
     workers = line.count("workers", least=least, bound="min_workers")
@@ -154,23 +154,23 @@ def _job(line: Line, models: Collection[str] | None) -> JobSpec:
     )
 
 
-def _model(line: Line, models: Collection[str] | None) -> str:
+def _model(line: TraceRow, models: Collection[str] | None) -> str:
     name = line.text("model") if line.has("model") else ""
     if models is not None and name not in models:
         raise FieldError(line.where, "model", name, " or ".join(sorted(models)))
     return name
 
 
-def _requests(line: Line, role: str, gpus: int) -> Resources:
+def _requests(line: TraceRow, role: str, gpus: int) -> Resources:
     amounts = {"cpu": line.count(f"{role}_millicores"), "memory": line.count(f"{role}_memory_bytes"), "pods": 1}
     return Resources(amounts | ({GPU: gpus} if gpus else {}))
 
 
-def _constraints(line: Line, name: str) -> Constraints:
+def _constraints(line: TraceRow, name: str) -> Constraints:
     return Constraints(node_selector=tuple(sorted(line.pairs(name).items()))) if line.has(name) else ANYWHERE
 
 
-def _training(line: Line) -> Training:
+def _training(line: TraceRow) -> Training:
     def count(name: str) -> int:
         return line.count(name, least=1) if line.has(name) else 1
 
@@ -192,6 +192,6 @@ def _training(line: Line) -> Training:
     )
 
 
-def _utility(line: Line) -> Utility:
+def _utility(line: TraceRow) -> Utility:
     steepness, target = line.number("utility_steepness"), line.number("utility_target")
     return Utility(line.number("utility_value"), steepness, target)

@@ -35,11 +35,11 @@ from extender.kube.connection.resolve import resolve
 from extender.kubescheduler.wire import VERBS_PATH
 from extender.leading.lease import EVERYBODY
 from lab.demo import view
-from lab.embedded.cluster import LOOPBACK, Cluster, served
 from lab.embedded.config import ExtenderConfig, ProfileConfig, SchedulerConfig
-from lab.embedded.observer import Observer
+from lab.embedded.embeddedcluster import LOOPBACK, EmbeddedCluster, served
+from lab.embedded.observer import RunObserver
 from lab.embedded.paced import paced
-from lab.sim.report import Result
+from lab.sim.report import RunResult
 from lab.sim.traces import kod2, rigid
 
 SPEED: Final = 75.0
@@ -103,7 +103,7 @@ def _quiet() -> Iterator[None]:
         log.removeHandler(nobody)
 
 
-async def _run(speed: float, seed: int, wants_live: bool, port: int) -> list[Result]:
+async def _run(speed: float, seed: int, wants_live: bool, port: int) -> list[RunResult]:
     async with AsyncExitStack() as stack:
         starts = (partial(kohort_side, seed=seed, port=port), partial(plain_side, seed=seed))
         entered = [await stack.enter_async_context(paced(speed, start)) for start in starts]
@@ -129,19 +129,19 @@ def _end_on_signals() -> None:
 
 
 @asynccontextmanager
-async def plain_side(clock: Clock, seed: int) -> AsyncIterator[view.Side]:
+async def plain_side(clock: Clock, seed: int) -> AsyncIterator[view.DemoSide]:
     """Run the same jobs as plain Kubernetes would: each job asks for all its replicas, each pod is placed alone."""
-    cluster = Cluster(rigid(kod2(seed)), clock, seed)
+    cluster = EmbeddedCluster(rigid(kod2(seed)), clock, seed)
     scheduler = cluster.scheduler(SchedulerConfig())
-    observer = Observer(PLAIN, cluster, clock, HORIZON)
+    observer = RunObserver(PLAIN, cluster, clock, HORIZON)
     async with _running(cluster.run, scheduler.run, observer.run):
-        yield view.Side(observer)
+        yield view.DemoSide(observer)
 
 
 @asynccontextmanager
-async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[view.Side]:
+async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[view.DemoSide]:
     """Run Kohort on a cluster of its own: API server, extender, controller and scheduler loop, all over HTTP."""
-    cluster = Cluster(kod2(seed), clock, seed)
+    cluster = EmbeddedCluster(kod2(seed), clock, seed)
     chance = random.Random(seed)
     async with AsyncExitStack() as stack:
         settings = settings_for(port)
@@ -156,9 +156,9 @@ async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[v
         await stack.enter_async_context(_running(live.run, controller.run, scheduler.run, cluster.run))
         while not (live.synced and scheduler.ready):
             await clock.sleep(1)
-        observer = Observer(OURS, cluster, clock, HORIZON)
+        observer = RunObserver(OURS, cluster, clock, HORIZON)
         await stack.enter_async_context(_running(observer.run))
-        yield view.Side(observer, live, url)
+        yield view.DemoSide(observer, live, url)
 
 
 def settings_for(port: int = 0) -> Settings:

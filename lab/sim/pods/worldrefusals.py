@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lab.sim.objects import JobObject, PodObject, Refusal
+from lab.sim.objects import JobObject, PodObject, WorldRefusal
 
 
-def precondition(found: JobObject | PodObject, kind: str, name: str, uid: str, version: int) -> Refusal | None:
+def precondition(found: JobObject | PodObject, kind: str, name: str, uid: str, version: int) -> WorldRefusal | None:
     """Return a refusal if UID or version differ, else None; an empty UID or version 0 is not compared."""
     if uid and uid != found.uid:
         return conflict(kind, name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found.uid}")
@@ -14,11 +14,11 @@ def precondition(found: JobObject | PodObject, kind: str, name: str, uid: str, v
     return None
 
 
-def not_found(kind: str, name: str) -> Refusal:
+def not_found(kind: str, name: str) -> WorldRefusal:
     """Return the refusal for an object that does not exist."""
-    return Refusal(404, "NotFound", f'{kind} "{name}" not found')
+    return WorldRefusal(404, "NotFound", f'{kind} "{name}" not found')
 
 
-def conflict(kind: str, name: str, why: str) -> Refusal:
+def conflict(kind: str, name: str, why: str) -> WorldRefusal:
     """Return the refusal for a conflict with the object's state."""
-    return Refusal(409, "Conflict", f'Operation cannot be fulfilled on {kind} "{name}": {why}')
+    return WorldRefusal(409, "Conflict", f'Operation cannot be fulfilled on {kind} "{name}": {why}')

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lab.sim.engine import Engine
 from lab.sim.objects import GATE, KOHORT, SCHEDULING_GATED, Condition, JobObject, PodObject
-from lab.sim.pods.store import Store
+from lab.sim.pods.worldstore import WorldStore
 from lab.sim.speed import REMOTE
 from policy.cluster.model import ENDED, Node
 
@@ -39,12 +39,12 @@ class WorldSettings:
     scheduler: str = KOHORT
 
 
-class Ground:
+class WorldCore:
     """Store, clock and event engine, with listeners that are called for each write, in the order of the writes."""
 
     def __init__(self, settings: WorldSettings, now: float) -> None:
         self.settings = settings
-        self.store = Store()
+        self.store = WorldStore()
         self.engine: Engine[Do] = Engine()
         self.now = now
         self.gating = False

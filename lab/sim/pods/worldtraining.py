@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lab.sim.objects import JobObject, PodObject
-from lab.sim.pods.ground import DONE, Ground
+from lab.sim.pods.worldcore import DONE, WorldCore
 from lab.sim.speed import training_rate
 from policy.cluster.model import PS, WORKER, Node, Phase
 
@@ -14,7 +14,7 @@ EVALUATOR = "evaluator"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TrainingProgress:
     """A job's progress in seconds of one worker's work; with ``rate`` 0 it holds its room but does not compute.
 
     ``members`` are the UIDs of the pods that compute, and the job is restarting until ``paused_until``. ``workers`` is
@@ -36,12 +36,12 @@ class Progress:
         return self.done + self.rate * max(0.0, now - max(self.since, self.paused_until))
 
 
-class Training:
+class WorldTraining:
     """All jobs' progress; a job computes when all rigid members and at least its minimum of workers run."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: WorldCore) -> None:
         self._ground = ground
-        self.progress: dict[str, Progress] = {}
+        self.progress: dict[str, TrainingProgress] = {}
         self._ending: set[str] = set()
         ground.pod_listeners.append(lambda pod: self._look(pod.owner))
         ground.job_listeners.append(lambda job: self._look(job.uid))
@@ -59,7 +59,7 @@ class Training:
             self._stop(job_uid)
             return
         workers, servers, members = self._layout(job)
-        old = self.progress.get(job_uid, Progress())
+        old = self.progress.get(job_uid, TrainingProgress())
         if old.done >= job.spec.work_seconds:
             self._end_members(job_uid)
             return
@@ -83,7 +83,7 @@ class Training:
         node = self._ground.store.nodes.get(pod.node)
         return pod.works and node is not None and node.ready
 
-    def _go_on(self, job: JobObject, old: Progress, members: tuple[str, ...], rate: float) -> None:
+    def _go_on(self, job: JobObject, old: TrainingProgress, members: tuple[str, ...], rate: float) -> None:
         now = self._ground.now
         asked = job.spec.workers if members else old.workers
         stopped = old.workers is not None and (asked != old.workers or not old.members)
@@ -96,7 +96,9 @@ class Training:
             left = max(0.0, job.spec.work_seconds - done)
             at = max(now, paused) + left / rate
             ticket = self._ground.engine.schedule(at, partial(self._finish, job.uid), DONE)
-        self.progress[job.uid] = Progress(done, rate, now, paused, members, old.restarts + restarted, asked, ticket)
+        self.progress[job.uid] = TrainingProgress(
+            done, rate, now, paused, members, old.restarts + restarted, asked, ticket
+        )
 
     def _finish(self, job_uid: str) -> None:
         """Record that the work is done."""

@@ -13,7 +13,7 @@ from policy.cluster.model import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningGang:
     """A gang that computes: the node of each of its workers and of each ps."""
 
     spec: JobSpec
@@ -29,7 +29,7 @@ class Speeds(Protocol):
         """Tell whether a change of one gang requires new rates of all; if not, of the changed gang alone."""
         ...
 
-    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+    def rates(self, running: Mapping[str, RunningGang], nodes: Mapping[str, Node]) -> Mapping[str, float]:
         """Return the rate of each of these gangs, by job UID."""
         ...
 
@@ -41,7 +41,7 @@ class Saturating:
     remote: float = REMOTE
     coupled: bool = False
 
-    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+    def rates(self, running: Mapping[str, RunningGang], nodes: Mapping[str, Node]) -> Mapping[str, float]:
         """Return each gang's rate, independent of the others."""
         del nodes
         return {
@@ -60,7 +60,7 @@ class SharedCpu:
     gamma: float = 0.0
     coupled: bool = True
 
-    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+    def rates(self, running: Mapping[str, RunningGang], nodes: Mapping[str, Node]) -> Mapping[str, float]:
         """Return the rates of all gangs together."""
         del nodes
         crowd = Counter(node for gang in running.values() for node in gang.workers)
@@ -74,7 +74,7 @@ class Linear:
 
     coupled: bool = False
 
-    def rates(self, running: Mapping[str, Running], nodes: Mapping[str, Node]) -> Mapping[str, float]:
+    def rates(self, running: Mapping[str, RunningGang], nodes: Mapping[str, Node]) -> Mapping[str, float]:
         """Return each gang's rate, independent of the others."""
         del nodes
         return {uid: float(len(gang.workers)) for uid, gang in running.items()}

@@ -11,14 +11,14 @@ from functools import partial
 from typing import Protocol
 
 from lab.sim.engine import Engine
-from lab.sim.objects import KOHORT, Change, JobSpec
-from lab.sim.pods.ground import WorldSettings
-from lab.sim.pods.meter import Meter
-from lab.sim.pods.plain import Plain
-from lab.sim.pods.scheduler import KubeScheduler, SchedulerSettings
-from lab.sim.pods.service import Delays, Service, ServiceSettings, Step
-from lab.sim.pods.world import World
-from lab.sim.report import Result
+from lab.sim.objects import KOHORT, JobSpec, WorldChange
+from lab.sim.pods.plain import PlainChooser
+from lab.sim.pods.podmeter import PodMeter
+from lab.sim.pods.simulatedscheduler import KubeScheduler, SchedulerSettings
+from lab.sim.pods.simulatedservice import Delays, ServiceSettings, SimulatedService, SimulatedStep
+from lab.sim.pods.world import SimulatedWorld
+from lab.sim.pods.worldcore import WorldSettings
+from lab.sim.report import RunResult
 from lab.sim.traces import DEFAULT_SCHEDULER, Trace, rigid
 from policy.systems.base import Policy
 from policy.systems.baselines import Retry
@@ -27,16 +27,16 @@ HORIZON = 6 * 3600.0
 START = 1_000_000.0  # an arbitrary time of day, on which nothing may depend
 
 
-class Watcher(Protocol):
+class ApiWatcher(Protocol):
     """A component that watches the API."""
 
-    def watch(self, changes: Iterable[Change]) -> None:
+    def watch(self, changes: Iterable[WorldChange]) -> None:
         """Process these changes."""
         ...
 
 
-OnStep = Callable[[Step, World], None]
-Fault = tuple[float, Callable[[World], object]]
+OnStep = Callable[[SimulatedStep, SimulatedWorld], None]
+Fault = tuple[float, Callable[[SimulatedWorld], object]]
 
 
 def simulate(
@@ -50,7 +50,7 @@ def simulate(
     patience: float | None = None,
     faults: Iterable[Fault] = (),
     on_step: OnStep | None = None,
-) -> Result:
+) -> RunResult:
     """Run the trace under Kohort with that policy.
 
     ``on_step`` is called with every step and the world at that time. ``patience``: a job that holds pods for so many
@@ -59,8 +59,10 @@ def simulate(
     world).
     """
     settings = settings or ServiceSettings()
-    run = Run(trace, world or WorldSettings(), horizon, settings.delays.watch_seconds, patience)
-    service = Service(run.world, run.engine, policy, settings, lambda s: on_step(s, run.world) if on_step else None)
+    run = PodRun(trace, world or WorldSettings(), horizon, settings.delays.watch_seconds, patience)
+    service = SimulatedService(
+        run.world, run.engine, policy, settings, lambda s: on_step(s, run.world) if on_step else None
+    )
     loop = KubeScheduler(run.world, run.engine, service, KOHORT, scheduler or SchedulerSettings(), lambda pods: pods)
     service.scheduler = loop
     run.watchers += [service, loop]
@@ -77,10 +79,10 @@ def pod_by_pod(
     scheduler: SchedulerSettings | None = None,
     horizon: float = HORIZON,
     patience: float | None = None,
-) -> Result:
+) -> RunResult:
     """Run the trace under the default kube-scheduler: no gangs, no Kohort, every job at the size that it asks for."""
-    run = Run(rigid(trace), world or WorldSettings(), horizon, Delays().watch_seconds, patience)
-    plain = Plain(run.world, run.engine, seed, Delays().bind_seconds)
+    run = PodRun(rigid(trace), world or WorldSettings(), horizon, Delays().watch_seconds, patience)
+    plain = PlainChooser(run.world, run.engine, seed, Delays().bind_seconds)
     pace = scheduler or SchedulerSettings(backoff_initial_seconds=0.0, backoff_max_seconds=0.0)
     loop = KubeScheduler(run.world, run.engine, plain, DEFAULT_SCHEDULER, pace, plain.order(retry))
     plain.scheduler = loop
@@ -88,19 +90,19 @@ def pod_by_pod(
     return run.until_done(DEFAULT_SCHEDULER)
 
 
-class Run:
+class PodRun:
     """One run: at each instant the world's events come first, then those of all other components."""
 
     def __init__(
         self, trace: Trace, settings: WorldSettings, horizon: float, watch_seconds: float, patience: float | None = None
     ) -> None:
-        self.world = World(settings, now=START)
+        self.world = SimulatedWorld(settings, now=START)
         self.engine: Engine[Callable[[], object]] = Engine()
-        self.watchers: list[Watcher] = []
+        self.watchers: list[ApiWatcher] = []
         self._to_come, self._horizon, self._patience = len(trace.jobs), horizon, patience
         self._stalls: dict[str, float] = {}
         self._watch_seconds = watch_seconds
-        self._meter = Meter(self.world)
+        self._meter = PodMeter(self.world)
         self._seen = self._delivered = 0
         self._delivering = False
         for node in trace.nodes:
@@ -108,7 +110,7 @@ class Run:
         for job in trace.jobs:
             self.engine.schedule(START + job.arrival, partial(self._submit, job))
 
-    def until_done(self, policy: str) -> Result:
+    def until_done(self, policy: str) -> RunResult:
         """Continue until every job has ended, or to the horizon."""
         stop = START + self._horizon
         self._look()

@@ -16,14 +16,14 @@ from typing import Final
 
 from extender.clock import Clock
 from lab.embedded.cache import PodInfo
-from lab.embedded.plugins import Change, ClusterEvent, wakes
+from lab.embedded.plugins import ClusterChange, ClusterEvent, wakes
 
 FLUSH_SECONDS: Final = 1.0  # seconds; back-off is checked once per second
 LONGEST_SLEEP: Final = 300.0  # seconds (podMaxInUnschedulablePodsDuration)
 UNSCHEDULABLE_CHECK: Final = 30.0
 
 
-class Place(Enum):
+class QueuePart(Enum):
     """The part of the queue in which an entry is."""
 
     ACTIVE = "active"
@@ -35,7 +35,7 @@ class Place(Enum):
 
 
 @dataclass(slots=True)
-class Entry:
+class QueuedPod:
     """A pending pod.
 
     ``since`` is when it last entered the queue; ``seen`` has the events that occurred while it was in flight.
@@ -43,11 +43,11 @@ class Entry:
 
     pod: PodInfo
     since: float
-    place: Place = Place.ACTIVE
+    place: QueuePart = QueuePart.ACTIVE
     refusals: int = 0
     errors: int = 0
     rejectors: frozenset[str] = frozenset()
-    seen: list[Change] = field(default_factory=list)
+    seen: list[ClusterChange] = field(default_factory=list)
 
 
 class SchedulingQueue:
@@ -57,24 +57,24 @@ class SchedulingQueue:
         self._clock = clock
         self._initial = initial_backoff
         self._max = max_backoff
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, QueuedPod] = {}
         self._filled = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def place(self, uid: str) -> Place | None:
+    def place(self, uid: str) -> QueuePart | None:
         """Return the part of the queue in which the pod is, or None."""
         entry = self._entries.get(uid)
         return entry.place if entry else None
 
-    async def pop(self) -> Entry:
+    async def pop(self) -> QueuedPod:
         """Wait for an active pod and return its entry: highest priority first, then longest in the queue."""
         while True:
             # the back-off part is popped too, as the feature SchedulerPopFromBackoffQ does
-            for place in (Place.ACTIVE, Place.BACKOFF):
+            for place in (QueuePart.ACTIVE, QueuePart.BACKOFF):
                 if entry := self._first(place):
-                    entry.place = Place.IN_FLIGHT
+                    entry.place = QueuePart.IN_FLIGHT
                     entry.seen = []
                     return entry
             self._filled.clear()
@@ -82,7 +82,7 @@ class SchedulingQueue:
 
     def add(self, pod: PodInfo) -> None:
         """Add a new pod."""
-        self._move(Entry(pod, self._clock.monotonic()), Place.GATED if pod.gated else Place.ACTIVE)
+        self._move(QueuedPod(pod, self._clock.monotonic()), QueuePart.GATED if pod.gated else QueuePart.ACTIVE)
 
     def update(self, pod: PodInfo) -> None:
         """Record a change of the pod, which may wake it."""
@@ -91,12 +91,12 @@ class SchedulingQueue:
             self.add(pod)
             return
         entry.pod = pod
-        change = Change(ClusterEvent.TARGET_POD)
-        if entry.place is Place.GATED and not pod.gated:
-            self._move(entry, Place.ACTIVE)  # it has had no attempt yet, so there is no back-off
-        elif entry.place is Place.UNSCHEDULABLE and wakes(pod, entry.rejectors, change):
+        change = ClusterChange(ClusterEvent.TARGET_POD)
+        if entry.place is QueuePart.GATED and not pod.gated:
+            self._move(entry, QueuePart.ACTIVE)  # it has had no attempt yet, so there is no back-off
+        elif entry.place is QueuePart.UNSCHEDULABLE and wakes(pod, entry.rejectors, change):
             self._requeue(entry)
-        elif entry.place is Place.IN_FLIGHT:
+        elif entry.place is QueuePart.IN_FLIGHT:
             entry.seen.append(change)
 
     def delete(self, uid: str) -> PodInfo | None:
@@ -107,34 +107,34 @@ class SchedulingQueue:
     def done(self, uid: str) -> None:
         """Remove a pod that is in flight and needs no further attempt."""
         entry = self._entries.get(uid)
-        if entry is not None and entry.place is Place.IN_FLIGHT:
+        if entry is not None and entry.place is QueuePart.IN_FLIGHT:
             del self._entries[uid]
 
-    def fail(self, entry: Entry, pod: PodInfo, rejectors: Collection[str]) -> None:
+    def fail(self, entry: QueuedPod, pod: PodInfo, rejectors: Collection[str]) -> None:
         """Put a pod back after a failed attempt; without rejectors, the failure was an error."""
         entry.pod, entry.rejectors, entry.since = pod, frozenset(rejectors), self._clock.monotonic()
         if not rejectors:
             entry.errors += 1
-            self._move(entry, Place.ERROR_BACKOFF)
+            self._move(entry, QueuePart.ERROR_BACKOFF)
             return
         entry.errors = 0
         entry.refusals += 1
         if any(wakes(pod, rejectors, change) for change in entry.seen):
             self._requeue(entry)
         else:
-            self._move(entry, Place.UNSCHEDULABLE)
+            self._move(entry, QueuePart.UNSCHEDULABLE)
 
-    def move_all(self, changes: Iterable[Change], highest: float = math.inf) -> None:
+    def move_all(self, changes: Iterable[ClusterChange], highest: float = math.inf) -> None:
         """Wake the pods that the changes may help, up to the priority ``highest``."""
         for change in changes:
             for entry in self._entries.values():
-                if entry.place is Place.IN_FLIGHT:
+                if entry.place is QueuePart.IN_FLIGHT:
                     entry.seen.append(change)
                 elif self._sleeps(entry, highest) and wakes(entry.pod, entry.rejectors, change):
                     self._requeue(entry)
 
-    def _sleeps(self, entry: Entry, highest: float) -> bool:
-        return entry.place is Place.UNSCHEDULABLE and entry.pod.priority <= highest
+    def _sleeps(self, entry: QueuedPod, highest: float) -> bool:
+        return entry.place is QueuePart.UNSCHEDULABLE and entry.pod.priority <= highest
 
     async def flush(self) -> None:
         """Move pods whose back-off is over, and those that have slept too long; runs until cancelled."""
@@ -143,31 +143,31 @@ class SchedulingQueue:
             await self._clock.sleep(FLUSH_SECONDS)
             now = self._clock.monotonic()
             for entry in self._entries.values():
-                if entry.place in (Place.BACKOFF, Place.ERROR_BACKOFF) and not self._backs_off(entry):
-                    self._move(entry, Place.ACTIVE)
+                if entry.place in (QueuePart.BACKOFF, QueuePart.ERROR_BACKOFF) and not self._backs_off(entry):
+                    self._move(entry, QueuePart.ACTIVE)
             if now - checked >= UNSCHEDULABLE_CHECK:
                 checked = now
                 self._flush_unschedulable(now)
 
     def _flush_unschedulable(self, now: float) -> None:
         for entry in self._entries.values():
-            if entry.place is Place.UNSCHEDULABLE and now - entry.since > LONGEST_SLEEP:
+            if entry.place is QueuePart.UNSCHEDULABLE and now - entry.since > LONGEST_SLEEP:
                 self._requeue(entry)
 
-    def _requeue(self, entry: Entry) -> None:
-        self._move(entry, Place.BACKOFF if self._backs_off(entry) else Place.ACTIVE)
+    def _requeue(self, entry: QueuedPod) -> None:
+        self._move(entry, QueuePart.BACKOFF if self._backs_off(entry) else QueuePart.ACTIVE)
 
-    def _backs_off(self, entry: Entry) -> bool:
+    def _backs_off(self, entry: QueuedPod) -> bool:
         count = entry.errors or entry.refusals
         wait = min(self._max, self._initial * 2.0 ** min(count - 1, 30)) if count else 0.0
         return self._clock.monotonic() < entry.since + wait
 
-    def _move(self, entry: Entry, place: Place) -> None:
+    def _move(self, entry: QueuedPod, place: QueuePart) -> None:
         entry.place = place
         self._entries[entry.pod.uid] = entry
-        if place in (Place.ACTIVE, Place.BACKOFF):
+        if place in (QueuePart.ACTIVE, QueuePart.BACKOFF):
             self._filled.set()
 
-    def _first(self, place: Place) -> Entry | None:
+    def _first(self, place: QueuePart) -> QueuedPod | None:
         found = (entry for entry in self._entries.values() if entry.place is place)
         return min(found, key=lambda entry: (-entry.pod.priority, entry.since), default=None)

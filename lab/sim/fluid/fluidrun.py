@@ -12,16 +12,16 @@ from functools import partial
 
 from lab.sim.engine import Engine
 from lab.sim.fluid import faults as befalls
-from lab.sim.fluid.cluster import Cluster
-from lab.sim.fluid.flow import Do, Doing, Flow
-from lab.sim.fluid.meter import Meter
-from lab.sim.fluid.settings import FluidSettings
+from lab.sim.fluid.flow import Activity, Do, Flow
+from lab.sim.fluid.fluidcluster import FluidCluster
+from lab.sim.fluid.fluidmeter import FluidMeter
+from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.objects import JobSpec
-from lab.sim.pods.run import START
-from lab.sim.pods.service import Step
-from lab.sim.report import Result
-from lab.sim.slots import slot_of
+from lab.sim.pods.podrun import START
+from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.report import RunResult
 from lab.sim.traces import Trace
+from lab.sim.utilityslots import slot_of
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize
 from policy.cluster.events import Event, NodeSeen, Reported, Synced, Tick
 from policy.cluster.gang import Gang
@@ -44,34 +44,34 @@ def simulate(
     settings: FluidSettings | None = None,
     *,
     faults: Iterable[tuple[float, befalls.Fault]] = (),
-    on_step: Callable[[Step], None] | None = None,
-) -> Result:
+    on_step: Callable[[SimulatedStep], None] | None = None,
+) -> RunResult:
     """Run the trace under the policy; ``faults`` are (seconds after the start, fault).
 
     ``on_step`` is called with every step. Raises ValueError if two jobs of the trace have the same name, or if a fault
     names a node or job that the trace does not have.
     """
-    run = Run(trace, policy, settings or FluidSettings(), on_step)
+    run = FluidRun(trace, policy, settings or FluidSettings(), on_step)
     for at, what in faults:
         run.let_happen(at, what)
     return run.until_done()
 
 
-class Run:
+class FluidRun:
     """One run: the events of one instant are collected, then steps are made until nothing more follows."""
 
     def __init__(
-        self, trace: Trace, policy: Policy, settings: FluidSettings, on_step: Callable[[Step], None] | None
+        self, trace: Trace, policy: Policy, settings: FluidSettings, on_step: Callable[[SimulatedStep], None] | None
     ) -> None:
         self._policy, self._settings, self._on_step = policy, settings, on_step
         self._now = START
         self._quiet_seconds = max(settings.quiet_seconds, policy.base.ahead_seconds)
         self._snapshot = Snapshot(rules=settings.rules)
-        self._cluster = Cluster(trace)
+        self._cluster = FluidCluster(trace)
         self._events: Engine[Do] = Engine()  # events that change the simulated cluster
         self._clock: Engine[Do] = Engine()  # ticks, deadlines and reports, which only cause a step
         self._flow = Flow(settings, self._events, self._finish)
-        self._meter = Meter(trace, START, settings.speeds, slot_of(settings.slot_seconds, trace, policy))
+        self._meter = FluidMeter(trace, START, settings.speeds, slot_of(settings.slot_seconds, trace, policy))
         self._uids = _uids(trace)
         self._to_come = len(trace.jobs)
         self._inbox: list[Event] = []
@@ -97,7 +97,7 @@ class Run:
         befalls.check(fault, self._cluster.known, self._uids)
         self._events.schedule(START + seconds, partial(self._befall, fault))
 
-    def until_done(self) -> Result:
+    def until_done(self) -> RunResult:
         """Continue until all jobs have ended, to the horizon, or until only ticks have happened for long."""
         stop = START + self._settings.horizon
         while not self._done() and (at := self._next_time()) is not None and at <= stop:
@@ -121,7 +121,7 @@ class Run:
             return None
         return min(at for at in (happens, looks) if at is not None)
 
-    def _result(self, end: float) -> Result:
+    def _result(self, end: float) -> RunResult:
         for uid, work in sorted(self._flow.works.items()):
             work.advance(end)
             self._meter.end(uid, work, end)
@@ -239,7 +239,7 @@ class Run:
         self._stepped, self._quiet = self._now, not effects
         self._due = self._now + self._settings.tick_seconds
         if self._on_step is not None:
-            self._on_step(Step(self._now, self._snapshot, events, effects))
+            self._on_step(SimulatedStep(self._now, self._snapshot, events, effects))
         self._follow({uid for effect in effects if (uid := self._heed(effect))} | self._open)
 
     def _heed(self, effect: Effect) -> str:
@@ -280,7 +280,7 @@ class Run:
 
     def _watch_patience(self, uid: str) -> None:
         patience = self._settings.patience
-        stalled = bool(self._cluster.jobs[uid].bound) and self._flow.works[uid].doing is Doing.WAITING
+        stalled = bool(self._cluster.jobs[uid].bound) and self._flow.works[uid].doing is Activity.WAITING
         if not stalled:
             self._stalls.pop(uid, None)
         elif patience is not None and uid not in self._stalls:

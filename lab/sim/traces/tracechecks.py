@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lab.sim.objects import JobSpec
-from lab.sim.traces.base import Trace
 from lab.sim.traces.reading import FieldError, TraceError
+from lab.sim.traces.trace import Trace
 from policy.cluster.capacity import Capacity
 from policy.cluster.model import WORKER, Node, Role, Slot
 from policy.cluster.resources import NOTHING

@@ -21,9 +21,9 @@ from extender.kube.api import (
     Refused,
     Resource,
 )
+from lab.embedded.apirules import KIND_OF, StatusError, typed
 from lab.embedded.apiserver import ApiServer
-from lab.embedded.rules import KIND_OF, RefusedError, typed
-from lab.embedded.store import Change, ExpiredError
+from lab.embedded.objectstore import ExpiredError, StoreChange
 
 PAGE: Final = 500
 BOOKMARK_BEFORE_END: Final = 2.0  # seconds before a watch ends; the API server uses the same
@@ -139,7 +139,7 @@ async def follow(
             pass
 
 
-def _event(change: Change) -> Json:
+def _event(change: StoreChange) -> Json:
     return {"type": change.kind, "object": change.item}
 
 
@@ -151,5 +151,5 @@ def _bookmark(resource: Resource, version: int) -> Json:
 def _outcome(write: Callable[[], Json]) -> Outcome:
     try:
         return Done(write())
-    except RefusedError as refusal:
+    except StatusError as refusal:
         return Refused(refusal.status, refusal.reason, refusal.message)

@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lab.sim.fluid.flow import Doing, Work
-from lab.sim.fluid.speeds import Running, Speeds
+from lab.sim.fluid.flow import Activity, JobWork
+from lab.sim.fluid.speedmodels import RunningGang, Speeds
 from lab.sim.objects import JobSpec
-from lab.sim.report import JobOutcome, Result, Use
-from lab.sim.slots import delay
+from lab.sim.report import JobOutcome, ResourceUse, RunResult
 from lab.sim.traces import Trace
+from lab.sim.utilityslots import delay
 from policy.cluster.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.model import PS, WORKER, Node, Pod
 from policy.cluster.resources import NOTHING, Resources
 
 
 @dataclass(slots=True)
-class Record:
+class JobRecord:
     """What one job holds, and what has happened to it so far."""
 
     held: Counter[str] = field(default_factory=Counter)
@@ -32,7 +32,7 @@ class Record:
     moves: int = 0
 
 
-class Meter:
+class FluidMeter:
     """Integrates room over time from the first arrival on; ``take`` facts as they are made, then ``look``."""
 
     def __init__(self, trace: Trace, start: float, speeds: Speeds, slot_seconds: float) -> None:
@@ -46,7 +46,7 @@ class Meter:
         self._free = _Free(_typical(trace), trace.nodes)
         self._now: dict[str, Counter[str]] = {what: Counter() for what in ("room", "held", "computing")}
         self._sums: dict[str, dict[str, float]] = {what: {} for what in self._now}
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, JobRecord] = {}
         self._outcomes: dict[str, JobOutcome] = {}
 
     def run_to(self, now: float) -> None:
@@ -78,15 +78,15 @@ class Meter:
                 case _:
                     pass
 
-    def look(self, uid: str, work: Work | None) -> None:
+    def look(self, uid: str, work: JobWork | None) -> None:
         """Record whether the job computes now; ``work`` is None for a job that has ended."""
         record = self._records.get(uid)
-        computing = work is not None and work.doing is Doing.COMPUTING
+        computing = work is not None and work.doing is Activity.COMPUTING
         if record is not None and record.computing is not computing:
             record.computing = computing
             _add(self._now["computing"], record.held, 1 if computing else -1)
 
-    def given(self, uid: str, workers: int, work: Work) -> None:
+    def given(self, uid: str, workers: int, work: JobWork) -> None:
         """Record the job's target; a change after it has computed counts as a resize."""
         record = self._record(uid)
         record.resizes += workers != record.workers and work.computed_at is not None
@@ -96,10 +96,10 @@ class Meter:
         """Count a migration of the job."""
         self._record(uid).moves += 1
 
-    def _record(self, uid: str) -> Record:
+    def _record(self, uid: str) -> JobRecord:
         found = self._records.get(uid)
         if found is None:
-            found = self._records[uid] = Record()
+            found = self._records[uid] = JobRecord()
         return found
 
     def _hold(self, pod: Pod, sign: int) -> None:
@@ -112,7 +112,7 @@ class Meter:
         if pod.slot is not None and pod.slot.role in record.places:
             self._pair(record, pod, pod.slot.role, sign)
 
-    def _pair(self, record: Record, pod: Pod, role: str, sign: int) -> None:
+    def _pair(self, record: JobRecord, pod: Pod, role: str, sign: int) -> None:
         """Count the ps-worker pairs that a new binding forms with bound members of its job."""
         others = record.places[WORKER if role == PS else PS]
         if sign > 0:
@@ -129,9 +129,9 @@ class Meter:
 
     # -- results -----------------------------------------------------------------------------------
 
-    def end(self, uid: str, work: Work, now: float, **how: bool) -> None:
+    def end(self, uid: str, work: JobWork, now: float, **how: bool) -> None:
         """Record the end of the job, or of the run before it; ``how`` is finished, terminated or rejected."""
-        record, spec = self._records.pop(uid, None) or Record(), work.spec
+        record, spec = self._records.pop(uid, None) or JobRecord(), work.spec
         curve = spec.training.utility if spec.training is not None and how.get("finished") else None
         late = delay(self._start + spec.arrival, now, self._slot)
         self._outcomes[uid] = JobOutcome(
@@ -146,8 +146,8 @@ class Meter:
             moves=record.moves,
             pairs=record.pairs,
             cross_pairs=record.cross_pairs,
-            scaling_seconds=work.seconds[Doing.SCALING],
-            running_seconds=work.seconds[Doing.COMPUTING],
+            scaling_seconds=work.seconds[Activity.SCALING],
+            running_seconds=work.seconds[Activity.COMPUTING],
             ideal_seconds=self._ideal(spec),
             utility=curve.at(late) if curve is not None else None,
             lateness=late - curve.target if curve is not None else None,
@@ -157,27 +157,27 @@ class Meter:
         """Return how long the work takes with the workers asked for, together and alone on the largest node."""
         node = self._largest
         here = {role: (node.name,) * sum(r.replicas for r in spec.roles if r.name == role) for role in (WORKER, PS)}
-        alone = {"": Running(spec, here[WORKER], here[PS])}
+        alone = {"": RunningGang(spec, here[WORKER], here[PS])}
         rate = self._speeds.rates(alone, {node.name: node})[""]
         return spec.work_seconds / rate if rate > 0 else math.inf
 
-    def result(self, policy: str, now: float) -> Result:
+    def result(self, policy: str, now: float) -> RunResult:
         """Return the result of the run, which ended at ``now``."""
         jobs = tuple(outcome for _, outcome in sorted(self._outcomes.items()))
         last = max((job.ended for job in jobs), default=0.0)
         first = min((job.arrival for job in jobs), default=0.0)
         use = self._use()
-        cpu = use.get("cpu", Use(0.0, 0.0))
-        return Result(
+        cpu = use.get("cpu", ResourceUse(0.0, 0.0))
+        return RunResult(
             policy, jobs, last - first, cpu.computing, cpu.held, now - self._start,
             use=use, fragmentation=self._free.mean,
         )  # fmt: skip
 
-    def _use(self) -> dict[str, Use]:
+    def _use(self) -> dict[str, ResourceUse]:
         """Return, for each resource, the shares of the room over time that were held, and that computed."""
         room = self._sums["room"]
         return {
-            name: Use(*(self._sums[what].get(name, 0.0) / room[name] for what in ("held", "computing")))
+            name: ResourceUse(*(self._sums[what].get(name, 0.0) / room[name] for what in ("held", "computing")))
             for name in sorted(room)
             if room[name] and name != "pods"
         }

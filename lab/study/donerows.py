@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import lab.sim
 import lab.study
 import policy
-from lab.study.errors import StudyError
+from lab.study.studyerrors import StudyError
 
 Row = dict[str, Any]
 

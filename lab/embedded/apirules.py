@@ -1,7 +1,7 @@
 """How an API server answers a write of one object: preconditions, admission, and immutable fields.
 
 The functions are pure: they take the current object and the request, and return the object to store or raise
-`RefusedError`. This module knows Kubernetes's rules for the few kinds that Kohort touches, and nothing about storage.
+`StatusError`. This module knows Kubernetes's rules for the few kinds that Kohort touches, and nothing about storage.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ HAS_SCALE: Final = frozenset({STATEFULSETS, DEPLOYMENTS})
 KEPT_METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "resourceVersion", "deletionTimestamp")
 
 
-class RefusedError(Exception):
+class StatusError(Exception):
     """The API server refuses: HTTP status, reason and message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -74,19 +74,19 @@ def _timestamp(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def not_found(resource: Resource, name: str) -> RefusedError:
+def not_found(resource: Resource, name: str) -> StatusError:
     """Return the error for an object that does not exist."""
-    return RefusedError(404, "NotFound", f'{resource} "{name}" not found')
+    return StatusError(404, "NotFound", f'{resource} "{name}" not found')
 
 
-def conflict(resource: Resource, name: str, why: str) -> RefusedError:
+def conflict(resource: Resource, name: str, why: str) -> StatusError:
     """Return the error for a precondition that does not hold."""
-    return RefusedError(409, "Conflict", f'Operation cannot be fulfilled on {resource} "{name}": {why}')
+    return StatusError(409, "Conflict", f'Operation cannot be fulfilled on {resource} "{name}": {why}')
 
 
-def invalid(resource: Resource, name: str, why: str) -> RefusedError:
+def invalid(resource: Resource, name: str, why: str) -> StatusError:
     """Return the error for an object that would be invalid."""
-    return RefusedError(422, "Invalid", f'{KIND_OF[resource]}.{resource.group} "{name}" is invalid: {why}')
+    return StatusError(422, "Invalid", f'{KIND_OF[resource]}.{resource.group} "{name}" is invalid: {why}')
 
 
 def typed(resource: Resource, item: Json) -> Json:
@@ -129,7 +129,7 @@ def with_condition(conditions: Sequence[Json], new: Json) -> list[Json]:
 
 
 def patched(resource: Resource, item: Json, patch: Any, content_type: str, subresource: str) -> Json:
-    """Return the object after a patch of it, its status or its scale. Raises RefusedError if a rule is broken."""
+    """Return the object after a patch of it, its status or its scale. Raises StatusError if a rule is broken."""
     name = item["metadata"]["name"]
     shown = scale_of(resource, item) if subresource == "scale" else item
     if content_type == "application/json-patch+json":
@@ -141,7 +141,7 @@ def patched(resource: Resource, item: Json, patch: Any, content_type: str, subre
         _check_preconditions(resource, item, patch)
         changed = merge_patch(shown, patch)
     else:
-        raise RefusedError(415, "UnsupportedMediaType", f"{content_type} is not served here")
+        raise StatusError(415, "UnsupportedMediaType", f"{content_type} is not served here")
     if subresource == "scale":
         changed = _scaled(resource, item, changed)
     return updated(resource, item, changed, subresource)
@@ -153,7 +153,7 @@ def scale_of(resource: Resource, item: Json) -> Json:
     The source is ScaleREST in pkg/registry/apps/deployment/storage.
     """
     if resource not in HAS_SCALE:
-        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+        raise StatusError(404, "NotFound", "the server could not find the requested resource")
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     meta = {key: item["metadata"][key] for key in kept if key in item["metadata"]}
     spec = {"replicas": item["spec"].get("replicas", 1)}
@@ -184,7 +184,7 @@ def _check_preconditions(resource: Resource, item: Json, patch: Any) -> None:
 def updated(resource: Resource, item: Json, changed: Json, subresource: str = "") -> Json:
     """Return the object to store after a change.
 
-    Status changes only through its subresource, and immutable fields stay. Raises RefusedError if a rule is broken.
+    Status changes only through its subresource, and immutable fields stay. Raises StatusError if a rule is broken.
     """
     before, meta = item["metadata"], dict(changed.get("metadata", {}))
     if meta.get("resourceVersion") not in (None, "", before["resourceVersion"]):
@@ -205,7 +205,7 @@ def updated(resource: Resource, item: Json, changed: Json, subresource: str = ""
 
 
 def _check_pod_spec(before: Json, after: Json) -> None:
-    """Raise RefusedError if more of a pod's spec changes than scheduling gates that are removed."""
+    """Raise StatusError if more of a pod's spec changes than scheduling gates that are removed."""
     name, old, new = before["metadata"]["name"], before["spec"], after.get("spec", {})
     gates = [gate for gate in new.get("schedulingGates") or () if gate not in (old.get("schedulingGates") or ())]
     if gates:
@@ -217,7 +217,7 @@ def _check_pod_spec(before: Json, after: Json) -> None:
 
 
 def _check_completions(before: Json, after: Json) -> None:
-    """Raise RefusedError if an Indexed Job's completions change without its parallelism.
+    """Raise StatusError if an Indexed Job's completions change without its parallelism.
 
     The source is validateCompletions in pkg/apis/batch/validation.
     """
@@ -228,7 +228,7 @@ def _check_completions(before: Json, after: Json) -> None:
 
 
 def bound(pod: Json, binding: Json, now: float) -> Json:
-    """Return the pod after its Binding (assignPod in pkg/registry/core/pod/storage). Raises RefusedError."""
+    """Return the pod after its Binding (assignPod in pkg/registry/core/pod/storage). Raises StatusError."""
     resource, meta, spec = Resource("", "v1", "pods/binding"), pod["metadata"], pod["spec"]
     wanted, name = binding.get("metadata") or {}, meta["name"]
     if wanted.get("uid") not in (None, "", meta["uid"]):

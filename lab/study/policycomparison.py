@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.study.cases import Run, check_pods, follows_seed, measures_of, policy_of, run_one
-from lab.study.errors import refuse
-from lab.study.pool import Case
-from lab.study.rows import Row
+from lab.study.cases import StudyRun, check_pods, follows_seed, measures_of, policy_of, run_one
+from lab.study.commonslot import SLOT, slot_on
+from lab.study.donerows import Row
+from lab.study.pool import StudyCase
 from lab.study.scenes import scene, varies
-from lab.study.slots import SLOT, slot_on
-from lab.study.specs import Spec, Value
-from lab.study.stats import Difference, Spread, paired, spread
+from lab.study.specs import NamedSpec, Value
+from lab.study.stats import PairedDifference, Spread, paired, spread
+from lab.study.studyerrors import refuse
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ComparisonPlan:
     """The policies, traces and seeds to compare; the other policies are compared with the first one."""
 
-    policies: tuple[Spec, ...]
-    traces: tuple[Spec, ...]
+    policies: tuple[NamedSpec, ...]
+    traces: tuple[NamedSpec, ...]
     seeds: range
     simulator: tuple[tuple[str, Value], ...] = ()
     pods: bool = False
@@ -47,25 +47,25 @@ class Plan:
             if measure not in known:
                 raise refuse("--measure", measure, ", ".join(known))
 
-    def runs(self, policy: Spec, trace: Spec) -> list[Run]:
+    def runs(self, policy: NamedSpec, trace: NamedSpec) -> list[StudyRun]:
         """Return one run for each seed, or a single run where neither the trace nor the policy is random."""
         given = self._simulator(trace), self.pods, self.jobs
         seeds = self.seeds if varies(trace) or follows_seed(policy) else self.seeds[:1]
-        return [Run(policy, trace, seed, *given) for seed in seeds]
+        return [StudyRun(policy, trace, seed, *given) for seed in seeds]
 
-    def _simulator(self, trace: Spec) -> tuple[tuple[str, Value], ...]:
+    def _simulator(self, trace: NamedSpec) -> tuple[tuple[str, Value], ...]:
         """Return the simulator settings, with the slot length in which all policies on that trace are measured."""
         slot = slot_on(trace, self.seeds[0], self.simulator, self.policies)
         return self.simulator if slot is None else ((SLOT, slot), *(one for one in self.simulator if one[0] != SLOT))
 
-    def cases(self) -> list[Case]:
+    def cases(self) -> list[StudyCase]:
         """Return all cases ordered by seed, so that runs on the same trace and seed follow one another."""
         found = [run for trace in self.traces for policy in self.policies for run in self.runs(policy, trace)]
-        return [Case(run.key, run_one, (run,)) for run in sorted(found, key=lambda run: run.seed)]
+        return [StudyCase(run.key, run_one, (run,)) for run in sorted(found, key=lambda run: run.seed)]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparisonLine:
     """One policy on one trace: the spread of every measure, and its differences to the first policy's.
 
     ``seeds`` counts the policy's own runs, ``pairs`` those of the difference. There are more pairs than runs where only
@@ -77,10 +77,10 @@ class Line:
     seeds: int
     pairs: int
     spreads: dict[str, Spread]
-    differences: dict[str, Difference]
+    differences: dict[str, PairedDifference]
 
 
-def compare(plan: Plan, rows: dict[str, Row]) -> list[Line]:
+def compare(plan: ComparisonPlan, rows: dict[str, Row]) -> list[ComparisonLine]:
     """Return a line for each trace and policy; ``rows`` maps the key of a case to its row."""
     lines = []
     for trace in plan.traces:
@@ -91,7 +91,7 @@ def compare(plan: Plan, rows: dict[str, Row]) -> list[Line]:
             pairs = {name: _pairs(firsts[name], values) for name, values in found.items() if name in firsts}
             shown = {name: paired(*both) for name, both in pairs.items() if policy is not plan.policies[0]}
             count = max(len(firsts["jobs"]), len(found["jobs"]))
-            lines.append(Line(trace.label, policy.label, len(found["jobs"]), count, spreads, shown))
+            lines.append(ComparisonLine(trace.label, policy.label, len(found["jobs"]), count, spreads, shown))
     return lines
 
 

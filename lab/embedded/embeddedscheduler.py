@@ -16,14 +16,14 @@ import aiohttp
 
 from extender.clock import Clock
 from extender.kube.api import PODS, Api, Json, Ref, Refused, Unknown
-from lab.embedded import informer, plugins, preemption
-from lab.embedded.cache import Cache, PodInfo
+from lab.embedded import defaultpreemption, informer, plugins
+from lab.embedded.apirules import condition, with_condition
+from lab.embedded.cache import PodInfo, SchedulerCache
 from lab.embedded.config import ProfileConfig, SchedulerConfig
 from lab.embedded.diagnosis import Diagnosis
 from lab.embedded.extenderclient import ExtenderClient, ExtenderError
-from lab.embedded.plugins import Change, ClusterEvent
-from lab.embedded.queue import Entry, SchedulingQueue
-from lab.embedded.rules import condition, with_condition
+from lab.embedded.plugins import ClusterChange, ClusterEvent
+from lab.embedded.schedulingqueue import QueuedPod, SchedulingQueue
 from lab.embedded.volumes import Volumes
 from policy.cluster.model import Node
 
@@ -34,14 +34,14 @@ class BindError(Exception):
     """The pod was not bound, or the outcome is unknown."""
 
 
-class Scheduler:
+class EmbeddedScheduler:
     """One kube-scheduler process; run it as a task, and cancel the task to stop it."""
 
     def __init__(
         self, config: SchedulerConfig, api: Api, clock: Clock, chance: random.Random, volumes: Volumes | None = None
     ) -> None:
         self.config = config
-        self.cache = Cache(config.profiles)
+        self.cache = SchedulerCache(config.profiles)
         self.queue = SchedulingQueue(clock, config.initial_backoff, config.max_backoff)
         self.attempts = 0
         self._api = api
@@ -50,7 +50,7 @@ class Scheduler:
         self._extenders: list[ExtenderClient] = []
         self._binds: set[asyncio.Task[None]] = set()
         self._volumes = volumes or Volumes()
-        self._volumes.tell(lambda: self.queue.move_all([Change(ClusterEvent.VOLUME)]))
+        self._volumes.tell(lambda: self.queue.move_all([ClusterChange(ClusterEvent.VOLUME)]))
         self._start = 0  # index of the node at which the next search begins
         self._informer = informer.Informer(self.cache, self.queue, config, api, clock, chance)
 
@@ -80,7 +80,7 @@ class Scheduler:
             self.attempts += 1
             await self._schedule(entry)
 
-    async def _schedule(self, entry: Entry) -> None:
+    async def _schedule(self, entry: QueuedPod) -> None:
         pod, diagnosis = entry.pod, Diagnosis(len(self.cache.nodes))
         try:
             node = await self._choose(pod, diagnosis)
@@ -104,11 +104,11 @@ class Scheduler:
 
         Return the node that it is nominated for, "" if there is none, or None if its nomination stays as it is.
         """
-        if not self._profile(pod).preemption or not preemption.may_preempt(self.cache, pod):
+        if not self._profile(pod).preemption or not defaultpreemption.may_preempt(self.cache, pod):
             return None
-        node, victims = preemption.best_victims(self.cache, pod)
+        node, victims = defaultpreemption.best_victims(self.cache, pod)
         if victims:
-            self._aside(preemption.evict(self._api, self._clock, victims, pod.scheduler))
+            self._aside(defaultpreemption.evict(self._api, self._clock, victims, pod.scheduler))
         return node
 
     # -- one node for one pod --------------------------------------------------------------------
@@ -186,7 +186,7 @@ class Scheduler:
 
     # -- the outcome of an attempt ---------------------------------------------------------------
 
-    async def _bind(self, entry: Entry, node: str) -> None:
+    async def _bind(self, entry: QueuedPod, node: str) -> None:
         pod = entry.pod
         self.queue.done(pod.uid)
         try:
@@ -195,7 +195,7 @@ class Scheduler:
         except (ExtenderError, BindError) as error:
             if not self.cache.forget(pod.uid):
                 _log.info("pod %s is not assumed, so cannot be forgotten: %s", pod.name, error)
-            self.queue.move_all([Change(ClusterEvent.ASSIGNED_DELETE)])
+            self.queue.move_all([ClusterChange(ClusterEvent.ASSIGNED_DELETE)])
             await self._fail(entry, str(error), ())
 
     async def _pre_bind(self, pod: PodInfo) -> None:
@@ -214,7 +214,7 @@ class Scheduler:
             raise BindError(outcome.why)
 
     async def _fail(
-        self, entry: Entry, message: str, rejectors: Sequence[str] | set[str], nominated: str | None = ""
+        self, entry: QueuedPod, message: str, rejectors: Sequence[str] | set[str], nominated: str | None = ""
     ) -> None:
         """Requeue the pod, unless it is gone or bound after all, and write its condition.
 

@@ -12,22 +12,22 @@ from pathlib import Path
 from extender.clock import Clock
 from extender.http.limits import Limits
 from extender.http.server import Endpoint, serve
-from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer, GatePolicy
 from lab.embedded.bridge import Bridge
 from lab.embedded.config import SchedulerConfig
+from lab.embedded.embeddedapi import EmbeddedApi
+from lab.embedded.embeddedscheduler import EmbeddedScheduler
 from lab.embedded.http import http_app, kubeconfig
-from lab.embedded.scheduler import Scheduler
-from lab.embedded.store import Store
+from lab.embedded.objectstore import ObjectStore
 from lab.sim.objects import JobObject, JobSpec
-from lab.sim.pods.ground import WorldSettings
-from lab.sim.pods.world import World
+from lab.sim.pods.world import SimulatedWorld
+from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import Trace
 
 LOOPBACK = "127.0.0.1"
 
 
-class Cluster:
+class EmbeddedCluster:
     """A world in the clock's time behind an API server. The trace's time starts with `begin`."""
 
     def __init__(self, trace: Trace, clock: Clock, seed: int, settings: WorldSettings | None = None) -> None:
@@ -35,10 +35,10 @@ class Cluster:
         self.trace = trace
         self.clock = clock
         self.started = clock.now()
-        self.world = World(settings or WorldSettings(), self.started)
+        self.world = SimulatedWorld(settings or WorldSettings(), self.started)
         for node in trace.nodes:
             self.world.add_node(node)
-        self.server = ApiServer(Store(), clock, chance, gate)
+        self.server = ApiServer(ObjectStore(), clock, chance, gate)
         self.api = EmbeddedApi(self.server, clock)
         self.bridge = Bridge(self.world, self.server, clock, gate)
         self._chance = chance
@@ -65,9 +65,9 @@ class Cluster:
         """Create a job now."""
         self.bridge.do(lambda world: world.submit(spec))
 
-    def scheduler(self, config: SchedulerConfig) -> Scheduler:
+    def scheduler(self, config: SchedulerConfig) -> EmbeddedScheduler:
         """Return a new scheduling loop on this cluster, in process."""
-        return Scheduler(config, self.api, self.clock, random.Random(self._chance.random()))
+        return EmbeddedScheduler(config, self.api, self.clock, random.Random(self._chance.random()))
 
     @property
     def jobs(self) -> Sequence[JobObject]:

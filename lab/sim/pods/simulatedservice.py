@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from lab.sim.engine import Engine
-from lab.sim.objects import PLAN, SLOT, WAKE, Change, PodObject, Refusal, facts
-from lab.sim.pods.scheduler import Chosen, KubeScheduler
-from lab.sim.pods.world import World
+from lab.sim.objects import PLAN, SLOT, WAKE, PodObject, WorldChange, WorldRefusal, facts
+from lab.sim.pods.simulatedscheduler import KubeScheduler, NodeChoice
+from lab.sim.pods.world import SimulatedWorld
 from policy.answers.verdict import filter_pod
 from policy.cluster.actions import Bind, Effect, RefuseBind
 from policy.cluster.events import BindDone, BindHeld, BindRefused, Event, NodeNotOffered, Synced, Tick
@@ -44,7 +44,7 @@ class Delays:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SimulatedStep:
     """One step as reported to an observer: its events, its effects, and the state after it."""
 
     at: float
@@ -63,16 +63,16 @@ class ServiceSettings:
     nominate_above: int = 500
 
 
-class Service:
+class SimulatedService:
     """Ledger, verbs and controller, as the kube-scheduler's chooser; set ``scheduler`` once both exist."""
 
     def __init__(
         self,
-        world: World,
+        world: SimulatedWorld,
         engine: Engine[Callable[[], object]],
         policy: Policy,
         settings: ServiceSettings,
-        on_step: Callable[[Step], None],
+        on_step: Callable[[SimulatedStep], None],
     ) -> None:
         self._world, self._engine, self._policy, self._settings = world, engine, policy, settings
         self._on_step = on_step
@@ -86,7 +86,7 @@ class Service:
 
     # -- the watch and the ledger --------------------------------------------------------------
 
-    def watch(self, changes: Iterable[Change]) -> None:
+    def watch(self, changes: Iterable[WorldChange]) -> None:
         """Process the facts as they arrive; the first batch is the initial list of every watch."""
         events = [event for change in changes if (event := facts(change)) is not None]
         self._post(*events, *(() if self.snapshot.synced else (Synced(),)))
@@ -103,7 +103,7 @@ class Service:
     def _step(self) -> None:
         events, self._inbox, self._due = tuple(self._inbox), [], False
         self.snapshot, effects = step(self.snapshot, events, self._policy, self._world.now)
-        self._on_step(Step(self._world.now, self.snapshot, events, effects))
+        self._on_step(SimulatedStep(self._world.now, self.snapshot, events, effects))
         for effect in effects:
             self._carry_out(effect)
         if not self._controlling:
@@ -123,14 +123,14 @@ class Service:
 
     # -- verbs ---------------------------------------------------------------------------------
 
-    def choose(self, pod: PodObject, feasible: list[str]) -> Chosen:
+    def choose(self, pod: PodObject, feasible: list[str]) -> NodeChoice:
         """Answer the filter verb from the current snapshot, without waiting for a decision."""
         offer = filter_pod(self.snapshot, pod.uid, feasible)
         if offer.missed:
             self._post(NodeNotOffered(pod.uid, offer.missed))
         if offer.reason is not None:
-            return Chosen(message=offer.reason.text)
-        return Chosen(offer.nodes[0])
+            return NodeChoice(message=offer.reason.text)
+        return NodeChoice(offer.nodes[0])
 
     def bind(self, pod: PodObject, node: str) -> None:
         """Answer the bind verb: a step decides whether the bind is held, made or refused."""
@@ -175,7 +175,7 @@ class Service:
             self._controlling = True
             self._later(self._settings.delays.controller_seconds, self._control)
 
-    def _write(self, wanted: Desired) -> Iterable[Refusal | None]:
+    def _write(self, wanted: Desired) -> Iterable[WorldRefusal | None]:
         world = self._world
         for order in wanted.ungate:
             yield world.ungate(order.namespace, order.name, uid=order.uid)

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from lab.sim.fluid.link import DRAGON, SharedLinks
-from lab.sim.fluid.speeds import Linear, Saturating, SharedCpu, Speeds
+from lab.sim.fluid.speedmodels import Linear, Saturating, SharedCpu, Speeds
 from lab.sim.fluid.step_times import Measured, step_times
 from lab.sim.traces import Trace, TraceError
-from lab.study.errors import StudyError, refuse
-from lab.study.specs import Spec, Value
+from lab.study.specs import NamedSpec, Value
+from lab.study.studyerrors import StudyError, refuse
 from lab.study.tracefiles import lines, table
 
 SPEEDS, STEP_TIMES = "speeds", "step_times"
@@ -28,7 +28,7 @@ def name_of(speeds: Speeds) -> str:
     return next((str(name) for name, kind in KINDS.items() if isinstance(speeds, kind)), STEP_TIMES)
 
 
-def models_of(trace: Spec) -> frozenset[str] | None:
+def models_of(trace: NamedSpec) -> frozenset[str] | None:
     """Return the models that the trace's jobs may have, or None if speeds do not depend on the model.
 
     Raises StudyError.
@@ -44,7 +44,7 @@ def models_of(trace: Spec) -> frozenset[str] | None:
     return frozenset(TABLED[kind]) if kind in TABLED else None
 
 
-def speeds_of(trace: Spec, read: Trace) -> Speeds | None:
+def speeds_of(trace: NamedSpec, read: Trace) -> Speeds | None:
     """Return the speeds that the trace is given, or None for the default ones.
 
     Raises StudyError for a job whose model they do not have.
@@ -62,7 +62,7 @@ def speeds_of(trace: Spec, read: Trace) -> Speeds | None:
     return KINDS[given[SPEEDS]]()
 
 
-def _measured(folder: str, trace: Spec) -> frozenset[str]:
+def _measured(folder: str, trace: NamedSpec) -> frozenset[str]:
     """Return the models with a table in that folder, which may hold the trace too. Raises StudyError."""
     own = Path(trace.name)
     found = [path.stem for path in Path(folder).glob("*.csv") if not own.exists() or not path.samefile(own)]

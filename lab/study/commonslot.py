@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import fields
 from functools import lru_cache
 
-from lab.study.errors import refuse
 from lab.study.scenes import scene
-from lab.study.specs import Spec, Value
+from lab.study.specs import NamedSpec, Value
+from lab.study.studyerrors import refuse
 from policy.cluster.training import SLOT_SECONDS
 from policy.systems import SYSTEMS
 
 SLOT = "slot_seconds"
 
 
-def has(policy: Spec, parameter: str) -> bool:
+def has(policy: NamedSpec, parameter: str) -> bool:
     """Tell whether the system has that parameter; for a rebalanced system, the base system counts."""
     system = SYSTEMS.get(policy.name.partition("+")[0])
     return system is not None and any(field.name == parameter for field in fields(system))
@@ -23,7 +23,7 @@ def has(policy: Spec, parameter: str) -> bool:
 
 @lru_cache(maxsize=64)  # a plan asks for it often, and the trace may be a large file
 def slot_on(
-    trace: Spec, seed: int, simulator: tuple[tuple[str, Value], ...], policies: tuple[Spec, ...]
+    trace: NamedSpec, seed: int, simulator: tuple[tuple[str, Value], ...], policies: tuple[NamedSpec, ...]
 ) -> float | None:
     """Return the slot length in seconds, or None if nothing is measured in slots and each policy has its own.
 
@@ -43,5 +43,5 @@ def slot_on(
     return slot
 
 
-def _first(given: Sequence[tuple[Spec, Value]]) -> float:
+def _first(given: Sequence[tuple[NamedSpec, Value]]) -> float:
     return next((float(value) for _, value in given if isinstance(value, int | float)), SLOT_SECONDS)
