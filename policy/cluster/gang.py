@@ -14,7 +14,7 @@ from policy.cluster.refusedwrite import RefusedWrite
 
 __all__ = [
     "ADMITTED", "INVALID", "NEVER_SCALED", "NO_FAILURE", "SUSPENDED",
-    "Deadline", "Gang", "HeldBinds", "Scaling", "State", "Tries", "no_gang", "told_state",
+    "Deadline", "Gang", "HeldBinds", "Scaling", "State", "Tries", "no_gang", "state_name",
 ]  # fmt: skip
 
 INVALID: Final = "invalid"
@@ -251,7 +251,7 @@ def no_gang(job_uid: str) -> Gang:
     return Gang(job_uid)
 
 
-def told_state(job: Job, gang: Gang) -> str:
+def state_name(job: Job, gang: Gang) -> str:
     """Return the state's name for people. A job that is not queued is ``invalid``, ``suspended`` or ``releasing``."""
     if job.invalid:
         return INVALID

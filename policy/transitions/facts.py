@@ -98,8 +98,8 @@ def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
     edits = list(_edited_bounds(old, job))
     if old.worker is not None and job.worker is not None:
         edits += _respect_edit(draft, old, old.worker.replicas, job, job.worker.replicas, now)
-    told = draft.read("synced") and draft.read("leading") and not job.counted
-    return [*edits] if told else []
+    reported = draft.read("synced") and draft.read("leading") and not job.counted
+    return [*edits] if reported else []
 
 
 def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:
@@ -153,10 +153,10 @@ def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now
         retarget(draft, gang, wanted, {}, now)
     # We take workers one by one, so the object shows the numbers in between.
     ours = asked in gang.scaling.targets or gang.workers < asked < before
-    return [] if ours else [_told(old, before, job, asked, gang.workers, taken=follows or lowered)]
+    return [] if ours else [_report(old, before, job, asked, gang.workers, taken=follows or lowered)]
 
 
-def _told(old: Job, before: int, job: Job, asked: int, target: int, *, taken: bool) -> Edited:
+def _report(old: Job, before: int, job: Job, asked: int, target: int, *, taken: bool) -> Edited:
     """Return the report of an edit.
 
     A bound that the object does not state follows the edit, and is kept also where the number of workers is not.

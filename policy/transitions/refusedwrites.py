@@ -112,7 +112,7 @@ def _keep_workers(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now:
     kept = {slot: node for slot, node in there.items() if slot.index < workers}
     gang = retarget(draft, gang, workers, kept, now)
     draft.put_gang(replace(gang, scaling=replace(gang.scaling, kept_at=now), refused=resize))
-    _settled(draft, job.uid, resize)
+    _forget(draft, job.uid, resize)
     return [*effects, Resize(job.uid, workers, kept)]
 
 
@@ -123,13 +123,13 @@ def _drop_growth(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now: 
         return []
     effects = give_back(draft, replace(gang, awaited=missing), now)
     draft.put_gang(replace(draft.gang(job.uid), refused=resize))
-    _settled(draft, job.uid, resize)
+    _forget(draft, job.uid, resize)
     return effects
 
 
-def _settled(draft: Draft, uid: str, resize: RefusedWrite) -> None:
+def _forget(draft: Draft, uid: str, resize: RefusedWrite) -> None:
     """Forget the refused resize, which nobody wants any more; the gang itself keeps the message."""
     writes: dict[str, tuple[RefusedWrite, ...]] = draft.read("refused_writes")
     left = tuple(one for one in writes[uid] if one != resize)
-    others = {other: told for other, told in writes.items() if other != uid}
+    others = {other: refused for other, refused in writes.items() if other != uid}
     draft.set("refused_writes", {**others, uid: left} if left else others)

@@ -10,17 +10,17 @@ from policy.cluster.model import WORKER, Job
 from policy.transitions.gangs import any_holds_room, bound_slots, job_of, pods_of
 
 
-def tell_shown(draft: Draft) -> list[Effect]:
+def report_shown(draft: Draft) -> list[Effect]:
     """Report what is done since the last step, of each job that this step has touched."""
     effects: list[Effect] = []
     for uid in sorted(draft.touched()):
         job = job_of(draft, uid)
         if job is not None:
-            effects += _tell(draft, job)
+            effects += _report(draft, job)
     return effects
 
 
-def _tell(draft: Draft, job: Job) -> list[Effect]:
+def _report(draft: Draft, job: Job) -> list[Effect]:
     was, gang = draft.base.gang(job.uid), draft.gang(job.uid)
     effects: list[Effect] = []
     arrived = _arrival(was, gang)

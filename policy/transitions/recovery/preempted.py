@@ -25,7 +25,7 @@ def lose_room(draft: Draft, pod: Pod) -> None:
         draft.put_gang(replace(gang, nodes=left, lost={**gang.lost, pod.slot: pod.node}))
 
 
-def tell_losses(draft: Draft) -> list[Effect]:
+def report_preempted(draft: Draft) -> list[Effect]:
     """Report what each job has lost to preemption in this step."""
     effects: list[Effect] = []
     for uid in sorted(draft.touched()):

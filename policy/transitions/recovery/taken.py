@@ -22,7 +22,7 @@ from policy.transitions.gangs import any_bound, forget, job_of
 from policy.transitions.recovery.release import give_up
 
 
-def give_up_stolen(draft: Draft, now: float) -> list[Effect]:
+def give_up_taken(draft: Draft, now: float) -> list[Effect]:
     """Give up plans on nodes that a fact of this step has filled beyond their resources, the latest job's first.
 
     Of a gang that has begun to be bound, only the members that are not bound there yet are planned anew.
@@ -48,7 +48,7 @@ def is_taken(draft: Draft, gang: Gang, pod: Pod, name: str) -> bool:
     """Tell whether the member would be bound into room that is known to be taken; plans of other gangs do not count.
 
     This is asked when the binding is sent, because this batch may know more than the plan was made from. (A gang that
-    is bound together is not bound in such a batch: ``give_up_stolen`` comes first.)
+    is bound together is not bound in such a batch: ``give_up_taken`` comes first.)
     """
     draft.settle()
     if _charged(draft, name).fits(_allocatable(draft, name)):
