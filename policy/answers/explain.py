@@ -172,7 +172,7 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
         return Verdict(Reason.ROOM_BEING_FREED, _to_go(len(gang.waits_for)))
     if missing := missing_pods(snapshot, job):
         return Verdict(Reason.WAITING_FOR_PODS, missing)
-    if robbed := gang.robbed:
+    if robbed := gang.preempted:
         return Verdict(Reason.PREEMPTED, _robbed(snapshot, robbed))
     if trouble := _trouble_with_plan(snapshot, gang):
         return Verdict(Reason.MEMBER_REFUSED, trouble)
