@@ -60,7 +60,7 @@ RULES = Rules(gangs_at_once=2, largest_gang=12)
 LONGEST_PARTIAL = RULES.window_seconds + RULES.repair_seconds + RULES.plan_seconds + RULES.freeing_seconds
 
 
-@dataclass
+@dataclass(slots=True)  # so that the field takes the place of the property
 class Restless(Policy):
     """A system, and on request one of the running gangs is moved to nodes where it has no member."""
 
