@@ -14,12 +14,12 @@ from policy.transitions.barrier import apply_bind_event, in_order
 from policy.transitions.carry import carry_out
 from policy.transitions.deadlines.expiry import expire
 from policy.transitions.facts import apply_fact
-from policy.transitions.recovery.preempted import tell_losses
+from policy.transitions.recovery.preempted import report_preempted
 from policy.transitions.recovery.repair import repair
-from policy.transitions.recovery.taken import give_up_stolen
+from policy.transitions.recovery.taken import give_up_taken
 from policy.transitions.refusedwrites import heed_refused
 from policy.transitions.settle import settle
-from policy.transitions.shown import tell_shown
+from policy.transitions.shown import report_shown
 
 
 def step(
@@ -36,18 +36,18 @@ def step(
         effects += apply_fact(draft, event, now)
         effects += apply_bind_event(draft, event, now)
     effects += expire(draft, now, gives_back=policy.base.grows)
-    deciding = draft.read("synced") and draft.read("leading")
+    deciding = draft.now.synced and draft.now.leading
     if deciding and not (snapshot.synced and snapshot.leading):
         recall(draft, policy)
     if deciding:
-        effects += give_up_stolen(draft, now)
+        effects += give_up_taken(draft, now)
         effects += heed_refused(draft, now, gives_back=policy.base.grows)
     effects += settle(draft, now)
     if deciding:
-        effects += give_up_stolen(draft, now)  # also of plans that have just been handed room
-        effects += tell_losses(draft)
+        effects += give_up_taken(draft, now)  # also of plans that have just been handed room
+        effects += report_preempted(draft)
         effects += repair(draft, now, gives_back=policy.base.grows)
-        effects += tell_shown(draft)
+        effects += report_shown(draft)
         draft.settle()
         effects += carry_out(draft, keep(draft, policy, policy.decide(draft.view(), now)), now)
     return draft.freeze(), tuple(effects)

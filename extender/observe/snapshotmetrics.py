@@ -17,7 +17,7 @@ from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily
 from extender.observe.health import gated_pods
 from policy.answers.refusals import backs_off_from_refusal
 from policy.answers.unplaced import unplaced
-from policy.cluster.gang import SUSPENDED, State, told_state
+from policy.cluster.gang import SUSPENDED, State, state_name
 from policy.cluster.model import PS, WORKER
 from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import BIND, WRITES
@@ -66,7 +66,7 @@ def snapshot_metrics(snapshot: Snapshot, policy: Policy, now: float) -> Iterator
 
 
 def _gangs(snapshot: Snapshot) -> Metric:
-    counts = Counter(told_state(job, snapshot.gang(uid)) for uid, job in snapshot.jobs.items())
+    counts = Counter(state_name(job, snapshot.gang(uid)) for uid, job in snapshot.jobs.items())
     states = (*(state.value for state in State), SUSPENDED)  # malformed jobs have a metric of their own
     return _labelled("kohort_gangs", "Gangs by state.", "state", {state: counts[state] for state in states})
 

@@ -24,7 +24,7 @@ from policy.answers.foresee import Start
 from policy.answers.queue import Place, places, weights
 from policy.answers.refusals import refusals
 from policy.answers.unplaced import unplaced, unplaced_in_words
-from policy.cluster.gang import Gang, State, told_state
+from policy.cluster.gang import Gang, State, state_name
 from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.reasons import Verdict
 from policy.cluster.snapshot import Snapshot, reason_of
@@ -56,7 +56,7 @@ def _job_view(snapshot: Snapshot, job: Job, weight: Weight, now: float, refused:
     gang = snapshot.gang(job.uid)
     return JobView(
         **named(job),
-        state=told_state(job, gang),
+        state=state_name(job, gang),
         min_workers=job.min_workers,
         workers=gang.workers,
         max_workers=job.max_workers,

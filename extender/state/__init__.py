@@ -1,1 +1,1 @@
-"""The ledger and its journal: the one place that holds state, and how it is written down."""
+"""The ledger, which is the only holder of state, and its journal."""

@@ -22,23 +22,23 @@ _PLAIN: Final = (str, int, float, bool, type(None))
 
 
 class CodecError(ValueError):
-    """What cannot be written, or was not written by this module."""
+    """A value that cannot be written, or JSON that this module has not written."""
 
 
 def plain(value: object) -> Any:
-    """The value in JSON's types; what is a map is written in its order, a set sorted. Raises CodecError."""
+    """Return the value in JSON's types; maps keep their order, sets are sorted. Raises CodecError."""
     kind: Any = type(value)
     return _writer(kind)(value)
 
 
 @cache
 def _writer(kind: type) -> Callable[[Any], Any]:
-    """How values of that very class are written; looked up once, for a state has a hundred thousand of them."""
+    """Return what writes values of exactly that class; cached, because a state has a hundred thousand of them."""
     if issubclass(kind, Enum):
         name = _name(kind)
         return lambda value: {IS: name, "value": value.value}
     if issubclass(kind, float):
-        # JSON has no word for what is not finite.
+        # JSON has no number that is not finite.
         return lambda value: value if math.isfinite(value) else {IS: "float", "value": repr(value)}
     if issubclass(kind, _PLAIN):
         return _as_it_is
@@ -67,7 +67,7 @@ def _parts_writer(kind: type, names: Iterable[str]) -> Callable[[Any], Any]:
 
 
 def value_of(written: Any) -> Any:
-    """The value that was written. Raises CodecError."""
+    """Return the value that was written. Raises CodecError."""
     if isinstance(written, list):
         return [value_of(item) for item in written]
     if not isinstance(written, dict):
@@ -122,5 +122,5 @@ def _name(kind: type) -> str:
 
 @cache
 def _fields(kind: type) -> tuple[str, ...]:
-    """What the constructor takes."""
+    """Return the names of what the constructor takes."""
     return tuple(f.name for f in fields(kind) if f.init)

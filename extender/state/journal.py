@@ -1,4 +1,4 @@
-"""What was decided, when and because of what: a ring of entries, newest last."""
+"""The journal in memory: what was decided, when, and because of which events; newest last."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ NO_INPUTS: Mapping[int, Mapping[str, str]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One effect of one step. ``cause``: the kinds of events that made the step; ``at``: seconds since the epoch.
+    """One effect of one step.
 
-    generation: the step, the same for all that was decided together. inputs: what it was decided from, in figures.
-    subject: whom it is about. way: of a resize.
+    sequence: number of the entry, without gaps. at: seconds since the epoch. generation: number of the step, the same
+    for all that was decided together. cause: kinds of the events that the step applied. inputs: the figures that it was
+    decided from. subject: the job and pod that it is about. way: direction of a resize.
     """
 
     sequence: int
@@ -34,7 +35,7 @@ class Entry:
 
 
 class Journal:
-    """The last entries, numbered without gaps since the start of the process."""
+    """The last ``size`` entries, numbered without gaps from 1 since the start of the process."""
 
     def __init__(self, size: int = RING) -> None:
         self._entries: deque[Entry] = deque(maxlen=size)
@@ -49,7 +50,7 @@ class Journal:
         inputs: Mapping[int, Mapping[str, str]] = NO_INPUTS,
         snapshots: Sequence[Snapshot] = (),
     ) -> None:
-        """Append the effects of one step; ``inputs`` by their place among them. ``snapshots``: after and before it."""
+        """Append one step's effects. inputs: by place among the effects. snapshots: after the step, and before it."""
         kinds = tuple(dict.fromkeys(cause))
         before = snapshots[1] if len(snapshots) > 1 else None
         for place, (effect, way) in enumerate(zip(effects, ways(effects, before), strict=True)):
@@ -59,9 +60,9 @@ class Journal:
 
     @property
     def latest(self) -> int:
-        """The number of the newest entry, 0 where there is none."""
+        """Number of the newest entry; 0 where there is none."""
         return self._next - 1
 
     def since(self, sequence: int = 0) -> Iterator[Entry]:
-        """Entries after that number, oldest first."""
+        """Yield the entries after that number, oldest first."""
         return (entry for entry in tuple(self._entries) if entry.sequence > sequence)

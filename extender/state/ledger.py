@@ -1,9 +1,9 @@
-"""Holds the current snapshot: the single writer. It calls ``policy.step`` and tells those who carry out effects.
+"""The ledger holds the current snapshot and is its only writer. It calls ``policy.step`` and hands out the effects.
 
-1. Only the event loop's thread may call it; readers take ``snapshot`` without a lock, it never changes.
-2. ``post`` gathers facts for a moment, so that a burst makes one decision; ``step`` applies them and its own at once.
-3. An effect's outcome comes back through ``post`` or ``step`` as an event, never by a call-back into the state.
-4. A step that fails has lost facts, so the ledger stops there: every later call and ``tick`` raise.
+1. Only the event loop's thread may call it. Readers take ``snapshot`` without a lock, because no snapshot ever changes.
+2. ``post`` gathers facts for a moment, so that a burst makes one decision; ``step`` applies all of them at once.
+3. The outcome of an effect comes back as an event through ``post`` or ``step``, never by a call that changes state.
+4. A step that fails has lost facts, so the ledger stops: every later call and ``tick`` raise LedgerStoppedError.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _log = logging.getLogger(__name__)
 
 
 class LedgerStoppedError(Exception):
-    """A step failed before: what this process knows can no longer be trusted."""
+    """A step has failed before, so what this process knows can no longer be trusted."""
 
 
 class Ledger:
-    """The state of one process. ``coalesce``: seconds for which ``post`` gathers. ``record`` is told of every step."""
+    """The state of one process. coalesce: seconds for which ``post`` gathers facts. record: called after every step."""
 
     def __init__(
         self,
@@ -69,7 +69,10 @@ class Ledger:
         self._stepped_at = self.now()
 
     def now(self) -> float:
-        """Seconds since the epoch by the wall clock of our start: deadlines do not follow a clock that is set anew."""
+        """Return seconds since the epoch, counted by the monotonic clock from the wall clock at our start.
+
+        So deadlines do not follow a wall clock that is set anew.
+        """
         return self._zero + self.clock.monotonic()
 
     def carry_with(self, carrier: Carrier) -> None:
@@ -77,11 +80,11 @@ class Ledger:
         self._carriers.append(carrier)
 
     def record_with(self, record: Record) -> None:
-        """Have ``record`` told of every step, before its effects are carried out."""
+        """Have ``record`` called with every step, before its effects are carried out."""
         self._records.append(record)
 
     def obey(self, policy: Policy) -> None:
-        """Decide by another policy, or by other parameters, from now on, and at once; what has been decided stands."""
+        """Decide by this policy from now on, and at once; what has been decided stands."""
         before, after = (one.name.split("+") for one in (self.policy, policy))
         self.policy = policy
         self.step(PolicyChanged(tuple(name for name in after if name in before)) if before != after else Tick())
@@ -92,24 +95,24 @@ class Ledger:
         return bool(self._queued)
 
     def listed(self, uids: frozenset[str], until: int) -> None:
-        """These pods, and no others, there were at that resourceVersion."""
+        """Note that exactly these pods existed at that resourceVersion."""
         self._listed, self._listed_until = uids, until
 
     def was_deleted(self, uid: str, version: int = 0) -> bool:
-        """Whether the pod of that uid is known to be gone: who still asks about it must not bring it back.
+        """Tell whether the pod is known to be gone, so that a late call about it must not bring it back.
 
-        ``version``: its resourceVersion as the asker has it, where he says it. After a restart we know the deleted by
-        what a list of a later version lacks.
+        version: the pod's resourceVersion as the caller has it; 0: unknown. After a restart a pod is known to be gone
+        if a list of a later version lacks it.
         """
         lacked = version > 0 and self.lacks(uid, version) and uid not in self.snapshot.pods
         return uid in self._gone or lacked
 
     def lacks(self, uid: str, version: int) -> bool:
-        """Whether the last list is at least as new as that version of the pod, and has no such pod: so it is gone."""
+        """Tell whether the last list is at least as new as that version of the pod, and has no such pod."""
         return version <= self._listed_until and uid not in self._listed
 
     def tells_of(self, job_uid: str) -> bool:
-        """Whether a fact that waits may complete the job's gang: the job itself, or a pod of it that is not known."""
+        """Tell whether a queued fact may complete the job's gang: the job itself, or a pod that is not known yet."""
         return any(self._completes(event, job_uid) for event in self._queued)
 
     def _completes(self, event: Event, job_uid: str) -> bool:
@@ -120,8 +123,8 @@ class Ledger:
     def post(self, *events: Event) -> None:
         """Queue facts; they are applied after the coalescing time.
 
-        It is at least as long as the last step took: verbs are answered between steps, and a thousand refused pods
-        that kube-scheduler asks about one by one must not each wait for one.
+        It is at least as long as the last step took: verbs are answered between steps, and a thousand refused pods,
+        about which kube-scheduler asks one by one, must not wait for a step each.
         """
         self.queue(*events)
         if self._timer is None and self._queued:
@@ -129,7 +132,7 @@ class Ledger:
             self._timer = asyncio.get_running_loop().call_later(rest / self.clock.speed, self._step_late)
 
     def queue(self, *events: Event) -> None:
-        """Queue facts of which more follow at once; they wait for the next step."""
+        """Queue facts for the next step, without asking for one: more facts follow at once."""
         self._raise_failure()
         self._remember_gone(events)
         self._queued += events
@@ -160,11 +163,11 @@ class Ledger:
         return effects
 
     def _inputs(self, before: Snapshot, effects: Sequence[Effect], now: float) -> dict[int, Mapping[str, str]]:
-        """What was decided from, for people: a courtesy, without which the decision stands as well."""
+        """Return the figures that each effect was decided from; they are for people only, so a fault is only logged."""
         try:
             return inputs_of(before, self.snapshot, effects, self.policy, now)
         except Exception:
-            _log.exception("what a decision was made from is not told")
+            _log.exception("the inputs of a decision could not be worked out")
             return {}
 
     def _write_down(self, now: float, batch: Sequence[Event], effects: Sequence[Effect], error: str = "") -> None:
@@ -175,14 +178,14 @@ class Ledger:
                 _log.exception("a record of a step failed")  # the step itself stands, and its effects are to be made
 
     def _step_late(self) -> None:
-        """Step for ``post``, where nobody is there to catch; ``tick`` raises what went wrong."""
+        """Step for ``post``, where nobody catches an exception; ``tick`` raises it later."""
         try:
             self.step()
         except Exception:
             _log.exception("a step failed")
 
     def _remember_gone(self, events: Iterable[Event]) -> None:
-        """From the moment that it is told: a filter call may come before the step."""
+        """Remember deleted pods as soon as the event is queued: a filter call may come before the step."""
         for event in events:
             if isinstance(event, PodGone):
                 self._gone[event.uid] = None
@@ -190,23 +193,23 @@ class Ledger:
             self._gone.popitem(last=False)
 
     def _carry(self, effects: tuple[Effect, ...]) -> None:
-        """Tell every carrier; a carrier that steps makes effects that all of them see after these."""
+        """Call every carrier. Effects of a step that a carrier makes reach all of them after these."""
         self._uncarried.append(effects)
         if self._carrying:
             return
         self._carrying = True
         try:
             while self._uncarried:
-                self._tell(self._uncarried.popleft())
+                self._hand_out(self._uncarried.popleft())
         finally:
             self._carrying = False
 
-    def _tell(self, effects: tuple[Effect, ...]) -> None:
+    def _hand_out(self, effects: tuple[Effect, ...]) -> None:
         for carrier in tuple(self._carriers):
             try:
                 carrier(effects)
             except Exception:
-                # The others must still hear of it: a fault of the metrics is no reason to lose a binding.
+                # The other carriers are still called: a fault of the metrics is no reason to lose a binding.
                 _log.exception("a carrier of effects failed")
 
     def _wake(self) -> None:
@@ -218,7 +221,7 @@ class Ledger:
             raise LedgerStoppedError("a step of the ledger failed") from self._failure
 
     async def changed(self, generation: int, timeout: float) -> Snapshot:
-        """The first snapshot after ``generation``, or the current one when ``timeout`` (seconds) has passed."""
+        """Return the first snapshot after ``generation``, or the current one when ``timeout`` (seconds) has passed."""
         if self.snapshot.generation <= generation:
             try:
                 async with self.clock.timeout(timeout):
@@ -228,11 +231,10 @@ class Ledger:
         return self.snapshot
 
     async def tick(self, seconds: float) -> None:
-        """Let time pass for ever: deadlines run out and waiting jobs starve without any event.
+        """Step for ever when time alone may change something: deadlines run out, and waiting jobs starve.
 
-        Every step sees what time has done, so this one only comes when none did for ``seconds``, at a deadline, or at a
-        moment that the policy keeps.
-        Raises LedgerStoppedError after a step that failed.
+        Every step looks at the time, so a tick comes only when there was no step for ``seconds``, at a deadline, or at
+        a moment that the policy names. Raises LedgerStoppedError after a step that failed.
         """
         prepared = -math.inf
         while True:
@@ -246,16 +248,16 @@ class Ledger:
                 self._prepare()
 
     def _prepare(self) -> None:
-        """Work out between two steps what the next decision may ask, so that nobody waits for it then."""
+        """Let the policy work out between two steps what its next decision needs, so that no call waits for it."""
         try:
             self.policy.prepare(self.snapshot, self.now())
         except Exception:
-            _log.exception("nothing was prepared for the next decision")  # which finds out by itself, only later
+            _log.exception("nothing was prepared for the next decision")  # which works it out itself, only later
 
     def _next_deadline(self) -> float:
-        """The nearest moment (seconds since the epoch) at which time alone changes something.
+        """Return the nearest time (seconds since the epoch) at which time alone changes something.
 
-        Counted from the last step: a moment that came while that step was made is still to be kept.
+        Times after the beginning of the last step count: one that passed while the step was made is still ahead.
         """
         index, now = self.snapshot.index, self._stepped_at
         ends = [*index.deadlines.values(), *(rested for rested in index.rests.values() if rested > now)]

@@ -1,9 +1,9 @@
 """The journal on disk: every step's events and decisions, so that they can be run again (``kohort replay``).
 
-JSON lines. The first says the policy and the state before the first step; each other line is a step. A file holds
-all that its replay needs; a new one begins with the state as it then is. Writing is another thread's work and is
-bounded: what it cannot follow is left out, and a new file begins behind the gap. A disk that fails ends the record,
-never the service.
+A file has JSON lines. The first has the policy and the state before the first step; each other line is a step. A file
+holds all that its replay needs: a new one begins with the state as it then is. Another thread writes, from a bounded
+queue: steps beyond it are left out, and a new file begins after the gap. A disk that fails ends the record, never the
+service.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NAME: Final = "journal-{:06d}.jsonl"
 _NAMED: Final = re.compile(r"journal-(\d{6,})\.jsonl")
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(Event)}
 EFFECTS: Final = frozenset(kind.__name__ for kind in get_args(Effect))
-# A journal names the kinds of effects that its version had. Of one that does not, the state says which those were:
+# A journal names the kinds of effects that its version had; where an older one does not, its state tells which:
 FIRST_EFFECTS: Final = frozenset(
     {
         "Admit", "Resize", "Migrate", "Reject", "Remember", "Bind", "RefuseBind", "Edited", "Released", "Stalled",
@@ -54,12 +54,12 @@ _log = logging.getLogger(__name__)
 
 
 class RecordError(ValueError):
-    """A file that is no journal, or is broken: which line, and why."""
+    """A file that is no journal, or is broken; the message names the line and the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step as it was recorded. effects: as they were written. line: in the file."""
+    """One step as it was recorded. line: its number in the file. at: seconds since the epoch. effects: as JSON."""
 
     line: int
     at: float
@@ -70,7 +70,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a file begins with. kinds: names of the effects' classes that the version which wrote it had."""
+    """What a file begins with. kinds: class names of the effects that the version had which wrote it."""
 
     policy: Policy
     snapshot: Snapshot
@@ -82,12 +82,12 @@ class Beginning:
 
 
 def named(error: Exception) -> str:
-    """The error that a process died of, as a line has it."""
+    """Return the error that stopped the ledger, as a line has it."""
     return f"{type(error).__name__}: {error}"
 
 
 def head(policy: Policy, snapshot: Snapshot) -> bytes:
-    """The first line of a file. Raises CodecError for a policy or a memory that is not made of policy's values."""
+    """Return the first line of a file. Raises CodecError for a policy or memory that is not of values of ``policy``."""
     facts = {name: list(getattr(snapshot, name).items()) for name in FACTS}
     rest = {name: plain(getattr(snapshot, name)) for name in REST}
     entry = {"kohort": FORMAT, "kinds": sorted(EFFECTS), "policy": plain(policy), "facts": facts, "rest": rest}
@@ -95,7 +95,7 @@ def head(policy: Policy, snapshot: Snapshot) -> bytes:
 
 
 def line_of(at: float, events: Sequence[Event], effects: Sequence[Effect], error: str = "") -> bytes:
-    """The line of a step."""
+    """Return the line of a step."""
     entry: dict[str, Any] = {
         "at": at,
         "events": [[type(event).__name__, event] for event in events],
@@ -105,17 +105,17 @@ def line_of(at: float, events: Sequence[Event], effects: Sequence[Effect], error
 
 
 def effects_of(effects: Iterable[Effect]) -> bytes:
-    """Decisions as they are compared."""
+    """Return decisions as JSON, in which they are compared."""
     return _encoder.encode([plain(effect) for effect in effects])
 
 
 def journals(folder: Path) -> list[Path]:
-    """The files of a journal, oldest first. Raises OSError."""
+    """Return the files of a journal, oldest first. Raises OSError."""
     return sorted(path for path in folder.iterdir() if _NAMED.fullmatch(path.name))
 
 
 def read(path: Path) -> tuple[Beginning, Iterator[Step]]:
-    """The file's beginning, and its steps as they are read. Raises RecordError, OSError."""
+    """Return the file's beginning, and its steps, which are read one by one. Raises RecordError, OSError."""
     file = path.open("rb")
     try:
         return _beginning(path, file.readline()), _steps(path, file)
@@ -125,7 +125,7 @@ def read(path: Path) -> tuple[Beginning, Iterator[Step]]:
 
 
 def beginning(path: Path) -> Beginning:
-    """What the file begins with. Raises RecordError, OSError."""
+    """Return what the file begins with. Raises RecordError, OSError."""
     with path.open("rb") as file:
         return _beginning(path, file.readline())
 
@@ -135,7 +135,7 @@ def _beginning(path: Path, line: bytes) -> Beginning:
         entry = msgspec.json.decode(line)
         if entry["kohort"] != FORMAT:
             raise RecordError(f"{path}, line 1: kohort: {entry['kohort']!r} is not allowed; allowed: {FORMAT}")
-        # An earlier version's journal lacks what a snapshot has got since; that begins empty, as after a restart.
+        # What snapshots did not have yet in the version that wrote the journal begins empty, as after a restart.
         parts: dict[str, Any] = {name: value_of(entry["rest"][name]) for name in REST if name in entry["rest"]}
         parts |= {name: dict(msgspec.convert(entry["facts"][name], type=kind)) for name, kind in FACTS.items()}
         return Beginning(value_of(entry["policy"]), Snapshot(**parts), _kinds(entry))
@@ -153,7 +153,7 @@ def _steps(path: Path, file: IO[bytes]) -> Iterator[Step]:
     with file:
         for number, line in enumerate(file, 2):
             if not line.endswith(b"\n"):
-                return  # the process ended while it was written
+                return  # the process ended while it wrote this line
             try:
                 entry = msgspec.json.decode(line, type=_Entry)
                 yield Step(number, entry.at, tuple(map(_event, entry.events)), bytes(entry.effects), entry.error)
@@ -177,7 +177,7 @@ def _event(written: tuple[str, Any]) -> Event:
 
 
 class _Handed(NamedTuple):
-    """A step on its way to the disk. before: what a new file begins with; None goes on with the last one."""
+    """A step on its way to the disk. before: what a new file begins with; None: the step goes into the last file."""
 
     before: Beginning | None
     at: float
@@ -187,20 +187,21 @@ class _Handed(NamedTuple):
 
 
 class Recorder:
-    """Writes a journal into a folder: ``files`` files, of which the oldest goes first.
+    """Writes a journal into a folder that keeps ``files`` files; the oldest is deleted first.
 
-    file_bytes: of steps in a file, about; the state with which it begins comes on top.
+    file_bytes: about how many bytes of steps a file has, beside the state with which it begins.
     """
 
     def __init__(self, folder: Path, policy: Policy, snapshot: Snapshot, file_bytes: int, files: int) -> None:
-        """Raises OSError where the folder cannot be made."""
+        """Make the folder and start the thread. Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._policy, self._before = folder, policy, snapshot
         self._file_bytes, self._files = file_bytes, files
         self._queue: queue.Queue[_Handed | None] = queue.Queue(BEHIND)
-        self._new_file = False  # a reason of our own for one: a gap, another policy
-        # Files handed over, files begun on the disk, and the last of these that is full: each is one thread's to write,
-        # so that no word gets lost. Steps that wait while a file is full still go into it, and ask for no file each.
+        self._new_file = False  # the next step begins a file: after a gap, or under another policy
+        # Files that were asked for, files that were begun on the disk, and the number of the last full one. Only one
+        # thread writes each number, so that no change is lost. Steps that are queued when a file becomes full still go
+        # into it, so that not each of them asks for a new file.
         self._handed = self._begun = self._full = 0
         self._file: IO[bytes] | None = None
         self._size = 0
@@ -210,7 +211,7 @@ class Recorder:
     def write(
         self, at: float, events: Sequence[Event], effects: Sequence[Effect], after: Snapshot, error: str = ""
     ) -> None:
-        """Hand a step over; it is left out where the disk is too far behind."""
+        """Queue a step for writing; it is left out where the disk is too far behind."""
         new_file = self._new_file or self._full == self._handed
         handed = _Handed(
             Beginning(self._policy, self._before) if new_file else None, at, tuple(events), tuple(effects), error
@@ -219,17 +220,17 @@ class Recorder:
         try:
             self._queue.put_nowait(handed)
         except queue.Full:
-            self._new_file = True  # behind the gap
+            self._new_file = True  # after the gap
         else:
             self._new_file = False
             self._handed += new_file
 
     def obey(self, policy: Policy) -> None:
-        """The steps from now on are by another policy, and so in another file."""
+        """Begin a new file with the next step, which another policy decides."""
         self._policy, self._new_file = policy, True
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Write what waits and end; of a disk that hangs, nobody waits for longer than that for either."""
+        """Write what is queued and end; on a disk that hangs each of the two takes at most ``seconds``."""
         with contextlib.suppress(queue.Full):
             self._queue.put(None, timeout=seconds)
             self._thread.join(seconds)
@@ -240,10 +241,10 @@ class Recorder:
         try:
             while (step := self._queue.get()) is not None:
                 self._write(step)
-        except Exception as error:  # whatever it is: the service goes on without a record
+        except Exception as error:  # whatever it is, the service goes on without a record
             _log.error("the journal on disk has ended: %s", error, exc_info=not isinstance(error, OSError))
             while self._queue.get() is not None:
-                pass  # so that nobody who hands a step over is kept
+                pass  # so that the queue never fills
         finally:
             if self._file is not None:
                 self._file.close()
@@ -265,7 +266,7 @@ class Recorder:
         self._file = (self._folder / NAME.format(number)).open("xb", buffering=0)
         self._append(head(before.policy, before.snapshot))
         self._begun += 1
-        self._size = 0  # of the steps: a beginning that is larger than a file must not begin one after another
+        self._size = 0  # only steps count, so that a large beginning does not fill a file by itself
 
     def _append(self, line: bytes) -> None:
         if self._file is not None:

@@ -1,4 +1,4 @@
-"""Which way a resize goes, and why. The effect names the new number of workers only: the old one is the snapshot's."""
+"""Direction and cause of a resize. The effect has only the new number of workers; the snapshot has the old one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Cause = Literal["rival", "pause", "room", "plan", "repair"]
 
 
 def ways(effects: Iterable[Effect], before: Snapshot | None) -> Iterator[Direction]:
-    """Of each effect of one step: ``in`` or ``out`` for a resize, empty for all else and where members only move.
+    """Yield for each effect of one step: ``in`` or ``out`` for a resize, empty for others and where members only move.
 
-    before: the snapshot that the step began with.
+    before: the snapshot with which the step began.
     """
     given: dict[str, int] = {}
     for effect in effects:
@@ -31,7 +31,7 @@ def ways(effects: Iterable[Effect], before: Snapshot | None) -> Iterator[Directi
 
 
 def _direction(resize: Resize, before: int | None) -> Direction:
-    """A gang that was found in this very step is told by its nodes: only what is added is given any."""
+    """Return the way from ``before``; None: the gang is new in this step, and only a growth names nodes."""
     if before is None:
         return "out" if resize.nodes else "in"
     if before == resize.workers:
@@ -40,7 +40,7 @@ def _direction(resize: Resize, before: int | None) -> Direction:
 
 
 def cause_of(resize: Resize, way: Direction) -> Cause:
-    """Why: for a job that waits, to pause, into idle room, by the policy's own plan, or to give members other nodes."""
+    """Return why: for a waiting job, to pause, into idle room, by the policy's plan, or to give members other nodes."""
     if resize.pauses:
         return "pause"
     if resize.on_behalf_of:

@@ -1,4 +1,4 @@
-"""What the settings mean for the ledger: its rules, its policy, and its record on disk."""
+"""The ledger's rules, policy and journal on disk, made from the settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from policy.systems.base import Policy
 
 
 def rules_of(settings: Settings) -> Rules:
-    """The settings that ``policy`` obeys, in its own words; a plan and a repair are given the same time."""
+    """Return the settings that ``policy`` obeys; a plan and a repair have the same time."""
     return Rules(
         window_seconds=settings.barrier.window_seconds,
         hold_seconds=settings.barrier.hold_seconds,
@@ -35,12 +35,12 @@ def rules_of(settings: Settings) -> Rules:
 
 
 def policy_of(settings: Settings) -> Policy:
-    """The policy that the configuration names, with its parameters."""
+    """Return the policy that the configuration names, with its parameters."""
     return make_policy(settings.system, **settings.policy_parameters)
 
 
 def recorder_of(settings: Settings, policy: Policy, rules: Rules) -> Recorder | None:
-    """The journal on disk, where one is kept. Raises OSError where its folder cannot be made."""
+    """Return the journal on disk; None where none is configured. Raises OSError where its folder cannot be made."""
     journal = settings.journal
     if not journal.folder:
         return None

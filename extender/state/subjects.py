@@ -1,4 +1,4 @@
-"""Whom a decision is about, as they were called when it was made: a journal outlives jobs and pods."""
+"""The jobs and pods that a decision is about, with their names at that time: a journal outlives them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from policy.cluster.snapshot import Snapshot
 
 
 class Named(NamedTuple):
-    """A job. ``uid``: the ledger's."""
+    """A job. uid: as the ledger has it."""
 
     uid: str
     namespace: str
@@ -22,9 +22,10 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """``namespace``: also of a pod that belongs to no job. ``pod``: its name. ``rival``: for whom a job was resized.
+    """The job and pod that one effect is about.
 
-    ``awaited``: of a plan, the jobs (``namespace/name``) whose pods it waits for.
+    namespace: also of a pod that belongs to no job. pod: its name. rival: the job for which another one was resized.
+    awaited: the jobs (``namespace/name``) for whose pods a plan waits.
     """
 
     namespace: str = ""
@@ -38,7 +39,7 @@ NOBODY = Subject()
 
 
 def subject_of(effect: Effect, snapshots: Sequence[Snapshot]) -> Subject:
-    """Looked up in the snapshots in turn: after the step, then before it."""
+    """Return what the effect is about, looked up in the snapshots in turn: after the step, then before it."""
     match effect:
         case Remember():
             return NOBODY

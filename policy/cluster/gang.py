@@ -1,4 +1,4 @@
-"""The ledger's entry for one job: its state, its plan, its place at the barrier."""
+"""The ledger's entry for one job: its state, its plan, and what it waits for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policy.cluster.refusedwrite import RefusedWrite
 
 __all__ = [
     "ADMITTED", "INVALID", "NEVER_SCALED", "NO_FAILURE", "SUSPENDED",
-    "Deadline", "Gang", "HeldBinds", "Scaling", "State", "Tries", "no_gang", "told_state",
+    "Deadline", "Gang", "HeldBinds", "Scaling", "State", "Tries", "no_gang", "state_name",
 ]  # fmt: skip
 
 INVALID: Final = "invalid"
@@ -229,8 +229,8 @@ class Gang:
         return self.deadline is not None and self.deadline.awaits is Awaits.CHECKPOINT
 
     @property
-    def robbed(self) -> Mapping[Slot, str]:
-        """The members that a preemption took and that have no node again yet."""
+    def preempted(self) -> Mapping[Slot, str]:
+        """The members that another scheduler has preempted and that have no node again yet (slot -> last node)."""
         return {slot: node for slot, node in self.lost.items() if slot not in self.nodes and self.gives(slot)}
 
     @property
@@ -239,7 +239,7 @@ class Gang:
         return self.state in ADMITTED
 
     def gives(self, slot: Slot) -> bool:
-        """Whether the slot is within what the job was given."""
+        """Tell whether the slot is within the numbers of workers and ps that the job was given."""
         if slot.role == WORKER:
             return slot.index < self.workers
         return slot.role != PS or self.ps is None or slot.index < self.ps
@@ -247,12 +247,12 @@ class Gang:
 
 @lru_cache(maxsize=1024)
 def no_gang(job_uid: str) -> Gang:
-    """What is looked at where the job has no entry: one that waits."""
+    """Return the gang of a job that has no entry: one that waits."""
     return Gang(job_uid)
 
 
-def told_state(job: Job, gang: Gang) -> str:
-    """The state in the word that people are told: of those that wait for nothing, why not."""
+def state_name(job: Job, gang: Gang) -> str:
+    """Return the state's name for people. A job that is not queued is ``invalid``, ``suspended`` or ``releasing``."""
     if job.invalid:
         return INVALID
     if job.suspended and gang.state is State.WAITING:

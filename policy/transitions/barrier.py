@@ -1,4 +1,4 @@
-"""The barrier: binds are held until the gang's minimum has passed kube-scheduler's checks, then all are created."""
+"""The barrier: binds are held until the gang's minimum has passed kube-scheduler's checks; then all are sent."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ from policy.transitions.refusedwrites import refused_binding
 
 
 def in_order(batch: Iterable[events.Event]) -> list[events.Event]:
-    """The batch with its drops before all else, without the holds that they end, and all other holds last.
+    """Return the batch with dropped binds first and held binds last; a hold that a later drop ends is left out.
 
-    A gang must not be bound by calls of which the same batch tells that nobody waits for them any more. And an outcome
-    is that of a binding of an earlier step: told after the hold that sends the next one, it would be taken for its; and
-    of a gang none of whose bindings was made, one member alone would follow them.
+    A gang must not be bound by bind calls that, as the same batch says, nobody waits for any more. And an outcome
+    belongs to a binding of an earlier step: after the hold that sends the pod's next binding it would be taken for the
+    outcome of that one. It would also come too late for a gang of whose bindings none was made: its members have to
+    pass the barrier together again, and one that is held first would be bound alone.
     """
     drops: list[events.Event] = []
     rest: list[events.Event] = []
@@ -56,7 +57,7 @@ def in_order(batch: Iterable[events.Event]) -> list[events.Event]:
 
 
 def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effect]:
-    """Apply one event of the barrier; other events are not for this room."""
+    """Apply one event of the barrier, and ignore all others."""
     match event:
         case events.BindHeld(uid, node):
             return hold(draft, uid, node, now)
@@ -72,12 +73,12 @@ def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effe
         case events.PodSeen(pod):
             return hear_condition(draft, pod.uid, now)
         case _:
-            pass  # BindUnknown: the reservation stays in flight until the watch decides.
+            pass  # After BindUnknown the binding stays in flight until the watch shows the pod.
     return []
 
 
 def hold(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
-    """kube-scheduler asks to bind: refuse, let through, or hold until the gang is complete."""
+    """Answer a bind call of kube-scheduler: refuse it, send the binding, or hold it until the gang is complete."""
     pod = pod_of(draft, uid)
     if not draft.read("synced"):
         return [RefuseBind(uid, Reason.NOT_SYNCED)]
@@ -109,19 +110,22 @@ def hold(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
 
 
 def _is_barred(draft: Draft, gang: Gang) -> bool:
-    """What this very step was told of the job may end its plan: a malformed one asks for nobody, and looks complete."""
+    """Tell whether the job may not be bound.
+
+    This very batch may have made it malformed: such a job asks for no members, so it would look complete.
+    """
     job = job_of(draft, gang.job_uid)
     return job is None or not queued(job)
 
 
 def _has_slot(draft: Draft, pod: Pod) -> bool:
-    """A pod whose slot a newer one has taken would be bound beside the plan."""
+    """Tell whether the slot is still this pod's: one that a newer pod has replaced would be bound beside the plan."""
     holder: str | None = draft.read("members").get(pod.job_uid, {}).get(pod.slot)
     return holder == pod.uid
 
 
 def _follows_too_soon(draft: Draft, gang: Gang, pod: Pod, node: str) -> bool:
-    """Whether its predecessor still holds the room there that it is to have, and there is no other.
+    """Tell whether the slot's last pod still holds the room that this one is to have, and the node has no other room.
 
     kube-scheduler sees that too, unless it has lost count of a binding whose answer never came.
     """
@@ -135,7 +139,7 @@ def _follows_too_soon(draft: Draft, gang: Gang, pod: Pod, node: str) -> bool:
 
 
 def _move_member(draft: Draft, gang: Gang, pod: Pod, slot: Slot, node: str) -> Gang | None:
-    """``answer: ranked``: kube-scheduler chose another node; the plan follows if there is room."""
+    """Let the plan follow kube-scheduler to another node where the setting is ``answer: ranked`` and there is room."""
     job = job_of(draft, gang.job_uid)
     if not rules_of(draft).ranked or job is None or pod.uid in gang.in_flight or node not in draft.read("nodes"):
         return None
@@ -148,7 +152,7 @@ def _move_member(draft: Draft, gang: Gang, pod: Pod, slot: Slot, node: str) -> G
 
 
 def _straight_through(draft: Draft, gang: Gang, pod: Pod, slot: Slot) -> list[Effect]:
-    """The gang's minimum is bound or being bound (or nobody asked for a gang): the others follow one by one."""
+    """Send the binding alone: the gang's minimum is bound or being bound, or its members need not be bound together."""
     if is_taken(draft, gang, pod, gang.nodes[slot]):
         draft.filled.add(gang.nodes[slot])
         return [RefuseBind(pod.uid, Reason.ROOM_TAKEN)]
@@ -169,9 +173,9 @@ def _at_barrier(draft: Draft, gang: Gang, pod: Pod, slot: Slot, now: float) -> l
 
 
 def _arrived(gang: Gang, pod: Pod, slot: Slot, now: float, rules: Rules) -> Gang:
-    """The window goes on with every member that comes, as long as the oldest of the held binds may be held.
+    """Hold one more bind; the window begins anew with each, up to the time for which the oldest one may be held.
 
-    kube-scheduler's queue is in no gang's order: in a deep one the members come far apart.
+    kube-scheduler's queue is in no gang's order: in a long queue the members come far apart.
     """
     if pod.uid in gang.held:
         return gang
@@ -181,7 +185,7 @@ def _arrived(gang: Gang, pod: Pod, slot: Slot, now: float, rules: Rules) -> Gang
 
 
 def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
-    """Create all bindings once the minimum is held or bound."""
+    """Send all held binds once the minimum is held or bound."""
     job = job_of(draft, gang.job_uid)
     if job is None or not gang.held or _is_shaken(draft, gang):
         return []
@@ -191,12 +195,12 @@ def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
 
 
 def _given(gang: Gang) -> set[Slot]:
-    """Held members that the plan still has a node for: workers beyond a count that was lowered meanwhile have none."""
+    """Return the held slots that the plan has a node for; a worker beyond a count that was lowered since has none."""
     return {slot for slot in gang.held.values() if slot in gang.nodes}
 
 
 def _is_shaken(draft: Draft, gang: Gang) -> bool:
-    """Whether this step has lost a node of the plan, or seen room taken there, and has not settled it yet."""
+    """Tell whether this step has lost a node of the plan, or seen room taken there, and has not settled that yet."""
     nodes = {gang.nodes[slot] for slot in _given(gang)}
     return not nodes.isdisjoint(draft.filled) or not all(_is_usable(draft, name) for name in nodes)
 
@@ -207,7 +211,7 @@ def _is_usable(draft: Draft, name: str) -> bool:
 
 
 def send_held(draft: Draft, gang: Gang, how: Move, **changes: object) -> list[Effect]:
-    """Open the barrier: every held bind is made, in slot order; those of members without a node are refused."""
+    """Open the barrier: send every held bind, in slot order, and refuse those of members without a node."""
     pods = draft.read("pods")
     held = sorted(((uid, slot) for uid, slot in gang.held.items() if slot in gang.nodes), key=lambda item: item[1])
     surplus = [uid for uid, slot in gang.held.items() if slot not in gang.nodes]
@@ -218,7 +222,7 @@ def send_held(draft: Draft, gang: Gang, how: Move, **changes: object) -> list[Ef
 
 
 def drop(draft: Draft, uid: str) -> None:
-    """The scheduler that checked this pod is gone: the check no longer counts."""
+    """Take a pod from the barrier whose scheduler no longer waits: its check does not count any more."""
     gang = _gang_of(draft, uid)
     if gang is not None and uid in gang.held:
         let_go(draft, gang, uid)
@@ -230,9 +234,9 @@ def _gang_of(draft: Draft, uid: str) -> Gang | None:
 
 
 def bound(draft: Draft, uid: str, node: str, now: float) -> None:
-    """The API server answered that the pod is bound: count it there before the watch says so.
+    """Count a pod as bound once the API server has answered, before the watch shows it.
 
-    With each binding that is made the gang's others have their time anew: all of a large one's take longer than that.
+    The time of the gang's other bindings begins anew: all bindings of a large gang together take longer than it.
     """
     pod = pod_of(draft, uid)
     if pod is not None and not pod.node:

@@ -1,4 +1,4 @@
-"""Carry out what a policy decided: the whole list, in its order."""
+"""Carry out all that a policy has decided, in its order."""
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ from policy.cluster.frozen import replace
 from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.reasons import Reason, Verdict
 from policy.transitions.deadlines.patience import until
-from policy.transitions.gangs import (
-    cleared,
-    job_of,
-    move,
-    plan_name,
-    refuse_held,
-    retarget,
-    rules_of,
-)
+from policy.transitions.gangs import job_of, move, plan_name, refuse_held, retarget, rules_of
 from policy.transitions.migrate import migrate
+from policy.transitions.recovery.release import cleared
 
 
 def carry_out(draft: Draft, decision: Decision, now: float) -> list[Effect]:
-    """Turn a decision into plans and targets; its verdicts replace the old ones."""
+    """Turn a decision into plans and numbers of workers; its verdicts replace the old ones."""
     verdicts = dict(decision.verdicts)
     effects: list[Effect] = [*decision.actions]
     for action in decision.actions:
@@ -51,7 +44,7 @@ def _carry(draft: Draft, action: Action, verdicts: dict[str, Verdict], now: floa
 
 
 def _remember(draft: Draft, key: str, value: object) -> None:
-    """None forgets."""
+    """Keep what the policy wants to remember; None forgets it."""
     if value is None:
         draft.edit("memory").pop(key, None)
     else:
@@ -70,7 +63,7 @@ def _admit(draft: Draft, action: Admit, now: float) -> None:
 
 
 def _pause(draft: Draft, action: Resize, now: float) -> list[Effect]:
-    """The plan goes; the controller releases the members; what is in flight keeps its room until it is known."""
+    """Drop the plan; the controller releases the members, and bindings in flight keep their room until known."""
     gang = draft.gang(action.job_uid)
     if not gang.admitted:
         draft.put_gang(replace(gang, ps_next=action.ps))

@@ -1,4 +1,4 @@
-"""What the API shows becomes fact. An older version of an object never replaces a newer one (S6)."""
+"""Facts of the API server enter the draft. An older version of an object never replaces a newer one (S6)."""
 
 from __future__ import annotations
 
@@ -15,26 +15,18 @@ from policy.cluster.model import Constraints, Job, Node, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
 from policy.transitions.deadlines.patience import until
-from policy.transitions.gangs import (
-    bind,
-    cleared,
-    job_of,
-    let_go,
-    move,
-    pod_of,
-    refuse_held,
-    retarget,
-)
+from policy.transitions.gangs import bind, job_of, let_go, move, pod_of, refuse_held, retarget
 from policy.transitions.migrate import leave
 from policy.transitions.recovery.preempted import lose_room
+from policy.transitions.recovery.release import cleared
 from policy.transitions.refusedwrites import take_refused
 
-# A filter call holds kube-scheduler's view of a pod, which may be this much older than the watch's.
+# A filter call shows a pod as kube-scheduler sees it, which may be this much older than what the watch shows.
 REMEMBER_GONE_SECONDS = 300.0
 
 
 def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
-    """Apply one fact of the API; other events are not for this room."""
+    """Apply one fact of the API server, and ignore other events."""
     match event:
         case events.NodeSeen(node):
             see_node(draft, node)
@@ -72,9 +64,10 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
 
 
 def take_report(draft: Draft, job_uid: str, report: Report, now: float) -> None:
-    """The first report of a job and its last few; one that is older than the newest is late and not taken.
+    """Keep the first report of a job and its last few; one that is older than the newest is late and is ignored.
 
-    One from the future is of a clock that has been set back since: with it, no other would count for so long.
+    One from the future is of a clock that has been set back since, and is ignored too: no other report would count
+    until then.
     """
     known: tuple[Report, ...] = draft.read("reports").get(job_uid, ())
     if report.at > now + AHEAD_SECONDS:
@@ -84,7 +77,7 @@ def take_report(draft: Draft, job_uid: str, report: Report, now: float) -> None:
 
 
 def see_node(draft: Draft, node: Node) -> None:
-    """A node was added or changed."""
+    """Add or replace a node."""
     old: Node | None = draft.read("nodes").get(node.name)
     if old is not None and old.uid == node.uid and old.version > node.version:
         return
@@ -94,7 +87,7 @@ def see_node(draft: Draft, node: Node) -> None:
 
 
 def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
-    """A job was added or changed. What somebody else has changed of its numbers is told."""
+    """Add or replace a job, and report the numbers of it that somebody else has changed."""
     old = job_of(draft, job.uid)
     if old is not None and old.version > job.version:
         return []
@@ -105,12 +98,12 @@ def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
     edits = list(_edited_bounds(old, job))
     if old.worker is not None and job.worker is not None:
         edits += _respect_edit(draft, old, old.worker.replicas, job, job.worker.replicas, now)
-    told = draft.read("synced") and draft.read("leading") and not job.counted
-    return [*edits] if told else []
+    reported = draft.read("synced") and draft.read("leading") and not job.counted
+    return [*edits] if reported else []
 
 
 def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:
-    """Bounds that the object states otherwise than before; one that follows from the replicas is nobody's edit."""
+    """Yield the bounds that the object states otherwise than before; one that follows from the replicas is no edit."""
     if old.invalid or job.invalid or _is_stopped(old) or _is_stopped(job):
         return
     if job.min_stated and old.min_workers != job.min_workers:
@@ -120,12 +113,15 @@ def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:
 
 
 def _is_stopped(job: Job) -> bool:
-    """By its user, who asks for no replicas of a kind that cannot be suspended: its bounds are not read then."""
+    """Tell whether the user has stopped a job of a kind that cannot be suspended, by asking for no replicas.
+
+    Its bounds are not read then.
+    """
     return job.suspended and not job.suspends
 
 
 def _strike_forged(draft: Draft, job: Job) -> None:
-    """Pods that were seen before their job may have claimed a slot under another job's name."""
+    """Take the slot from pods that were seen before their job and claimed it under another job's name."""
     claimants = {*draft.read("members").get(job.uid, {}).values(), *draft.read("strays").get(job.uid, ())}
     for uid in sorted(claimants):
         pod: Pod = draft.read("pods")[uid]
@@ -134,15 +130,15 @@ def _strike_forged(draft: Draft, job: Job) -> None:
 
 
 def _is_forged(pod: Pod, job: Job) -> bool:
-    """Whether the owner's name, by which the pod was given a slot, is not its job's: such a pod takes nobody's slot."""
+    """Tell whether the owner's name, which gave the pod its slot, is not its job's: such a pod may take no slot."""
     return bool(pod.owner) and pod.owner != job.name
 
 
 def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now: float) -> list[Edited]:
-    """Take over a replica count that somebody else set: a lower one always, a higher one only where another leads.
+    """Take over a replica count that somebody else set: a lower one always, a higher one only while another leads.
 
-    Growth is the policy's to give, so a count above the target is set back. Counts that we ordered ourselves earlier
-    may be shown late, when the target has moved on: they are nobody's edit.
+    Only the policy grows a job, so a count above the target is set back. A count that we ordered ourselves may be
+    shown late, when the target is another one already: that is no edit.
     """
     gang = draft.gang(job.uid)
     if gang.state not in ADMITTED or asked == before or job.invalid:
@@ -155,13 +151,16 @@ def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now
     lowered = wanted < gang.workers and asked not in gang.scaling.targets
     if follows or lowered:
         retarget(draft, gang, wanted, {}, now)
-    # On the way down we ask for one worker less after another.
+    # We take workers one by one, so the object shows the numbers in between.
     ours = asked in gang.scaling.targets or gang.workers < asked < before
-    return [] if ours else [_told(old, before, job, asked, gang.workers, taken=follows or lowered)]
+    return [] if ours else [_report(old, before, job, asked, gang.workers, taken=follows or lowered)]
 
 
-def _told(old: Job, before: int, job: Job, asked: int, target: int, *, taken: bool) -> Edited:
-    """What the edit comes to. A bound that the object does not state follows it, and is kept when workers are not."""
+def _report(old: Job, before: int, job: Job, asked: int, target: int, *, taken: bool) -> Edited:
+    """Return the report of an edit.
+
+    A bound that the object does not state follows the edit, and is kept also where the number of workers is not.
+    """
     if taken or asked == _within(job, target):  # the bounds ask for it: settling gives it
         return Edited(job.uid, "workers", before, asked, kept=True)
     if not job.max_stated and old.max_workers < job.max_workers == asked:
@@ -170,12 +169,12 @@ def _told(old: Job, before: int, job: Job, asked: int, target: int, *, taken: bo
 
 
 def _within(job: Job, workers: int) -> int:
-    """The number of workers nearest to that one which the job's bounds allow."""
+    """Return the number of workers within the job's bounds that is nearest to this one."""
     return min(max(workers, job.min_workers), job.max_workers)
 
 
 def lose_job(draft: Draft, uid: str) -> list[Effect]:
-    """A job was deleted: its plan and its held binds go with it; its pods hold their room until they are gone."""
+    """Forget a deleted job, its plan and its held binds; its pods hold their room until they are gone."""
     gang = draft.gang(uid)
     draft.drop_job(uid)
     draft.drop_gang(uid)
@@ -189,7 +188,7 @@ def lose_job(draft: Draft, uid: str) -> list[Effect]:
 
 
 def see_pod(draft: Draft, pod: Pod, now: float) -> list[Effect]:
-    """A pod was added or changed. What we know of a binding is not undone by an older view of the pod."""
+    """Add or replace a pod. A binding that we know of is not undone by an older view of the pod."""
     old = pod_of(draft, pod.uid)
     if pod.uid in draft.read("gone") or (old is not None and old.version > pod.version):
         return []
@@ -210,9 +209,10 @@ def see_pod(draft: Draft, pod: Pod, now: float) -> list[Effect]:
 
 
 def _as_its_pods_go(draft: Draft, job: Job) -> Job:
-    """Each role's members may go where the first of its pods says: admission may have added to its template.
+    """Return the job with the placement constraints that the first pod of each role has.
 
-    Webhooks do, and plugins for taints of GPU nodes, for a RuntimeClass, and for a namespace's own selector.
+    Admission may add to the template's: webhooks do, and plugins for taints of GPU nodes, for a RuntimeClass, and for
+    a namespace's own node selector.
     """
     pods, first = draft.read("pods"), dict[str, Constraints]()
     for slot, uid in sorted(draft.read("members").get(job.uid, {}).items()):
@@ -225,7 +225,7 @@ def _as_its_pods_go(draft: Draft, job: Job) -> Job:
 
 
 def _leave_slot(draft: Draft, old: Pod, pod: Pod) -> list[Effect]:
-    """Who waits at the barrier for a slot that is not its own any more is not to be bound in it."""
+    """Refuse the held bind of a pod that no longer has the slot in which it would be bound."""
     gang = draft.gang(old.job_uid) if old.job_uid else None
     if gang is None or gang.held.get(pod.uid) is None or (old.job_uid, gang.held[pod.uid]) == (pod.job_uid, pod.slot):
         return []
@@ -234,7 +234,7 @@ def _leave_slot(draft: Draft, old: Pod, pod: Pod) -> list[Effect]:
 
 
 def _learn_node(draft: Draft, pod: Pod, gang: Gang) -> list[Effect]:
-    """The plan follows what is bound; a bind that is held for the pod is answered by what the watch shows."""
+    """Let the plan follow a bound pod, and answer a bind that is held for it by what the watch shows."""
     effects: list[Effect] = []
     if pod.uid in gang.held and pod.slot is not None:
         same = gang.nodes.get(pod.slot) == pod.node
@@ -248,7 +248,7 @@ def _learn_node(draft: Draft, pod: Pod, gang: Gang) -> list[Effect]:
 
 
 def _follow(draft: Draft, pod: Pod, gang: Gang) -> None:
-    """The plan follows the pod, but not one that is to be moved from where it is."""
+    """Plan the slot on the pod's node, unless the gang is being moved from there."""
     if gang.state is State.MIGRATING:
         return
     if pod.slot is not None and gang.gives(pod.slot) and gang.nodes.get(pod.slot) != pod.node:
@@ -256,14 +256,14 @@ def _follow(draft: Draft, pod: Pod, gang: Gang) -> None:
 
 
 def land(draft: Draft, gang: Gang, uid: str) -> Gang:
-    """The outcome of a binding is known."""
+    """Take a binding whose outcome is known from those in flight."""
     gang = replace(gang, in_flight={other: node for other, node in gang.in_flight.items() if other != uid})
     draft.put_gang(gang)
     return gang
 
 
 def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
-    """A pod was deleted; a bind that it was held in is refused."""
+    """Forget a deleted pod, and refuse a bind that is held for it."""
     pod = pod_of(draft, uid)
     draft.drop_pod(uid, now)
     if pod is None or not pod.job_uid:
@@ -274,7 +274,7 @@ def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
     if uid in gang.in_flight:
         gang = land(draft, gang, uid)
     if gang.state is State.REPAIRING and pod.node and pod.terminating:
-        # From now on its successor can come, however long it took to stop.
+        # Its successor can come only now, however long the pod took to stop.
         gang = replace(gang, deadline=until(draft, Awaits.REPAIR, now))
         draft.put_gang(gang)
     if uid not in gang.held:
@@ -284,7 +284,7 @@ def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
 
 
 def _remember_gone(draft: Draft, uid: str, now: float) -> None:
-    """A late filter call must not bring the pod back. Kept in order of time, so the old ones are in front."""
+    """Remember the uid, so that a late filter call does not bring the pod back. The map is in the order of time."""
     gone = draft.edit("gone")
     for old in [*takewhile(lambda uid: gone[uid] <= now, gone)]:
         del gone[old]
@@ -292,14 +292,15 @@ def _remember_gone(draft: Draft, uid: str, now: float) -> None:
 
 
 def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
-    """One that stops leading forgets its plans, follows the pods, and keeps what may be in flight.
+    """Begin to lead, or stop.
 
-    One that begins to lead gives each gang that it finds in repair, or grown, its whole time again.
+    A replica that stops leading forgets its plans, follows the pods, and keeps bindings that may be in flight. One
+    that begins to lead gives each gang that it finds in repair, or growing, its whole time again.
     """
     if leading == draft.read("leading"):
         return []
     draft.set("leading", leading)
-    draft.set("refused_writes", {})  # those of the controller of another term
+    draft.set("refused_writes", {})  # they were reported by the controller of another term
     effects: list[Effect] = []
     for _, gang in sorted(draft.read("gangs").items()):
         settled = gang.state in (State.RUNNING, State.WAITING, State.COMPLETED)

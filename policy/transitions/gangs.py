@@ -1,10 +1,10 @@
-"""Questions about one gang that every transition asks, and the changes that several of them make."""
+"""Questions about one gang that several transitions ask, and changes that several of them make."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from policy.cluster.actions import Bind, Effect, RefuseBind, Released
+from policy.cluster.actions import Bind, Effect, RefuseBind
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State, Tries
@@ -19,25 +19,28 @@ RESIZED = (State.RUNNING, State.REPAIRING, State.MIGRATING)  # a resize of a gan
 
 
 def rules_of(draft: Draft) -> Rules:
-    """The settings in force."""
+    """Return the settings in force."""
     rules: Rules = draft.base.rules
     return rules
 
 
 def job_of(draft: Draft, uid: str) -> Job | None:
-    """The job of that uid as the draft has it."""
+    """Return the job of that uid as the draft has it."""
     job: Job | None = draft.read("jobs").get(uid)
     return job
 
 
 def pod_of(draft: Draft, uid: str) -> Pod | None:
-    """The pod of that uid as the draft has it."""
+    """Return the pod of that uid as the draft has it."""
     pod: Pod | None = draft.read("pods").get(uid)
     return pod
 
 
 def bound_slots(draft: Draft, job_uid: str) -> set[Slot]:
-    """Slots whose pod sits on a node that exists and is not going, or has succeeded, or will never come again."""
+    """Return the slots that count as bound.
+
+    The pod holds room on a node that exists and is not terminating, or it has succeeded, or the slot is done for good.
+    """
     pods, nodes = draft.read("pods"), draft.read("nodes")
     members, job = draft.read("members").get(job_uid, {}), job_of(draft, job_uid)
     there = {slot for slot, uid in members.items() if pods[uid].phase is Phase.SUCCEEDED or stays(pods[uid], nodes)}
@@ -45,29 +48,29 @@ def bound_slots(draft: Draft, job_uid: str) -> set[Slot]:
 
 
 def stays(pod: Pod, nodes: Mapping[str, Node]) -> bool:
-    """Whether the pod holds room on a node that exists, and will go on holding it."""
+    """Tell whether the pod holds room on a node that exists, and is not terminating."""
     return pod.holds_room and not pod.terminating and pod.node in nodes
 
 
 def pods_of(draft: Draft, job_uid: str) -> Iterator[Pod]:
-    """Every pod of the job, also those whose slot a newer pod has taken."""
+    """Yield every pod of the job, also those whose slot a newer pod has taken."""
     pods = draft.read("pods")
     yield from (pods[uid] for uid in draft.read("members").get(job_uid, {}).values())
     yield from (pods[uid] for uid in sorted(draft.read("strays").get(job_uid, ())))
 
 
 def any_holds_room(draft: Draft, job_uid: str) -> bool:
-    """Whether a pod of the job holds room, going or not."""
+    """Tell whether a pod of the job holds room, terminating or not."""
     return any(pod.holds_room for pod in pods_of(draft, job_uid))
 
 
 def any_bound(draft: Draft, job_uid: str) -> bool:
-    """Whether a pod of the job holds room and is not going: it would have to be released."""
+    """Tell whether a pod of the job holds room and is not terminating, so that it would have to be released."""
     return any(pod.holds_room and not pod.terminating for pod in pods_of(draft, job_uid))
 
 
 def any_goes(draft: Draft, job_uid: str) -> bool:
-    """Whether a member is on its way out of a node that can still tell that it is gone."""
+    """Tell whether a member is terminating on a ready node, whose kubelet can still report its end."""
     pods, nodes = draft.read("pods"), draft.read("nodes")
     members = (pods[uid] for uid in draft.read("members").get(job_uid, {}).values())
     going = (pod for pod in members if pod.terminating and pod.holds_room)
@@ -75,30 +78,39 @@ def any_goes(draft: Draft, job_uid: str) -> bool:
 
 
 def none_made(draft: Draft, gang: Gang) -> bool:
-    """Whether not one of a gang's bindings was made: the next ones are made together again, or not at all."""
+    """Tell whether none of the bindings that were sent for the gang was made.
+
+    The next ones are made together again, or not at all.
+    """
     return gang.state is State.BINDING and gang.whole and not gang.in_flight and not any_bound(draft, gang.job_uid)
 
 
 def any_stays(draft: Draft, job_uid: str) -> bool:
-    """Whether a pod of the job is bound and will stay: the job has started, or is being started."""
+    """Tell whether a pod of the job is bound to a node that exists, and is not terminating."""
     nodes = draft.read("nodes")
     return any(stays(pod, nodes) for pod in pods_of(draft, job_uid))
 
 
 def complete(job: Job, slots: Collection[Slot], workers: int, servers: int | None = None) -> bool:
-    """Whether the slots hold every rigid member (so many ps, or as the job asks) and so many workers."""
+    """Tell whether the slots hold every rigid member and at least so many workers.
+
+    servers: how many ps there are to be; None: as many as the job object asks for.
+    """
     rigid = all(slot in slots for slot in job.slots(0, servers))
     return rigid and sum(1 for slot in slots if slot.role == WORKER) >= workers
 
 
 def least_workers(job: Job, gang: Gang) -> int:
-    """The minimum that the gang must keep: a minimum raised by its user counts only once it has been reached."""
+    """Return the minimum that the gang must keep; one that its user raises counts only once it has been reached."""
     settled = gang.state in (State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)
     return min(gang.least, job.min_workers) if settled else job.min_workers
 
 
 def move(draft: Draft, gang: Gang, how: Move, **changes: object) -> Gang:
-    """Take the gang along an edge of the lifecycle table and store it. With its running ends what it grows by."""
+    """Take the gang along an edge of the lifecycle table and store it; raise InvalidMoveError where there is none.
+
+    A gang that stops running awaits no workers any more, and the failures of its growth are forgotten.
+    """
     state = next_state(gang.state, how)
     if gang.state is State.RUNNING:
         changes = {"awaited": 0, "tries": Tries(misses=gang.misses), **changes}
@@ -108,22 +120,22 @@ def move(draft: Draft, gang: Gang, how: Move, **changes: object) -> Gang:
 
 
 def plan_name(draft: Draft, now: float) -> str:
-    """A name for a plan that is made in this step: one per step, never again after a restart."""
+    """Return a name for plans of this step; no other step has it, not even after a restart."""
     return f"{draft.base.generation}-{int(now * 1000)}"
 
 
 def bind(pod: Pod, slot: Slot, gang: Gang) -> Bind:
-    """The binding of this pod as the plan has it; that of a bound pod is repeated as it was made."""
+    """Return the binding of this pod as the plan has it; the binding of a bound pod is repeated as it was made."""
     return Bind(pod.uid, pod.namespace, pod.name, pod.node or gang.nodes[slot], pod.plan or gang.plan, slot)
 
 
 def refuse_held(gang: Gang, reason: Reason) -> list[Effect]:
-    """Answers for every bind that the gang holds."""
+    """Return a refusal for every bind that the gang holds."""
     return [RefuseBind(uid, reason) for uid in sorted(gang.held)]
 
 
 def let_go(draft: Draft, gang: Gang, uid: str) -> Gang:
-    """Take one pod from the barrier; with the last one the window closes."""
+    """Take one pod from the barrier; without a held bind the window is closed."""
     held = {other: slot for other, slot in gang.held.items() if other != uid}
     gang = replace(gang, barrier=replace(gang.barrier, slots=held) if gang.barrier is not None and held else None)
     draft.put_gang(gang)
@@ -131,7 +143,10 @@ def let_go(draft: Draft, gang: Gang, uid: str) -> Gang:
 
 
 def forget(draft: Draft, gang: Gang, slots: Collection[Slot]) -> tuple[Gang, list[Effect]]:
-    """Take the slots from the plan; kube-scheduler has checked their members at the barrier for the old nodes."""
+    """Take the slots from the plan, and refuse the binds that are held for them.
+
+    kube-scheduler has checked the held pods for their old nodes.
+    """
     stale = sorted(uid for uid, slot in gang.held.items() if slot in slots)
     for uid in stale:
         gang = let_go(draft, gang, uid)
@@ -145,15 +160,15 @@ def forget(draft: Draft, gang: Gang, slots: Collection[Slot]) -> tuple[Gang, lis
 def retarget(
     draft: Draft, gang: Gang, workers: int, nodes: Mapping[Slot, str], now: float, servers: int | None = None
 ) -> Gang:
-    """Another number of workers. The plan of removed slots goes; their pods hold their room until they are gone.
+    """Give the gang another number of workers. Pods of removed slots keep their room charged until they are gone.
 
-    ``servers``: so many ps from now on; None leaves them.
+    nodes: planned nodes of new slots. servers: the number of ps from now on; None leaves it as it is.
     """
     given = replace(gang, workers=workers, ps=gang.ps if servers is None else servers)
     kept = {slot: node for slot, node in gang.nodes.items() if given.gives(slot)}
     changes: dict[str, object] = {"nodes": {**kept, **nodes}, "workers": workers, "ps": given.ps}
     if nodes:
-        # Pods that already exist in the new slots were refused under this plan's name: a new one wakes them.
+        # Pods that already exist in the new slots were refused under the old plan's name; a new name wakes them.
         changes["plan"] = plan_name(draft, now)
     if workers != gang.workers:
         grew = workers > gang.workers
@@ -174,7 +189,7 @@ def retarget(
 
 
 def _awaiting(draft: Draft, gang: Gang, more: int, now: float) -> dict[str, object]:
-    """So many more (or fewer) workers are given to a gang that runs: those who are to come get their time for it."""
+    """Return the changes of a running gang that is given so many workers more, or fewer; more begin their time anew."""
     if gang.state is not State.RUNNING or not gang.whole:
         return {}
     if more > 0:
@@ -185,34 +200,6 @@ def _awaiting(draft: Draft, gang: Gang, more: int, now: float) -> dict[str, obje
 
 
 def nobody_awaited(draft: Draft, gang: Gang, now: float) -> dict[str, object]:
-    """The changes of a running gang that awaits nobody any more; what is in flight has its time still."""
+    """Return the changes of a running gang that awaits no workers any more; bindings in flight keep their time."""
     deadline = until(draft, Awaits.OUTCOMES, now) if gang.in_flight else None
     return {"awaited": 0, "tries": replace(gang.tries, retried=False), "deadline": deadline}
-
-
-def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: bool = True) -> list[Effect]:
-    """Drop the plan: back to the queue where nothing is bound, else release the bound members first.
-
-    What others have deleted is not released: on a node that is down it may be going for hours.
-    """
-    effects: list[Effect] = [*refuse_held(gang, reason), Released(gang.job_uid, gang.plan, reason)]
-    rules = rules_of(draft)
-    if back_off:
-        attempts = gang.attempts + 1
-        tries = replace(gang.tries, attempts=attempts, not_before=now + _pause(rules, attempts))
-        gang = replace(gang, tries=tries)
-    if any_bound(draft, gang.job_uid) or gang.in_flight or gang.state is State.RUNNING:
-        move(draft, cleared(gang), Move.RELEASE, deadline=until(draft, Awaits.RELEASE, now))
-    else:
-        move(draft, cleared(gang), Move.GIVE_UP)
-    return effects
-
-
-def cleared(gang: Gang) -> Gang:
-    """The gang without its plan; bindings in flight, what it has tried and when it may try again stay."""
-    tries = replace(gang.tries, retried=False)
-    return Gang(gang.job_uid, gang.state, in_flight=gang.in_flight, tries=tries, refused=gang.refused)
-
-
-def _pause(rules: Rules, attempts: int) -> float:
-    return min(rules.backoff_max_seconds, rules.backoff_initial_seconds * 2.0 ** min(attempts - 1, 16))

@@ -1,8 +1,8 @@
-"""A whole running gang is moved: new room at once, a checkpoint, the old pods' room until they are gone, and an end.
+"""Migration of a whole running gang: from its new room, charged at once, to the end of its old pods.
 
-A member is old while it sits beside its planned node; which those are follows from plan and pods alone. Losing them is
-what was asked for, so nothing is repaired or released for it before the deadline. A job whose kind can be suspended is
-suspended by us meanwhile: its operator would take pods that somebody else deletes for a failure.
+A member is old while it is bound to another node than the plan has for it. The loss of old members is part of the
+migration: nothing is repaired or released for it before the deadline. A job whose kind can be suspended is suspended by
+us meanwhile, because its operator would take pods that somebody else deletes for a failure.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from policy.transitions.gangs import (
 
 
 def migrate(draft: Draft, action: Migrate, now: float) -> None:
-    """Begin: the plan names the new nodes, under a new name, so that pods which were refused before are woken.
+    """Begin: plan the gang on its new nodes, under a new name, so that pods which were refused before are woken.
 
-    Its training is asked to save first, and given ``checkpoint_seconds`` for it; nobody is evicted before.
+    Its training is asked to save first, where ``checkpoint_seconds`` is above 0; no pod is evicted before.
     """
     saves = rules_of(draft).checkpoint_seconds > 0
     deadline = until(draft, Awaits.CHECKPOINT if saves else Awaits.MIGRATION, now)
@@ -41,13 +41,16 @@ def migrate(draft: Draft, action: Migrate, now: float) -> None:
 
 
 def leave(draft: Draft, gang: Gang, now: float) -> None:
-    """It has saved, or had the time to: its old pods may go now."""
+    """Let the old pods go of a gang that has saved, or has had the time to."""
     if gang.saving:
         draft.put_gang(replace(gang, deadline=until(draft, Awaits.MIGRATION, now)))
 
 
 def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
-    """It is done when the minimum sits on its new nodes and no member on an old one; a lost target ends it, too."""
+    """End the migration when the minimum is bound on its new nodes and no member on an old one.
+
+    It also ends, without success, when a new node is lost or closed.
+    """
     there = _places(draft, gang)
     arrived = {slot for slot, node in there.items() if gang.nodes[slot] == node}
     if len(arrived) == len(there) and complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps):
@@ -63,7 +66,7 @@ def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
 
 
 def _awaiting(draft: Draft, gang: Gang, left: int, now: float) -> Gang:
-    """With each member that arrives the others have their time anew: a budget may let them go one by one."""
+    """Begin the time anew with each member that arrives: a PodDisruptionBudget may let them go one by one."""
     if left >= gang.awaited:
         return gang
     deadline = gang.deadline if gang.saving else until(draft, Awaits.MIGRATION, now)
@@ -88,7 +91,7 @@ def end_migration(draft: Draft, expired: Expired) -> list[Effect]:
 
 
 def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
-    """Give it up: members stay where they are bound; those that have none keep their plan and are repaired."""
+    """Give the migration up: bound members stay where they are, and the others are repaired on their planned nodes."""
     whole = complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps)
     deadline = None if whole else until(draft, Awaits.REPAIR, now)
     nodes = {**gang.nodes, **_places(draft, gang)}
@@ -98,7 +101,7 @@ def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
 
 
 def _places(draft: Draft, gang: Gang) -> dict[Slot, str]:
-    """The node of each planned member that is bound and will stay, until it is evicted."""
+    """Return the node of each planned member that is bound and not terminating."""
     nodes, members = draft.read("nodes"), draft.read("members").get(gang.job_uid, {})
     found: dict[Slot, Pod | None] = {slot: pod_of(draft, uid) for slot, uid in members.items() if slot in gang.nodes}
     return {slot: pod.node for slot, pod in found.items() if pod is not None and stays(pod, nodes)}

@@ -1,7 +1,7 @@
-"""kube-scheduler refuses the planned node: it is remembered, and the member is planned elsewhere.
+"""kube-scheduler refuses a planned node: the node is avoided for a while, and the member is planned elsewhere.
 
-It says so in two ways: it does not offer the node when it asks, or its plugins let no node through and it does not ask;
-then the pod's own condition says why.
+A refusal shows in one of two ways: the node is not among those that a filter call offers, or kube-scheduler's plugins
+let no node through and there is no call; then the pod's own PodScheduled condition says why.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from policy.cluster.model import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules
 from policy.cluster.trouble import is_turned_away
-from policy.transitions.gangs import any_bound, give_up, let_go, pod_of, rules_of
+from policy.transitions.gangs import any_bound, let_go, pod_of, rules_of
+from policy.transitions.recovery.release import give_up
 
 FIRST_REFUSAL_SECONDS = 1.0
 
 
 def hear_condition(draft: Draft, uid: str, now: float) -> list[Effect]:
-    """What the watch shows of a member: kube-scheduler may have tried it for this plan, and found no node."""
+    """Read from a member's condition whether kube-scheduler has tried it for this plan, and found no node."""
     pod, before = pod_of(draft, uid), draft.base.pods.get(uid)
     if pod is None or pod.slot is None or not is_turned_away(pod):
         return []
@@ -31,14 +32,17 @@ def hear_condition(draft: Draft, uid: str, now: float) -> list[Effect]:
 
 
 def _is_news(pod: Pod, before: Pod | None, gang: Gang) -> bool:
-    """Not what it was refused for before. One that had been refused is tried for this plan once it has been woken."""
+    """Tell whether the condition is a new refusal, of this plan.
+
+    A pod that had been refused before is tried for this plan only once it has been woken.
+    """
     if before is None or (before.refused, before.refusal) == (pod.refused, pod.refusal):
         return False
     return not before.refused or pod.woken == gang.plan
 
 
 def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
-    """Plugins or sampling kept the planned node from us: remember it, and plan that member elsewhere."""
+    """Avoid a planned node that plugins or sampling kept from us, and plan that member elsewhere."""
     pod = pod_of(draft, uid)
     if pod is None or pod.slot is None or pod.node:
         return []
@@ -58,9 +62,9 @@ def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
 
 
 def avoid_refused(draft: Draft, gang: Gang, now: float) -> Gang:
-    """A plan has failed: not to be used again at once are nodes of members that kube-scheduler's plugins still refuse.
+    """Avoid, after a failed plan, the nodes of members that kube-scheduler's plugins still refuse.
 
-    A refusal in the very words of the one before changes nothing on the pod, and so is heard of only here.
+    A refusal in the same words as the one before changes nothing on the pod, and so is noticed only here.
     """
     pods, members = draft.read("pods"), draft.read("members").get(gang.job_uid, {})
     missing = (slot for slot in gang.nodes if slot in members and members[slot] not in gang.held)
@@ -75,5 +79,8 @@ def avoid_refused(draft: Draft, gang: Gang, now: float) -> Gang:
 
 
 def _memory(rules: Rules, misses: int) -> float:
-    """Short at first: kube-scheduler's cache may only be a moment behind the room that was just freed."""
+    """Return for how many seconds a node is avoided.
+
+    It is short at first: kube-scheduler's cache may only be a moment behind room that was just freed.
+    """
     return min(rules.refusal_memory_seconds, FIRST_REFUSAL_SECONDS * 2.0 ** min(misses, 16))

@@ -1,7 +1,7 @@
-"""Writes that the API server refuses: remembered with its words, told once, and not waited for in vain.
+"""Writes that the API server refuses: kept with its message, reported once, and taken back where they will not pass.
 
-A resize that an admission policy or a missing right refuses will be refused again. So nobody waits for the room that a
-shrink was to free, and no room is kept for workers that a growth was to bring.
+A resize that an admission policy or a missing permission refuses will be refused again. So no plan waits for the room
+that such a shrink was to free, and no room is kept for workers of such a growth.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import BIND, SET_REPLICAS, RefusedWrite, shortened
 from policy.transitions.deadlines.freeing import stalled_shrinks
 from policy.transitions.deadlines.growth import absent, give_back
-from policy.transitions.gangs import give_up, job_of, pod_of, pods_of, retarget
+from policy.transitions.gangs import job_of, pod_of, pods_of, retarget
+from policy.transitions.recovery.release import give_up
 
 
 def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
-    """Exactly these are refused from now on. What was not refused before is told."""
+    """Replace the refused writes by these, and report those that were not refused before."""
     if not draft.read("leading"):
-        return []  # they are of a controller that has not heard yet that it leads no more
+        return []  # they come from a controller that does not know yet that it no longer leads
     before: dict[str, tuple[RefusedWrite, ...]] = draft.read("refused_writes")
     known = {(uid, one.write) for uid, writes in before.items() for one in writes}
     found: dict[str, tuple[RefusedWrite, ...]] = {}
@@ -34,7 +35,7 @@ def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
             continue
         uid, write = named
         found[uid] = (*found.get(uid, ()), write)
-        if (uid, one.write) not in known:  # told once, however many of its pods it is
+        if (uid, one.write) not in known:  # reported once, for however many pods of the job
             known.add((uid, one.write))
             effects.append(WriteRefused(uid, write, _rival(draft, uid, write)))
     for uid in found.keys() | before.keys():
@@ -45,7 +46,7 @@ def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
 
 
 def _named(draft: Draft, one: RefusedWrite) -> tuple[str, RefusedWrite] | None:
-    """The uid of the job that needs the write, and the write with the name of its object."""
+    """Return the uid of the job that needs the write, and the write with its object's name; None: object unknown."""
     if not one.uid:
         return "", one
     job = job_of(draft, one.uid)
@@ -56,14 +57,14 @@ def _named(draft: Draft, one: RefusedWrite) -> tuple[str, RefusedWrite] | None:
 
 
 def _rival(draft: Draft, uid: str, refused: RefusedWrite) -> str:
-    """The job for which the workers are to be taken that the API server does not let go."""
+    """Return the uid of the job for which a refused shrink was to free room; empty for any other write."""
     gang, job = draft.gang(uid), job_of(draft, uid)
     shrinks = refused.write == SET_REPLICAS and job is not None and job.worker and gang.workers < job.worker.replicas
     return gang.on_behalf_of if shrinks else ""
 
 
 def refused_binding(draft: Draft, uid: str, message: str) -> list[Effect]:
-    """The API server refused to bind a member: its gang keeps the words until its minimum is bound."""
+    """Keep the API server's refusal to bind a member until the gang's minimum is bound, and report it."""
     pod = pod_of(draft, uid)
     if pod is None or not pod.job_uid or not message:
         return []
@@ -74,7 +75,10 @@ def refused_binding(draft: Draft, uid: str, message: str) -> list[Effect]:
 
 
 def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
-    """Take back each resize that will be refused again. gives_back: whether the policy grows a job again by itself."""
+    """Take back each resize that will be refused again.
+
+    gives_back: whether the policy grows a job again by itself; only then a growth is taken back.
+    """
     effects: list[Effect] = []
     for uid, writes in sorted(draft.read("refused_writes").items()):
         resize = next((one for one in writes if one.write == SET_REPLICAS and one.lasting), None)
@@ -89,7 +93,7 @@ def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
 
 
 def _keep_workers(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now: float) -> list[Effect]:
-    """The job keeps the workers that were to be taken; the plans that wait for their room are made anew, elsewhere."""
+    """Let the job keep the workers that were to be taken, and give up the plans that wait for their room."""
     going = {pod.uid for pod in pods_of(draft, job.uid)}
     effects: list[Effect] = []
     for uid in sorted(draft.index.freeing):
@@ -108,24 +112,24 @@ def _keep_workers(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now:
     kept = {slot: node for slot, node in there.items() if slot.index < workers}
     gang = retarget(draft, gang, workers, kept, now)
     draft.put_gang(replace(gang, scaling=replace(gang.scaling, kept_at=now), refused=resize))
-    _settled(draft, job.uid, resize)
+    _forget(draft, job.uid, resize)
     return [*effects, Resize(job.uid, workers, kept)]
 
 
 def _drop_growth(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now: float) -> list[Effect]:
-    """The room that was kept for workers whose pods will not be created is free again."""
+    """Free the room that was kept for workers whose pods will not be created."""
     missing = absent(draft, job, gang)
     if not missing:
         return []
     effects = give_back(draft, replace(gang, awaited=missing), now)
     draft.put_gang(replace(draft.gang(job.uid), refused=resize))
-    _settled(draft, job.uid, resize)
+    _forget(draft, job.uid, resize)
     return effects
 
 
-def _settled(draft: Draft, uid: str, resize: RefusedWrite) -> None:
-    """The resize is wanted no more; the gang itself keeps the words."""
+def _forget(draft: Draft, uid: str, resize: RefusedWrite) -> None:
+    """Forget the refused resize, which nobody wants any more; the gang itself keeps the message."""
     writes: dict[str, tuple[RefusedWrite, ...]] = draft.read("refused_writes")
     left = tuple(one for one in writes[uid] if one != resize)
-    others = {other: told for other, told in writes.items() if other != uid}
+    others = {other: refused for other, refused in writes.items() if other != uid}
     draft.set("refused_writes", {**others, uid: left} if left else others)

@@ -26,10 +26,8 @@ from policy.transitions.gangs import (
     any_holds_room,
     any_stays,
     bound_slots,
-    cleared,
     complete,
     forget,
-    give_up,
     job_of,
     least_workers,
     move,
@@ -39,6 +37,7 @@ from policy.transitions.gangs import (
     rules_of,
 )
 from policy.transitions.migrate import follow_migration
+from policy.transitions.recovery.release import cleared, give_up
 
 
 class Finding(Enum):
@@ -190,9 +189,9 @@ def _keep_to_pods(draft: Draft, look: Look) -> list[Effect]:
     job, gang = look.job, draft.gang(look.job.uid)
     there = {slot: pod.node for slot, pod in _pods_in(draft, gang.job_uid, look.bound) if pod.holds_room}
     given = {slot: node for slot, node in there.items() if gang.gives(slot) and job.has(slot, gang.ps)}
-    if not given.items() <= gang.nodes.items() or len(gang.robbed) != len(gang.lost):
+    if not given.items() <= gang.nodes.items() or len(gang.preempted) != len(gang.lost):
         gang = replace(gang, nodes={**gang.nodes, **given})
-        draft.put_gang(replace(gang, lost=gang.robbed))
+        draft.put_gang(replace(gang, lost=gang.preempted))
     return []
 
 

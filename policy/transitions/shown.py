@@ -1,4 +1,4 @@
-"""What the API shows as done: told in the step that sees it, and not when it is decided."""
+"""What the API server shows as done is reported in the step that sees it, and not when it is decided."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from policy.cluster.model import WORKER, Job
 from policy.transitions.gangs import any_holds_room, bound_slots, job_of, pods_of
 
 
-def tell_shown(draft: Draft) -> list[Effect]:
-    """Of each job that this step has heard of: what of its plans is done since."""
+def report_shown(draft: Draft) -> list[Effect]:
+    """Report what is done since the last step, of each job that this step has touched."""
     effects: list[Effect] = []
     for uid in sorted(draft.touched()):
         job = job_of(draft, uid)
         if job is not None:
-            effects += _tell(draft, job)
+            effects += _report(draft, job)
     return effects
 
 
-def _tell(draft: Draft, job: Job) -> list[Effect]:
+def _report(draft: Draft, job: Job) -> list[Effect]:
     was, gang = draft.base.gang(job.uid), draft.gang(job.uid)
     effects: list[Effect] = []
     arrived = _arrival(was, gang)
@@ -33,7 +33,7 @@ def _tell(draft: Draft, job: Job) -> list[Effect]:
 
 
 def _arrival(was: Gang, gang: Gang) -> What | None:
-    """What a gang whose minimum is bound since this step was bound for; nothing of one that was found bound."""
+    """Return what has come true of a gang whose minimum is bound since this step; None if it was found bound."""
     if gang.state is not State.RUNNING:
         return None
     if was.state in (State.PLANNED, State.BINDING):
@@ -44,14 +44,14 @@ def _arrival(was: Gang, gang: Gang) -> What | None:
 
 
 def _has_paused(draft: Draft, was: Gang, gang: Gang) -> bool:
-    """Whether the last pod of a paused gang has given its room up since."""
+    """Tell whether the last pod of a paused gang has given up its room in this step."""
     if was.state is not State.PAUSED or gang.state is not State.PAUSED or any_holds_room(draft, gang.job_uid):
         return False
     return any(pod.holds_room for pod in draft.base.every_pod_of(gang.job_uid))
 
 
 def _is_resized(draft: Draft, job: Job, gang: Gang, before: int) -> bool:
-    """Whether the job object asks for the new number, those beyond it are gone, and those within it are bound."""
+    """Tell whether the object asks for the new number, workers beyond it are gone, and workers within it are bound."""
     if job.worker is None or job.worker.replicas != gang.workers:
         return False
     if gang.workers < before:
@@ -62,15 +62,15 @@ def _is_resized(draft: Draft, job: Job, gang: Gang, before: int) -> bool:
 
 
 def _resized(draft: Draft, gang: Gang, before: int) -> list[Effect]:
-    """A resize that was taken back before anybody saw it has come to nothing, and nothing is told."""
+    """Report the resize, unless it was taken back before the API server showed any of it."""
     shown = replace(gang, scaling=replace(gang.scaling, before=None))
     if gang.workers == before:
         draft.put_gang(shown)
         return []
     draft.put_gang(replace(shown, refused=None))
     shrunk = gang.workers < before
-    told = _shown(draft, gang, "Shrunk" if shrunk else "Grown")
-    return [replace(told, before=before, on_behalf_of=gang.on_behalf_of if shrunk else "")]
+    report = _shown(draft, gang, "Shrunk" if shrunk else "Grown")
+    return [replace(report, before=before, on_behalf_of=gang.on_behalf_of if shrunk else "")]
 
 
 def _shown(draft: Draft, gang: Gang, what: What) -> Shown:

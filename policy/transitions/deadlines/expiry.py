@@ -1,4 +1,8 @@
-"""Whatever has run out: barrier windows, the deadlines of gangs, remembered refusals."""
+"""Time runs out: barrier windows, deadlines of gangs, nodes that are avoided, room of preempted pods.
+
+``DEADLINES`` lists, for each state and what it waits for, what follows when that time is over; ``PATIENCE`` says how
+long it is.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,9 @@ from policy.placement.holes import is_there
 from policy.transitions.deadlines.freeing import end_freeing
 from policy.transitions.deadlines.growth import end_growth
 from policy.transitions.deadlines.patience import Expired, until
-from policy.transitions.gangs import any_goes, forget, give_up, refuse_held, rules_of
+from policy.transitions.gangs import any_goes, forget, refuse_held, rules_of
 from policy.transitions.migrate import end_checkpoint, end_migration
+from policy.transitions.recovery.release import give_up
 from policy.transitions.refusals import avoid_refused
 
 
@@ -122,7 +127,7 @@ DEADLINES: Final[Mapping[tuple[State, Awaits], Callable[[Draft, Expired], list[E
 def _why(draft: Draft, gang: Gang) -> Reason:
     if gang.waits_for:
         return Reason.ROOM_BEING_FREED
-    if gang.robbed:
+    if gang.preempted:
         return Reason.PREEMPTED
     if gang.refused is not None:
         return Reason.BIND_FAILED

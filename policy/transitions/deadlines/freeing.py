@@ -16,7 +16,8 @@ from policy.cluster.gang import Gang, State
 from policy.cluster.model import WORKER, Pod
 from policy.cluster.reasons import Reason
 from policy.transitions.deadlines.patience import Expired
-from policy.transitions.gangs import give_up, pod_of, retarget
+from policy.transitions.gangs import pod_of, retarget
+from policy.transitions.recovery.release import give_up
 
 
 def end_freeing(draft: Draft, expired: Expired) -> list[Effect]:

@@ -1,7 +1,7 @@
-"""Members of ours that another scheduler preempts: their room is lost to the gang at once, and who took it is told.
+"""Members that another scheduler preempts: their gang loses the room at once, and the preemption is reported.
 
-Else the pod that comes in the same slot would be bound into the freed room before the preemptor is, which would preempt
-it again and again, or share an over-committed node with it for good.
+Otherwise the next pod of the slot would be bound into the freed room before the preemptor is. The preemptor would then
+preempt it again and again, or share an over-committed node with it for good.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from policy.transitions.gangs import pod_of, retarget
 
 
 def lose_room(draft: Draft, pod: Pod) -> None:
-    """Take the slot of a victim that goes, or is gone, from its gang's plan: its successor is given another node."""
+    """Take the slot of a victim that is terminating or gone from the plan, so that its successor gets another node."""
     if not pod.preempted or pod.slot is None or not pod.node or pod.phase is Phase.SUCCEEDED:
         return
     gang = draft.gang(pod.job_uid)
@@ -25,8 +25,8 @@ def lose_room(draft: Draft, pod: Pod) -> None:
         draft.put_gang(replace(gang, nodes=left, lost={**gang.lost, pod.slot: pod.node}))
 
 
-def tell_losses(draft: Draft) -> list[Effect]:
-    """What this step has lost to preemption, job by job."""
+def report_preempted(draft: Draft) -> list[Effect]:
+    """Report what each job has lost to preemption in this step."""
     effects: list[Effect] = []
     for uid in sorted(draft.touched()):
         known, found = draft.base.gang(uid).lost, draft.gang(uid).lost
@@ -37,13 +37,14 @@ def tell_losses(draft: Draft) -> list[Effect]:
 
 
 def shrink_to_rest(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
-    """An elastic gang goes on with fewer workers where the last ones were preempted and found no other node.
+    """Let an elastic gang go on without its last workers where they were preempted and found no other node.
 
-    Only the last ones: for one amid the others a worker that runs would have to go. An operator that removes workers
-    one by one stumbles over a gap among their indices (1.8.1: index out of range): it has made all of them again first.
+    A worker in the middle cannot be left out, because one that runs would have to go in its place. An operator that
+    removes workers one by one fails at a gap among their indices (training-operator 1.8.1: index out of range), so
+    it must have created all of them again first.
     """
-    left, robbed = gang.workers, gang.robbed
-    while left > job.min_workers and Slot(WORKER, left - 1) in robbed:
+    left, preempted = gang.workers, gang.preempted
+    while left > job.min_workers and Slot(WORKER, left - 1) in preempted:
         left -= 1
     if left == gang.workers or not job.elastic or gang.state is not State.RUNNING:
         return []

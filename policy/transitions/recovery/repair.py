@@ -1,4 +1,4 @@
-"""Members of an admitted gang that have no usable node are given one: after a lost node, or beside the plan."""
+"""Members of an admitted gang that have no usable node are given one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import priority_of
 from policy.placement.holes import fill, holes
 from policy.placement.room import Room
-from policy.transitions.gangs import any_bound, forget, give_up, job_of, plan_name
+from policy.transitions.gangs import any_bound, forget, job_of, plan_name
 from policy.transitions.recovery.preempted import shrink_to_rest
+from policy.transitions.recovery.release import give_up
 
 
 def repair(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
-    """Look at every gang with a member that needs a node. Runs before the policy: a running gang is completed first.
+    """Find nodes for every admitted gang that lacks one; before the policy, so that running gangs are completed first.
 
-    gives_back: whether a running gang goes on without the last workers where their room was lost to a preemption: only
-    where the policy gives workers again by itself.
+    gives_back: whether the policy grows a job again by itself. Only then a running gang may go on without the last
+    workers, where another scheduler has preempted them.
     """
     effects: list[Effect] = []
     for uid in draft.index.lacking:
@@ -35,7 +36,7 @@ def _mend(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     if not missing:
         return []
     if gang.state is State.PLANNED and not any_bound(draft, job.uid):
-        # Nothing is bound yet: the policy plans the gang anew, whole, in this very step.
+        # Nothing is bound yet, so the policy plans the whole gang anew in this step.
         return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
     gang, effects = forget(draft, gang, missing)
     draft.settle()

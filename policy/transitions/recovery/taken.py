@@ -1,8 +1,8 @@
-"""Room of a plan that somebody else has taken: another scheduler sees no plans, and a node may shrink.
+"""Room of a plan that somebody else has taken: another scheduler sees no plans, and a node's resources may shrink.
 
-kube-scheduler would find out at the members' next attempt, and where no other node is left it asks us no more. So the
-fact itself ends the plan, and the gang is planned anew in the same step, or waits. Room that another scheduler keeps
-for a nominated pod counts as taken for whom that pod does not yield to.
+kube-scheduler would notice at the members' next attempt, and does not ask us where no other node is left. So the fact
+itself ends the plan, and the gang is planned anew in the same step, or waits. Room that another scheduler keeps for a
+nominated pod counts as taken, except for gangs of a higher priority than that pod's.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from policy.cluster.preemption import NOTHING_PROMISED, Preemption, taken_on
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Charge, priority_of
-from policy.transitions.gangs import any_bound, forget, give_up, job_of
+from policy.transitions.gangs import any_bound, forget, job_of
+from policy.transitions.recovery.release import give_up
 
 
-def give_up_stolen(draft: Draft, now: float) -> list[Effect]:
-    """Give up plans on nodes that a fact of this step has filled beyond what they have, the latest job's first.
+def give_up_taken(draft: Draft, now: float) -> list[Effect]:
+    """Give up plans on nodes that a fact of this step has filled beyond their resources, the latest job's first.
 
-    Of a gang that has begun to be bound, only those members are planned anew that are not on the node yet.
+    Of a gang that has begun to be bound, only the members that are not bound there yet are planned anew.
     """
     effects: list[Effect] = []
     for name in sorted(draft.filled):
@@ -44,10 +45,10 @@ def give_up_stolen(draft: Draft, now: float) -> list[Effect]:
 
 
 def is_taken(draft: Draft, gang: Gang, pod: Pod, name: str) -> bool:
-    """Whether the member would be bound into room that is known to be taken. Plans of others do not count.
+    """Tell whether the member would be bound into room that is known to be taken; plans of other gangs do not count.
 
-    Looked at when its binding is sent: the plan was made from what was known then, and this batch may know better. (A
-    gang that is bound together is not bound in such a batch: ``give_up_stolen`` comes first.)
+    This is asked when the binding is sent, because this batch may know more than the plan was made from. (A gang that
+    is bound together is not bound in such a batch: ``give_up_taken`` comes first.)
     """
     draft.settle()
     if _charged(draft, name).fits(_allocatable(draft, name)):
@@ -59,7 +60,7 @@ def is_taken(draft: Draft, gang: Gang, pod: Pod, name: str) -> bool:
 
 
 def _latest_first(draft: Draft, name: str) -> list[Gang]:
-    """Gangs that count on the node now."""
+    """Return the gangs that count on the node now, the latest arrival first."""
     gangs = (
         gang
         for gang in draft.read("gangs").values()
@@ -69,7 +70,7 @@ def _latest_first(draft: Draft, name: str) -> list[Gang]:
 
 
 def _drop_open_slots(draft: Draft, name: str, gang: Gang) -> list[Effect]:
-    """Take the last members from the node until the others have room; one that is moved is left to its deadline."""
+    """Take the last members from the node until the rest has room; a gang that is moved is left to its deadline."""
     effects: list[Effect] = []
     for slot in _open_slots(draft, name, gang):
         if not _is_overfull(draft, name, gang):
@@ -81,7 +82,7 @@ def _drop_open_slots(draft: Draft, name: str, gang: Gang) -> list[Effect]:
 
 
 def _open_slots(draft: Draft, name: str, gang: Gang) -> Iterator[Slot]:
-    """Its members that have the node and are neither bound nor being bound, the last first."""
+    """Yield the slots that are planned on the node and neither bound nor being bound, the last first."""
     members, pods = draft.read("members").get(gang.job_uid, {}), draft.read("pods")
     if gang.state is State.MIGRATING:
         return
@@ -108,7 +109,10 @@ def _arrival(draft: Draft, gang: Gang) -> tuple[float, str]:
 
 
 def _is_overfull(draft: Draft, name: str, gang: Gang) -> bool:
-    """Whether what is really there, the plans that count on it now, and what the gang must leave exceed the node."""
+    """Tell whether the node has too little room for what the gang cannot ignore there.
+
+    That is bound pods, plans that count on the node now, and room promised to pods that do not yield to the gang.
+    """
     charges: dict[str, Charge] = draft.read("charges")
     waiting = (uid for uid, gang in draft.read("gangs").items() if gang.waits_for)
     later = [taken for uid in waiting for node, taken in charges.get(uid, {}).values() if node == name]

@@ -1,5 +1,6 @@
 """The tables of the lifecycle: every edge and no other, and a handler for whatever may happen."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,6 +63,16 @@ def test_a_gang_waits_for_nothing_that_its_state_does_not_await(state: State, aw
     else:
         with pytest.raises(ValueError, match=f"a {state.value} gang waits for no {awaits.value}"):
             Gang("j", state, deadline=Deadline(awaits, 1.0))
+
+
+def test_the_documentation_has_every_deadline() -> None:
+    """A row of docs/architecture.md names one state, or several, and what they await."""
+    text = (Path(__file__).parents[3] / "docs" / "architecture.md").read_text()
+    table = text.partition("### Deadlines")[2].partition("###")[0]
+    rows = [[cell.strip() for cell in row.split("|")[1:3]] for row in table.splitlines() if row.startswith("|")][2:]
+    assert {(state, awaits) for states, awaits in rows for state in states.split(", ")} == {
+        (state.value, awaits.value) for state, awaits in DEADLINES
+    }
 
 
 def test_a_look_at_the_pods_is_answered_in_every_state_but_these() -> None:

@@ -381,7 +381,7 @@ def test_a_lost_member_goes_where_there_is_other_room() -> None:
     world.effects.clear()
     try_to_bind(world, recreate(world, victims))
     assert [bind.node for bind in binds(world)] == ["n3"]
-    assert world.gang("a").robbed == {}
+    assert world.gang("a").preempted == {}
     assert world.snapshot.gang(made.uid).lost == {}
 
 
