@@ -35,8 +35,8 @@ from tests.e2e.waiting import at_rest, never, until
 
 Json = dict[str, Any]
 pytestmark = pytest.mark.full
-REPAIR = BarrierSettings().repair_seconds  # as shipped
-SLACK = 5.0  # a crash is followed by a start
+REPAIR = BarrierSettings().repair_seconds  # the default
+SLACK = 5.0  # seconds that the start after a crash may take
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ LONGEST_PARTIAL = RULES.window_seconds + RULES.repair_seconds + RULES.plan_secon
 
 @dataclass(slots=True)  # so that the field takes the place of the property
 class Restless(Policy):
-    """A system, and on request one of the running gangs is moved to nodes where it has no member."""
+    """A system that also moves, on request, one of the running gangs to nodes where it has no member."""
 
     base: Policy = field()
     name: str = "restless"
@@ -89,7 +89,7 @@ class Restless(Policy):
 
 @dataclass
 class Pausing(Policy):
-    """That one, but these jobs get no room: what they have is taken from them, and it may not touch them."""
+    """A system that takes the room of some jobs away, and hides these jobs from the system that it wraps."""
 
     inner: Restless
     paused: frozenset[str] = frozenset()
