@@ -450,7 +450,7 @@ def users_stop_undone() -> list[Patch]:
 
 
 def completed_indices_not_read() -> list[Patch]:
-    """A gang waits for the completed indices of an Indexed Job after their pods are gone."""
+    """Indices that an Indexed Job has completed are waited for once their pods are gone."""
     return [(jobs, "_ended_slots", lambda status: ())]
 
 

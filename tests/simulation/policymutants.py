@@ -52,7 +52,7 @@ _READ = read_progress
 
 
 def moved_against_its_users_word() -> list[Patch]:
-    """The annotation with which a user forbids a job's move is not read."""
+    """Whether a job may be moved is not read."""
     return [(jobs, "_boolean_of", lambda notes, name: True)]
 
 
