@@ -59,9 +59,9 @@ def _comparing() -> Ask:
 def _asked(client: http.client.HTTPConnection, method: str, path: str, body: bytes) -> None:
     client.request(method, path, body, {"Content-Type": "application/json"})
     answer = client.getresponse()
-    told = answer.read()
+    content = answer.read()
     if answer.status != http.client.OK:
-        raise RuntimeError(f"{path}: {answer.status} {told[:300]!r}")
+        raise RuntimeError(f"{path}: {answer.status} {content[:300]!r}")
 
 
 def questions() -> dict[str, Ask]:

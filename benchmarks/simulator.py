@@ -37,7 +37,7 @@ LOAD = 0.9
 GPUS = 8
 SIZES = {1: 0.85, 2: 0.05, 4: 0.05, 8: 0.04, 16: 0.01}
 CONTENTION = 0.1
-TOLD_SECONDS = 30.0
+PRINT_SECONDS = 30.0
 
 
 def measure(options: argparse.Namespace) -> BenchmarkReport:
@@ -92,14 +92,14 @@ def _job(name: str, arrival: float, size: int, work: float) -> JobSpec:
 
 
 def _run(report: BenchmarkReport, name: str, nodes: int, trace: Trace, source: str) -> None:
-    steps, told, arrived = 0, time.monotonic(), 0
+    steps, printed_at, arrived = 0, time.monotonic(), 0
 
     def count(step: SimulatedStep) -> None:
-        nonlocal steps, told, arrived
+        nonlocal steps, printed_at, arrived
         steps += 1
         arrived += sum(1 for event in step.events if isinstance(event, JobSeen) and event.job.version == 1)
-        if time.monotonic() - told > TOLD_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - printed_at > PRINT_SECONDS:
+            printed_at = time.monotonic()
             progress(f"{name}: {arrived} of {len(trace.jobs)} jobs have come, {time.process_time() - began:.0f} CPU s")
 
     progress(f"{name}: {len(trace.jobs)} jobs on {nodes} nodes")

@@ -130,11 +130,11 @@ def _ask(server: Server, path: str, body: bytes, warm_up: int, calls: int) -> tu
         began = time.perf_counter()
         client.request("POST", path, body)
         answer = client.getresponse()
-        told = answer.read()
+        content = answer.read()
         if number >= 0:
             found.append(time.perf_counter() - began)
-        elif number == -1 and (answer.status != 200 or b'"Error":"kohort' in told):
-            raise RuntimeError(f"{path}: {answer.status} {told[:200]!r}")
+        elif number == -1 and (answer.status != 200 or b'"Error":"kohort' in content):
+            raise RuntimeError(f"{path}: {answer.status} {content[:200]!r}")
     client.close()
     return found, (server.cpu() - cpu) / calls
 

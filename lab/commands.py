@@ -120,8 +120,8 @@ def paper(
         if listed:
             command.show_list(_report_target(json_file, asked))
             return
-        told = _report_target(json_file, asked)
-        plan = command.PaperOptions(tuple(names or ()), everything, mutants, seeds, first_seed, told, out)
+        target = _report_target(json_file, asked)
+        plan = command.PaperOptions(tuple(names or ()), everything, mutants, seeds, first_seed, target, out)
         if not command.run(plan, runner_of(workers, scheduler)):
             raise typer.Exit(1)
 
@@ -172,11 +172,11 @@ def simulate(
         from lab.study import comparecommand as command
         from lab.study.pool import runner_of
 
-        told = _report_target(json_file, asked)
+        target = _report_target(json_file, asked)
         plan = command.plan_of([policy], [trace], first_seed, seeds or 1, given or [], pods, jobs=True)
         if journal is not None:
             command.record(plan, journal)
-        command.run(plan, command.ComparisonOutput(out, told), runner_of(workers, scheduler))
+        command.run(plan, command.ComparisonOutput(out, target), runner_of(workers, scheduler))
 
 
 @app.command(
@@ -288,9 +288,9 @@ def optimum(
 def _report_target(json_file: str | None, asked: Asked) -> ReportTarget:
     from lab.study.files import ReportTarget
 
-    told = ReportTarget(json_file, asked.shown)
-    told.check()
-    return told
+    target = ReportTarget(json_file, asked.shown)
+    target.check()
+    return target
 
 
 @contextmanager

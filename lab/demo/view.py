@@ -104,8 +104,8 @@ async def _lines(sides: Sequence[DemoSide], to: Console) -> None:
         elapsed = max(side.observer.elapsed for side in sides)
         if elapsed >= following or ended:
             following = elapsed + LINE_EVERY
-            told = [await side.ask(partial(_line, side)) for side in sides]
-            to.print(f"{_clock(elapsed)}  " + "   |   ".join(told), soft_wrap=True)
+            lines = [await side.ask(partial(_line, side)) for side in sides]
+            to.print(f"{_clock(elapsed)}  " + "   |   ".join(lines), soft_wrap=True)
 
 
 def _line(side: DemoSide) -> str:
@@ -147,8 +147,8 @@ def has_room(job: Job, gang: Gang) -> bool:
 async def frame(sides: Sequence[DemoSide], speed: float, width: int) -> RenderableType:
     """Return the whole live view as of now."""
     elapsed = max(side.observer.elapsed for side in sides)
-    told = f"{_clock(elapsed)} of the clusters' time, {speed:g} times real speed"
-    head = Text(f"kohort demo   {told}   {sides[0].url}", style="bold")
+    subtitle = f"{_clock(elapsed)} of the clusters' time, {speed:g} times real speed"
+    head = Text(f"kohort demo   {subtitle}   {sides[0].url}", style="bold")
     wide = sides if width >= NARROWEST else sides[:1]
     panels = [await side.ask(partial(_panel, side)) for side in wide]
     lines = [Text(await side.ask(partial(_line, side))) for side in sides[len(wide) :]]
@@ -242,8 +242,8 @@ def _queue(service: Service) -> RenderableType:
 
 def _decisions(service: Service, started: float) -> Group:
     views = decisions_view(service.ledger.journal.since(0), 0, MOST)
-    told = [view for view in views if view.action in SHOWN][-DECISIONS:]
-    lines = [f"{_clock(view.at - started)}  {view.job.name if view.job else '-'}: {view.text}" for view in told]
+    latest = [view for view in views if view.action in SHOWN][-DECISIONS:]
+    lines = [f"{_clock(view.at - started)}  {view.job.name if view.job else '-'}: {view.text}" for view in latest]
     return Group(Text("decisions", "bold"), *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))
 
 

@@ -175,9 +175,9 @@ def _pod_steps(before: Json, after: Json) -> list[Step]:
         steps.append(lambda w, ns, n: w.nominate(ns, n, nominated[1]))
     if _is_preempted(after) and not _is_preempted(before):
         steps.append(lambda w, ns, n: w.preempt(ns, n))
-    told, tells = _scheduled(before), _scheduled(after)
-    if tells is not None and tells != told:
-        steps.append(lambda w, ns, n: w.patch_scheduled_condition(ns, n, *tells))
+    old_condition, new_condition = _scheduled(before), _scheduled(after)
+    if new_condition is not None and new_condition != old_condition:
+        steps.append(lambda w, ns, n: w.patch_scheduled_condition(ns, n, *new_condition))
     return steps
 
 

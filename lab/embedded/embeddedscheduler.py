@@ -50,7 +50,7 @@ class EmbeddedScheduler:
         self._extenders: list[ExtenderClient] = []
         self._binds: set[asyncio.Task[None]] = set()
         self._volumes = volumes or Volumes()
-        self._volumes.tell(lambda: self.queue.move_all([ClusterChange(ClusterEvent.VOLUME)]))
+        self._volumes.add_listener(lambda: self.queue.move_all([ClusterChange(ClusterEvent.VOLUME)]))
         self._start = 0  # index of the node at which the next search begins
         self._informer = informer.Informer(self.cache, self.queue, config, api, clock, chance)
 
@@ -234,8 +234,10 @@ class EmbeddedScheduler:
         status = pod.item.get("status", {})
         conditions: Sequence[Json] = status.get("conditions") or ()
         new = condition("PodScheduled", "False", reason, message, self._clock.now())
-        told = any(all(c.get(k) == new.get(k) for k in ("type", "status", "reason", "message")) for c in conditions)
-        change: Json = {} if told else {"conditions": with_condition(conditions, new)}
+        unchanged = any(
+            all(c.get(k) == new.get(k) for k in ("type", "status", "reason", "message")) for c in conditions
+        )
+        change: Json = {} if unchanged else {"conditions": with_condition(conditions, new)}
         if nominated is not None and (status.get("nominatedNodeName") or "") != nominated:
             change["nominatedNodeName"] = nominated or None
         if change:

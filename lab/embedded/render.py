@@ -209,8 +209,8 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
         "annotations": {**notes, WORK_SECONDS: f"{spec.work_seconds:g}", **marks, **spec.annotations},
     }
     if spec.kind is not WorkloadKind.TFJOB:
-        told = _batch_status(job) if spec.kind is WorkloadKind.INDEXED_JOB else {}
-        return typed(RESOURCE_OF[spec.kind], {"metadata": metadata, "spec": _own_spec(job), "status": told})
+        status_fields = _batch_status(job) if spec.kind is WorkloadKind.INDEXED_JOB else {}
+        return typed(RESOURCE_OF[spec.kind], {"metadata": metadata, "spec": _own_spec(job), "status": status_fields})
     run: Json = {"cleanPodPolicy": spec.clean_pods.value, "suspend": job.suspended}
     replicas = {KEY_OF_ROLE[role.name]: _replicas(role, spec.scheduler) for role in spec.roles}
     return typed(
@@ -240,11 +240,11 @@ def _own_spec(job: JobObject) -> Json:
 
 def _batch_status(job: JobObject) -> Json:
     """Return the status of a batch/v1 Job."""
-    told: Json = {"completedIndexes": ",".join(map(str, job.over))} if job.over else {}
+    status_fields: Json = {"completedIndexes": ",".join(map(str, job.over))} if job.over else {}
     if job.phase.ended:
         word = {JobPhase.SUCCEEDED: "Complete", JobPhase.FAILED: "Failed"}[job.phase]
-        told["conditions"] = [condition(word, "True", "", "", job.ended or job.created)]
-    return told
+        status_fields["conditions"] = [condition(word, "True", "", "", job.ended or job.created)]
+    return status_fields
 
 
 def _replicas(role: Role, scheduler: str) -> Json:

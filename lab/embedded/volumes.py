@@ -21,7 +21,7 @@ class Volumes:
     def __init__(self) -> None:
         # (namespace, claim) -> whether the claim waits for its first consumer
         self._missing: dict[tuple[str, str], bool] = {}
-        self._told: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
 
     def lose(self, namespace: str, claim: str, *, first_consumer: bool) -> None:
         """Let the claim have no volume from now on."""
@@ -30,12 +30,12 @@ class Volumes:
     def arrive(self, namespace: str, claim: str) -> None:
         """Bind the claim to a volume."""
         if self._missing.pop((namespace, claim), None) is not None:
-            for tell in self._told:
-                tell()
+            for listener in self._listeners:
+                listener()
 
-    def tell(self, tell: Callable[[], None]) -> None:
+    def add_listener(self, listener: Callable[[], None]) -> None:
         """Register a callback that is called whenever a claim is bound."""
-        self._told.append(tell)
+        self._listeners.append(listener)
 
     def bars(self, pod: PodInfo) -> bool:
         """Tell whether PreFilter refuses the pod."""

@@ -11,13 +11,13 @@ from policy.systems.base import Policy
 LATE = 1e-6  # slots; with fluid work, rounding may end a job just after its slot
 
 
-def slot_of(told: float | None, trace: Trace, policy: Policy) -> float:
+def slot_of(given: float | None, trace: Trace, policy: Policy) -> float:
     """Return the slot length of a run: as its settings say, else the trace's, else the one that the policy plans in.
 
     For a rebalanced policy, the base policy counts.
     """
     planned: float | None = getattr(policy.base, "slot_seconds", None)
-    return next((slot for slot in (told, trace.slot_seconds, planned) if slot is not None), SLOT_SECONDS)
+    return next((slot for slot in (given, trace.slot_seconds, planned) if slot is not None), SLOT_SECONDS)
 
 
 def delay(arrived: float, ended: float, slot_seconds: float) -> int:

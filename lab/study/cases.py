@@ -65,8 +65,8 @@ def policy_of(spec: NamedSpec, seed: int, slot_seconds: float | None = None) -> 
 
     Unless the spec gives them, a policy with a random choice gets ``seed``, and one with slots gets ``slot_seconds``.
     """
-    told: dict[str, Value] = {SEED: seed} | ({SLOT: slot_seconds} if slot_seconds is not None else {})
-    ours = {name: value for name, value in told.items() if has(spec, name)}
+    every: dict[str, Value] = {SEED: seed} | ({SLOT: slot_seconds} if slot_seconds is not None else {})
+    ours = {name: value for name, value in every.items() if has(spec, name)}
     try:
         if spec.name in RIVALS:
             rival: Policy = built(spec.name, RIVALS[spec.name], dict(spec.given()))
@@ -107,8 +107,8 @@ def result_of(run: StudyRun, at: StudyScene, on_step: Any = None) -> RunResult:
 
 def check_pods(trace: NamedSpec, simulator: tuple[tuple[str, Value], ...], at: StudyScene) -> None:
     """Raise StudyError if a run asks the pod-level simulator for a feature that only the job-level one has."""
-    told = {name.removeprefix(SIM) for name, _ in trace.parameters if name.startswith(SIM)}
-    if others := sorted((told | {name for name, _ in simulator}) - PODS_HEED):
+    named = {name.removeprefix(SIM) for name, _ in trace.parameters if name.startswith(SIM)}
+    if others := sorted((named | {name for name, _ in simulator}) - PODS_HEED):
         raise refuse("--pods: the setting", f"sim.{others[0]}", ", ".join(f"sim.{name}" for name in sorted(PODS_HEED)))
     if at.faults:
         raise refuse("--pods: the parameter", FAULTS, "no faults, because only the job-level simulator has them")

@@ -48,11 +48,11 @@ class _Row:
         }  # fmt: skip
 
 
-def run(asked: OptimumOptions, told: files.ReportTarget) -> None:
+def run(asked: OptimumOptions, target: files.ReportTarget) -> None:
     """Solve each instance, run OASiS on it, and print both."""
     rows = [_row(asked, seed) for seed in asked.seeds]
-    told.write([row.to_dict() for row in rows])
-    if not told.people:
+    target.write([row.to_dict() for row in rows])
+    if not target.people:
         return
     names = ("SEED", "OPTIMUM", "BOUND", "PROVED", "OASIS", "RATIO", "VARIABLES")
     show.table(out(), names, [_cells(row) for row in rows], 7)

@@ -30,11 +30,11 @@ class PaperOptions:
     out: Path | None
 
 
-def show_list(told: files.ReportTarget) -> None:
+def show_list(target: files.ReportTarget) -> None:
     """Print the list of experiments."""
     known = list(papers.experiments().values())
-    told.write([{"name": e.name, "system": e.system, "title": e.title} for e in known])
-    if told.people:
+    target.write([{"name": e.name, "system": e.system, "title": e.title} for e in known])
+    if target.people:
         rows = [(e.name, e.system, e.title, e.source, str(e.seeds), str(len(e.mutants))) for e in known]
         show.table(out(), ("NAME", "SYSTEM", "TITLE", "SOURCE", "SEEDS", "MUTANTS"), rows, 4)
 

@@ -10,11 +10,11 @@ from lab.study.consoles import out
 from lab.study.specs import spec
 
 
-def replay_journal(path: Path, most: int, told: files.ReportTarget) -> bool:
+def replay_journal(path: Path, most: int, target: files.ReportTarget) -> bool:
     """Replay the journal; return whether every decision is the recorded one. Raises StudyError."""
     found = replay.replay_journal(path)
-    told.write(replay.as_json(found))
-    if not told.people:
+    target.write(replay.as_json(found))
+    if not target.people:
         return not found.departures
     to = out()
     for departure in found.departures[:most]:
@@ -28,15 +28,15 @@ def replay_journal(path: Path, most: int, told: files.ReportTarget) -> bool:
     return not found.departures
 
 
-def ask_other_policy(path: Path, policy: str, most: int, told: files.ReportTarget) -> None:
+def ask_other_policy(path: Path, policy: str, most: int, target: files.ReportTarget) -> None:
     """Ask another policy at every step, and print where it differs. Raises StudyError."""
     found = replay.ask_other_policy(path, policy_of(spec(policy, "--policy"), 0))
     steps = [replay.as_json(one) for one in found.differences]
-    told.write({
+    target.write({
         "decided": found.decided, "counts": found.counts, "steps": steps, "departures": found.departures,
         "stopped": found.stopped,
     })  # fmt: skip
-    if not told.people:
+    if not target.people:
         return
     to = out()
     for one in found.differences[:most]:

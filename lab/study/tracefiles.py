@@ -54,8 +54,8 @@ def read_trace(spec: NamedSpec, seed: int, models: Collection[str] | None = None
     check(reader, spec, parameters)
     if SEED in parameters and not SAMPLES & parameters.keys():
         raise refuse(f"{path}: {SEED}", parameters[SEED], f"a seed beside {' or '.join(sorted(SAMPLES))}")
-    told = {"seed": seed, "models": models}
-    ours = {name: told[name] for name in told.keys() & signature(reader).parameters.keys()}
+    known = {"seed": seed, "models": models}
+    ours = {name: known[name] for name in known.keys() & signature(reader).parameters.keys()}
     try:
         found = read(rows, path, **(ours | parameters))
     except TraceError as error:

@@ -35,9 +35,9 @@ class Caught:
     @property
     def row(self) -> str:
         """Return a row of the table, with the violated rule and the beginning of its text."""
-        told = self.by if len(self.by) <= LONGEST_TEXT else f"{self.by[:LONGEST_TEXT].rsplit(' ', 1)[0]} ..."
+        caught_by = self.by if len(self.by) <= LONGEST_TEXT else f"{self.by[:LONGEST_TEXT].rsplit(' ', 1)[0]} ..."
         taken = str(self.seeds) if self.seeds else f"not within {MOST_SEEDS}"
-        return f"| `{self.mutant}` | {stands_for(self.mutant)} | {taken} | {told.replace('|', '/')} |"
+        return f"| `{self.mutant}` | {stands_for(self.mutant)} | {taken} | {caught_by.replace('|', '/')} |"
 
 
 def stands_for(mutant: str) -> str:

@@ -129,7 +129,7 @@ class KeptScenario(ScenarioPart):
         ``defect`` replaces its own defect; an empty one means none.
         """
         scenario = self.scenario(salt)
-        strikes = list(map(_strike, self.faults))
+        strikes = list(map(_drawn_fault, self.faults))
 
         def make() -> Simulation:
             return Simulation(
@@ -147,15 +147,15 @@ class KeptScenario(ScenarioPart):
 
     def text(self) -> str:
         """Return the text of the file."""
-        told = self.model_dump(mode="json", exclude_defaults=True)
-        values = {name: _lines(value) if name in LISTS else json.dumps(value) for name, value in told.items()}
+        fields = self.model_dump(mode="json", exclude_defaults=True)
+        values = {name: _lines(value) if name in LISTS else json.dumps(value) for name, value in fields.items()}
         parts = (f"{json.dumps(name)}: {value}" for name, value in values.items())
         return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 
 
 def _lines(entries: Iterable[Mapping[str, object]]) -> str:
-    told = ",\n    ".join(json.dumps(entry) for entry in entries)
-    return f"[\n    {told}\n  ]" if told else "[]"
+    text = ",\n    ".join(json.dumps(entry) for entry in entries)
+    return f"[\n    {text}\n  ]" if text else "[]"
 
 
 def read(name: str) -> KeptScenario:
@@ -197,8 +197,8 @@ def _kept_node(found: Node) -> KeptNode:
     )
 
 
-def _node(told: KeptNode) -> Node:
-    return node(told.name, told.cores, told.memory_gib)
+def _node(saved: KeptNode) -> Node:
+    return node(saved.name, saved.cores, saved.memory_gib)
 
 
 def _kept_job(job: JobSpec) -> KeptJob:
@@ -220,20 +220,20 @@ def _kept_role(replicas: int, asks: Resources) -> KeptRole:
     return KeptRole(replicas=replicas, cores=asks["cpu"] / 1000, memory_gib=asks["memory"] / GIB)
 
 
-def _job(told: KeptJob) -> JobSpec:
-    roles = (Role(name, one.replicas, pod_requests(one.cores, one.memory_gib)) for name, one in told.roles.items())
+def _job(saved: KeptJob) -> JobSpec:
+    roles = (Role(name, one.replicas, pod_requests(one.cores, one.memory_gib)) for name, one in saved.roles.items())
     return JobSpec(
-        name=told.name,
+        name=saved.name,
         roles=tuple(roles),
-        min_workers=told.min_workers,
-        max_workers=told.max_workers,
-        work_seconds=told.work_seconds,
-        arrival=told.arrival,
-        clean_pods=told.clean_pods,
-        utility=told.utility,
-        annotations=told.annotations,
-        kind=told.kind,
-        volumes=(volume_of(told.name),),
+        min_workers=saved.min_workers,
+        max_workers=saved.max_workers,
+        work_seconds=saved.work_seconds,
+        arrival=saved.arrival,
+        clean_pods=saved.clean_pods,
+        utility=saved.utility,
+        annotations=saved.annotations,
+        kind=saved.kind,
+        volumes=(volume_of(saved.name),),
     )
 
 
@@ -246,7 +246,6 @@ def _short(value: Any) -> Any:
     return round(value, DIGITS) if isinstance(value, float) else value
 
 
-def _strike(told: KeptFault) -> DrawnFault:
-
-    values = dict(told.model_extra or {})
-    return DrawnFault(random.Random(0), told.kind, told.at, told.nth, told.seconds, values)
+def _drawn_fault(saved: KeptFault) -> DrawnFault:
+    values = dict(saved.model_extra or {})
+    return DrawnFault(random.Random(0), saved.kind, saved.at, saved.nth, saved.seconds, values)

@@ -21,15 +21,15 @@ class Leases:
         self._violated = violated
         self._renewed = -DURATION
 
-    def judge(self, replica: str, told: Mapping[str, Any]) -> None:
+    def judge(self, replica: str, content: Mapping[str, Any]) -> None:
         """Check a write of that replica before the API server decides on it."""
         found = self._stored()
-        if not told["version"]:
+        if not content["version"]:
             self._violated("S3", f"{replica} writes the Lease without a resourceVersion")
-        if told["version"] != found["metadata"]["resourceVersion"]:
+        if content["version"] != found["metadata"]["resourceVersion"]:
             return  # it will be refused
         holder = (found.get("spec") or {}).get("holderIdentity") or ""
-        wanted = told["spec"].get("holderIdentity") or ""
+        wanted = content["spec"].get("holderIdentity") or ""
         if wanted.partition("_")[0] != replica:
             self._violated("S8", f"{replica} writes {wanted or 'nobody'} into the Lease")
         age = loop_time() - self._renewed

@@ -134,16 +134,20 @@ class Remembered:
         snapshot = extender.live.ledger.snapshot
         known = {job.uid.partition("/")[2]: job for job in snapshot.jobs.values()}
         for uid in self._texts.keys() & known.keys() - self._excepted:
-            job, told = known[uid], self._texts[uid].get("oasis", {})
-            if told.get("slot") != slot or "plan" not in told or json.loads(job.memory or "{}") != self._texts[uid]:
+            job, remembered = known[uid], self._texts[uid].get("oasis", {})
+            if (
+                remembered.get("slot") != slot
+                or "plan" not in remembered
+                or json.loads(job.memory or "{}") != self._texts[uid]
+            ):
                 continue  # not admitted, or of another slot, or the newest annotation has not reached it yet
-            planned = schedule(told["plan"], slot + 1)
+            planned = schedule(remembered["plan"], slot + 1)
             if not all(job.min_workers <= workers(layout) <= job.max_workers for layout in planned.values()):
                 continue  # its user has changed the bounds
             self.schedules += 1
             kept = json.loads(snapshot.texts.get(job.uid, "{}")).get("oasis", {}).get("plan")
-            if kept is None or (kept[1], schedule(kept, slot + 1)) != (told["plan"][1], planned):
-                self._violated(f"{job.key}: {told['plan']} became {kept} at a restart in slot {slot}")
+            if kept is None or (kept[1], schedule(kept, slot + 1)) != (remembered["plan"][1], planned):
+                self._violated(f"{job.key}: {remembered['plan']} became {kept} at a restart in slot {slot}")
 
 
 def schedule(plan: list[Any], first: int) -> dict[int, list[Any]]:
@@ -210,14 +214,14 @@ def _told(written: list[Any]) -> Mapping[str, Any]:
     return dict(zip(PROGRESS, written, strict=True))
 
 
-def _moves(told: Mapping[str, Any]) -> tuple[bool, bool, bool]:
+def _moves(remembered: Mapping[str, Any]) -> tuple[bool, bool, bool]:
     """Return whether Algorithm 2 has decided about it, Algorithm 3 has moved it, and either has moved it."""
-    return told["moved"], told["balanced"], told["restart"] is not None
+    return remembered["moved"], remembered["balanced"], remembered["restart"] is not None
 
 
-def _was_moved(told: Mapping[str, Any]) -> bool:
+def _was_moved(remembered: Mapping[str, Any]) -> bool:
     """Tell whether it was moved; if Algorithm 2 let it stay, Algorithm 3 may still move it."""
-    return bool(told["balanced"]) or told["restart"] is not None
+    return bool(remembered["balanced"]) or remembered["restart"] is not None
 
 
 def _came_less_far(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:

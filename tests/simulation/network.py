@@ -71,13 +71,13 @@ class WriteWatcher:
         """Return the replica that the Lease names, or None if there is no Lease."""
         return None
 
-    def sent(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def sent(self, line: ApiLine, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
         """Record that a process has begun a write."""
 
-    def applied(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
+    def applied(self, line: ApiLine, verb: str, ref: Ref, content: Mapping[str, Any], outcome: Outcome) -> None:
         """Record that the API server has answered a write."""
 
-    def arrives(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def arrives(self, line: ApiLine, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
         """Check a write before the API server decides on it."""
 
     def taken(self, who: str, events: Sequence[Event]) -> None:
@@ -182,7 +182,7 @@ class ApiLine:
         """Yield a burst of events as the faulty network delivers it."""
         fault = self._strikes(
             "watch-stalled", "watch-410", "watch-tail-lost", "watch-closed", "watch-undecodable", "watch-late",
-            "watch-duplicate", "watch-reordered", at=[told_by(event, resource) for event in events],
+            "watch-duplicate", "watch-reordered", at=[event_name(event, resource) for event in events],
         )  # fmt: skip
         match fault.kind:
             case "watch-stalled":
@@ -233,9 +233,9 @@ class ApiLine:
     # -- writes ----------------------------------------------------------------------------------
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
-        told = {"uid": uid, "node": node, "annotations": dict(annotations)}
+        content = {"uid": uid, "node": node, "annotations": dict(annotations)}
         return await self._write(
-            "bind", Ref(PODS, namespace, name), told, lambda: self._api.bind(namespace, name, uid, node, annotations)
+            "bind", Ref(PODS, namespace, name), content, lambda: self._api.bind(namespace, name, uid, node, annotations)
         )
 
     async def patch(
@@ -250,11 +250,11 @@ class ApiLine:
     ) -> Outcome:
         if ref.resource == LEASES and isinstance(patch, Mapping):
             return await self.renew(ref, patch["spec"], resource_version)
-        told = {"patch": patch, "uid": uid, "version": resource_version, "subresource": subresource}
+        content = {"patch": patch, "uid": uid, "version": resource_version, "subresource": subresource}
         return await self._write(
             "patch",
             ref,
-            told,
+            content,
             lambda: self._api.patch(
                 ref, patch, kind=kind, subresource=subresource, uid=uid, resource_version=resource_version
             ),
@@ -272,9 +272,9 @@ class ApiLine:
 
     async def renew(self, ref: Ref, spec: Json, version: str) -> Outcome:
         """Write a Lease; a process that dies at that write is like one that dies between writes."""
-        told = {"spec": spec, "version": version}
+        content = {"spec": spec, "version": version}
         return await self._sent(
-            "renew", ref, told, lambda: self._api.patch(ref, {"spec": spec}, resource_version=version), None
+            "renew", ref, content, lambda: self._api.patch(ref, {"spec": spec}, resource_version=version), None
         )
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
@@ -287,7 +287,7 @@ class ApiLine:
         """Tell whether the process was paused until a moment ago."""
         return 0 <= loop_time() - self._clock.paused_until < WAKING
 
-    async def _write(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write) -> Outcome:
+    async def _write(self, verb: str, ref: Ref, content: Mapping[str, Any], write: Write) -> Outcome:
         began = loop_time()
         await self._alive()
         self.woke_in_write = loop_time() > began
@@ -297,19 +297,19 @@ class ApiLine:
         if crash == "kill-before-write":
             self._die(fault)
             await forever()
-        self._watcher.sent(self, verb, ref, told)
-        answer = await self._sent(verb, ref, told, write, fault if crash == "kill-unanswered" else None)
+        self._watcher.sent(self, verb, ref, content)
+        answer = await self._sent(verb, ref, content, write, fault if crash == "kill-unanswered" else None)
         if crash == "kill-after-write":
             # The process gets the answer, and makes a step of it, before it dies.
             asyncio.get_running_loop().call_later(0.03, self._die, fault)
         return answer
 
     async def _sent(
-        self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write, unanswered: DrawnFault | None
+        self, verb: str, ref: Ref, content: Mapping[str, Any], write: Write, unanswered: DrawnFault | None
     ) -> Outcome:
         ends = loop_time() + DEADLINE
         while True:
-            travel = asyncio.get_running_loop().create_task(self._travel(verb, ref, told, write))
+            travel = asyncio.get_running_loop().create_task(self._travel(verb, ref, content, write))
             self._travels.add(travel)
             travel.add_done_callback(self._travels.discard)
             if unanswered is not None:
@@ -327,9 +327,9 @@ class ApiLine:
             await sleep(pause)
             await self._alive()
 
-    async def _travel(self, verb: str, ref: Ref, told: Mapping[str, Any], write: Write) -> Outcome | None:
+    async def _travel(self, verb: str, ref: Ref, content: Mapping[str, Any], write: Write) -> Outcome | None:
         """Carry a request there and its answer back; None if no answer arrives."""
-        what = "release" if _gives_room_up(verb, told) else verb
+        what = "release" if _gives_room_up(verb, content) else verb
         strike = self._strikes(*(f"{what}-{kind}" for kind in FAULTS[what]), at=[f"{what} {plain(ref.name)}"])
         fault = strike.kind.removeprefix(f"{what}-")
         slow = {"slow": (0.5, 3.9), "lands-late": (DEADLINE, DEADLINE + 2.5)}.get(fault)
@@ -349,14 +349,14 @@ class ApiLine:
                 return Refused(403, "Forbidden", "an admission policy")
             case _:
                 pass
-        holder, leader = self._watcher.holder(), leader_of(told)
+        holder, leader = self._watcher.holder(), leader_of(content)
         if leader and holder not in (None, leader):
             return Refused(
                 403, "Forbidden", "this replica of Kohort leads no more"
             )  # as in manifests/base/leader-policy.yaml
-        self._watcher.arrives(self, verb, ref, told)
+        self._watcher.arrives(self, verb, ref, content)
         outcome = await write()
-        self._watcher.applied(self, verb, ref, told, outcome)
+        self._watcher.applied(self, verb, ref, content, outcome)
         if fault == "answer-lost":
             await forever()
         if fault == "500-done":
@@ -365,14 +365,14 @@ class ApiLine:
         return outcome
 
 
-def leader_of(told: Mapping[str, Any]) -> str:
+def leader_of(content: Mapping[str, Any]) -> str:
     """Return the replica that the write names as its sender, or ""."""
-    patch = told.get("patch")
+    patch = content.get("patch")
     of_patch = patch.get("metadata", {}).get("annotations", {}) if isinstance(patch, Mapping) else {}
-    return str({**of_patch, **told.get("annotations", {})}.get(LEADER, ""))
+    return str({**of_patch, **content.get("annotations", {})}.get(LEADER, ""))
 
 
-def told_by(event: Json, resource: Resource) -> str:
+def event_name(event: Json, resource: Resource) -> str:
     """Return a kept scenario's name for an event of a watch."""
     return f"{event['type']} {resource} {plain(event['object'].get('metadata', {}).get('name', ''))}"
 
@@ -483,8 +483,8 @@ def asked_about(body: bytes) -> str:
     return plain(str(asked.get("PodName") or asked["Pod"]["metadata"]["name"]))
 
 
-def _gives_room_up(verb: str, told: Mapping[str, Any]) -> bool:
+def _gives_room_up(verb: str, content: Mapping[str, Any]) -> bool:
     """Tell whether the write removes a gang's members, in the way that its kind allows."""
-    patch = told.get("patch")
+    patch = content.get("patch")
     suspends = isinstance(patch, Mapping) and "suspend" in patch.get("spec", {}).get("runPolicy", {})
     return suspends or verb in ("delete", "evict")

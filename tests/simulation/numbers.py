@@ -49,8 +49,8 @@ class Numbers:
             return
         if now - max(past.unnumbered_since, calm_since) > NUMBERED:
             pods = (pod for pod in self._world.store.pods_of(job.uid) if pod.holds_room and pod.deleted is None)
-            told = ", ".join(f"{pod.annotations[SLOT]} at {pod.annotations.get(DELETION_COST)}" for pod in pods)
-            self._violated(f"{job.key}: its pods are numbered {told} for {NUMBERED:g} s")
+            numbers = ", ".join(f"{pod.annotations[SLOT]} at {pod.annotations.get(DELETION_COST)}" for pod in pods)
+            self._violated(f"{job.key}: its pods are numbered {numbers} for {NUMBERED:g} s")
 
     def check_known(self, extenders: Sequence[ExtenderProcess], calm_since: float | None, now: float) -> None:
         """Check L8 for pods whose wrong number the leader knows and may correct."""

@@ -263,8 +263,8 @@ class Simulation:
         for effect in effects:
             self._count(effect, snapshot)
             self.story.tell(f"step {extender.replica} {extender.incarnation}.{snapshot.generation}: {effect}")
-            told = f"{now:.6f} {extender.replica} {extender.incarnation} {snapshot.generation} {effect!r}\n"
-            self._digest.update(told.encode())
+            line = f"{now:.6f} {extender.replica} {extender.incarnation} {snapshot.generation} {effect!r}\n"
+            self._digest.update(line.encode())
         if self._steps % 8 == 0:
             for broken_rule in violations(snapshot):
                 self.witness.violated("ledger", broken_rule)
@@ -689,13 +689,13 @@ def play(make: Callable[[], Simulation]) -> SeedReport:
 
 def _bury() -> None:
     """Collect what killed processes left unfinished, so that its warnings do not appear in a later test."""
-    told, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    before, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # coroutines that were never started
             gc.collect()
     finally:
-        sys.unraisablehook = told
+        sys.unraisablehook = before
 
 
 async def _play(make: Callable[[], Simulation]) -> SeedReport:

@@ -129,18 +129,18 @@ def _lease(chance: random.Random, electing: random.Random) -> Mapping[str, Any]:
 def _said(chance: random.Random, job: JobSpec) -> Mapping[str, str]:
     """Return annotations by which a user describes the training, its utility for OASiS, and whether it may be moved."""
     value, target = chance.choice((1.0, 10.0, 100.0)), chance.choice((4.0, 8.0, 16.0))
-    told = worth(job.work_seconds, value, chance.choice((0.1, 1.0)), target)
-    return {TRAINING: told, MIGRATABLE: "true" if chance.random() < 0.7 else "false"}
+    annotation = worth(job.work_seconds, value, chance.choice((0.1, 1.0)), target)
+    return {TRAINING: annotation, MIGRATABLE: "true" if chance.random() < 0.7 else "false"}
 
 
 def _with_elastic_ps(chance: random.Random, job: JobSpec) -> JobSpec:
     """Let half of the jobs allow another number of ps after a restart."""
     if chance.random() < 0.5:
         return job
-    told = (
+    annotation = (
         job.annotations[TRAINING].removesuffix("}") + f", workerGigabits: 1, psGigabits: {chance.choice((1, 2, 3))}}}"
     )
-    return replace(job, annotations={**job.annotations, TRAINING: told, ELASTIC_PS: "true"})
+    return replace(job, annotations={**job.annotations, TRAINING: annotation, ELASTIC_PS: "true"})
 
 
 def _of_own_kind(chance: random.Random, job: JobSpec, plain: JobSpec) -> JobSpec:

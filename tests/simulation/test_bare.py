@@ -43,10 +43,10 @@ POD = PodObject("u-1", "bare", "group-1-0", node="n1", phase=Phase.RUNNING)
     ],
 )
 def test_a_group_that_is_partly_bound_for_long_is_found(pods: list[PodObject], calm: bool, faults: int) -> None:
-    told = list[str]()
+    violations = list[str]()
 
     async def judge() -> None:
-        witness = SimpleNamespace(calm_since=0.0 if calm else None, violated=lambda rule, what: told.append(what))
+        witness = SimpleNamespace(calm_since=0.0 if calm else None, violated=lambda rule, what: violations.append(what))
         store = SimpleNamespace(nodes={"n1": SimpleNamespace(ready=True), "silent": SimpleNamespace(ready=False)})
         sim: Any = SimpleNamespace(
             world=SimpleNamespace(store=store), witness=witness, faults=SimpleNamespace(chance=None)
@@ -58,7 +58,7 @@ def test_a_group_that_is_partly_bound_for_long_is_found(pods: list[PodObject], c
         bare._check_partial(group, pods)
 
     _in_virtual_time(judge)
-    assert bool(told) is bool(faults)
+    assert bool(violations) is bool(faults)
 
 
 def _in_virtual_time(play: Callable[[], Any]) -> None:

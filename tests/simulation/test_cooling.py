@@ -36,8 +36,8 @@ class ShrunkJob:
     ) -> None:
         gang = Gang(UID, state=State.RUNNING, workers=workers)
         snapshot = Snapshot(leading=leading, gangs={UID: gang})
-        told = [ShrinkStalled(UID, 2, 2, on_behalf_of="default/b")] if stalled else []
-        self.cooling.stepped(process, snapshot, [*told, Resize(UID, workers)], now)
+        stalled_effects = [ShrinkStalled(UID, 2, 2, on_behalf_of="default/b")] if stalled else []
+        self.cooling.stepped(process, snapshot, [*stalled_effects, Resize(UID, workers)], now)
 
     def write(
         self, now: float, before: int, workers: int, whole: float | None = 10.0, process: tuple[str, int] = FIRST

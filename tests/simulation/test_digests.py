@@ -43,11 +43,11 @@ def test_the_file_has_a_hundred_seeds_of_each_policy() -> None:
 
 def test_a_decision_is_told_by_time_uid_nodes_and_size_alone() -> None:
     first, second = Slot("worker", 0), Slot("worker", 1)
-    told = Decisions()
-    told.step(2.5, (Admit("a", 2, {second: "n2", first: "n1"}), Resize("b", 3, {}, "a"), Migrate("c", {first: "n3"})))
-    told.step(3.0, (Bind("u", "team", "pod", "n1", "plan", first), Reject("d", Reason.NO_ROOM, "why"),
+    made = Decisions()
+    made.step(2.5, (Admit("a", 2, {second: "n2", first: "n1"}), Resize("b", 3, {}, "a"), Migrate("c", {first: "n3"})))
+    made.step(3.0, (Bind("u", "team", "pod", "n1", "plan", first), Reject("d", Reason.NO_ROOM, "why"),
                     Released("a", "plan", Reason.NO_ROOM), Remember("key", 1)))  # fmt: skip
-    assert told.lines == [
+    assert made.lines == [
         "2.500000 a n1,n2 2/", "2.500000 b - 3/", "2.500000 c n3 1", "3.000000 u n1 1", "3.000000 d - 0",
         "3.000000 a - 0",
     ]  # fmt: skip

@@ -32,12 +32,12 @@ def changed(text: Json, **values: Any) -> Json:
     return {key: value for key, value in (copy.deepcopy(text) | values).items() if value is not None}
 
 
-def told(**values: Any) -> list[Any]:
+def growth_memory(**values: Any) -> list[Any]:
     return list((dict(zip(PROGRESS, GROWTH, strict=True)) | values).values())
 
 
-MOVED = told(since=10_130.0, value=None, at=None, growth=None, moved=True, restart=10_130.0)
-BALANCED = told(since=10_130.0, value=None, at=None, growth=None, balanced=True, restart=10_130.0)
+MOVED = growth_memory(since=10_130.0, value=None, at=None, growth=None, moved=True, restart=10_130.0)
+BALANCED = growth_memory(since=10_130.0, value=None, at=None, growth=None, balanced=True, restart=10_130.0)
 
 
 def found(rule: Callable[..., Any], old: Any, new: Any, jumped: bool = False) -> list[str]:
@@ -56,13 +56,13 @@ KEPT: Mapping[str, tuple[Any, Any, Any]] = {
     "a slot later": (oasis, ADMITTED, changed(ADMITTED, slot=667)),
     "admitted": (oasis, {"seen": ADMITTED["seen"]}, ADMITTED),
     "its worth counted again": (oasis, REFUSED, changed(REFUSED, seen=ADMITTED["seen"])),
-    "told more": (specon, GROWTH, told(since=10_200.0, at=10_200.0, best=0.05, growth=0.001)),
-    "grows again": (specon, GROWTH, told(at=10_200.0, category="progressing", growth=2.0, converged=None)),
+    "told more": (specon, GROWTH, growth_memory(since=10_200.0, at=10_200.0, best=0.05, growth=0.001)),
+    "grows again": (specon, GROWTH, growth_memory(at=10_200.0, category="progressing", growth=2.0, converged=None)),
     "moved": (specon, GROWTH, MOVED),
     "moved, and grows": (specon, GROWTH, [*MOVED[:4], 0.1, 10_150.0, 2.0, *MOVED[7:]]),
     "still on its way": (specon, MOVED, [*MOVED[:-1], 10_140.0]),
-    "let stay": (specon, GROWTH, told(moved=True)),
-    "let stay, then moved for balance": (specon, told(moved=True), [*BALANCED[:8], True, *BALANCED[9:]]),
+    "let stay": (specon, GROWTH, growth_memory(moved=True)),
+    "let stay, then moved for balance": (specon, growth_memory(moved=True), [*BALANCED[:8], True, *BALANCED[9:]]),
 }
 FORGOTTEN: Mapping[str, tuple[Any, Any, Any]] = {
     "a refusal": (oasis, REFUSED, changed(ADMITTED)),
@@ -72,15 +72,15 @@ FORGOTTEN: Mapping[str, tuple[Any, Any, Any]] = {
     "its plan": (oasis, ADMITTED, changed(ADMITTED, plan=None)),
     "what it was admitted as": (oasis, ADMITTED, changed(ADMITTED, plan=[[666, 2, *PLAN[0][2:]], *PLAN[1:]])),
     "what the prices keep of it": (oasis, ADMITTED, changed(ADMITTED, seen=[667, *ADMITTED["seen"][1:]])),
-    "its growth": (specon, GROWTH, told(growth=None)),
-    "its last sample": (specon, GROWTH, told(at=None)),
-    "that it told something later": (specon, GROWTH, told(at=10_100.0)),
-    "its category": (specon, GROWTH, told(category="progressing")),
-    "since when it has converged": (specon, GROWTH, told(converged=10_126.0)),
-    "its first report": (specon, GROWTH, told(first=0.5)),
-    "its best report": (specon, GROWTH, told(best=0.2)),
+    "its growth": (specon, GROWTH, growth_memory(growth=None)),
+    "its last sample": (specon, GROWTH, growth_memory(at=None)),
+    "that it told something later": (specon, GROWTH, growth_memory(at=10_100.0)),
+    "its category": (specon, GROWTH, growth_memory(category="progressing")),
+    "since when it has converged": (specon, GROWTH, growth_memory(converged=10_126.0)),
+    "its first report": (specon, GROWTH, growth_memory(first=0.5)),
+    "its best report": (specon, GROWTH, growth_memory(best=0.2)),
     "all of its reports": (specon, GROWTH, None),
-    "that it was to stay": (specon, told(moved=True), GROWTH),
+    "that it was to stay": (specon, growth_memory(moved=True), GROWTH),
     "that it was moved": (specon, MOVED, [*MOVED[:-1], None]),
     "that it was moved for balance": (specon, BALANCED, [*BALANCED[:9], False, BALANCED[10]]),
     "that it has had its only move": (specon, MOVED, [*MOVED[:9], True, 10_200.0]),
@@ -108,11 +108,11 @@ def test_a_refusal_by_a_clock_that_was_set_back_is_not_kept() -> None:
 
 def test_a_growth_by_a_clock_that_was_set_back_is_not_kept() -> None:
     """A move and the progress of the metric are kept."""
-    for new in (told(value=None, at=None, growth=None), told(growth=None)):
+    for new in (growth_memory(value=None, at=None, growth=None), growth_memory(growth=None)):
         assert found(specon, GROWTH, new, jumped=True) == []
         assert found(specon, GROWTH, new) != []
     assert found(specon, MOVED, [*MOVED[:-1], None], jumped=True) != []
-    assert found(specon, GROWTH, told(best=0.2), jumped=True) != []
+    assert found(specon, GROWTH, growth_memory(best=0.2), jumped=True) != []
 
 
 def test_the_fields_are_those_that_specon_writes() -> None:
@@ -128,16 +128,16 @@ def test_a_schedule_is_read_by_slot() -> None:
 
 @pytest.mark.parametrize(("own", "faults"), [(True, 1), (False, 0)], ids=["this term's", "an older term's, late"])
 def test_only_a_text_that_this_term_did_not_write_may_be_decided_anew(own: bool, faults: int) -> None:
-    told = list[str]()
+    violations = list[str]()
 
     async def judge() -> None:
-        remembered = memory.Remembered(told.append, lambda: False)
+        remembered = memory.Remembered(violations.append, lambda: False)
         remembered.stepped(leader("a", wants={"oasis": REFUSED} if own else None))
         for part in (REFUSED, ADMITTED):
             remembered.see(job({"oasis": part}), False)
 
     played(judge)
-    assert len(told) == faults
+    assert len(violations) == faults
 
 
 def leader(name: str, wants: Json | None = None, knows: Json | None = None) -> Any:
@@ -166,11 +166,11 @@ def played(judge: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 @pytest.mark.parametrize("kept", [GROWTH, MOVED], ids=["its growth", "that it was moved"])
 def test_what_specon_forgets_at_a_restart_is_found_and_what_was_compared_is_counted(kept: list[Any]) -> None:
-    told = list[str]()
+    violations = list[str]()
     anew = [10_150.0, "progressing", *[None] * 6, False, False, None]
 
     async def judge() -> None:
-        remembered = memory.Remembered(told.append, lambda: False)
+        remembered = memory.Remembered(violations.append, lambda: False)
         remembered.stepped(leader("a", wants={"specon": kept}))
         remembered.see(job({"specon": kept}), False)
         assert not remembered.texts.total()
@@ -181,4 +181,4 @@ def test_what_specon_forgets_at_a_restart_is_found_and_what_was_compared_is_coun
         assert remembered.texts == {"growth-kept": kept is GROWTH, "move-kept": kept is MOVED}
 
     played(judge)
-    assert told
+    assert violations

@@ -58,6 +58,6 @@ def test_the_table_of_defects_has_them_all_and_what_they_stand_for() -> None:
 def test_the_documentation_says_what_each_rule_is() -> None:
     sources = (file.read_text() for file in Path(__file__).parent.glob("*.py"))
     known = {rule for source in sources for rule in re.findall(r'violated\(\s*"([SL]\d+[ab]?)"', source)}
-    told = re.findall(r"^\| ([SL][\w, ]+) \| ", (DOCS / "reliability.md").read_text(), re.MULTILINE)
+    explained = re.findall(r"^\| ([SL][\w, ]+) \| ", (DOCS / "reliability.md").read_text(), re.MULTILINE)
     assert len(known) > 15
-    assert known <= {rule for row in told for rule in RULE.findall(row)}
+    assert known <= {rule for row in explained for rule in RULE.findall(row)}

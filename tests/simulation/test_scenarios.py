@@ -95,9 +95,9 @@ def test_a_scenario_without_its_faults_shows_nothing(name: str) -> None:
 
 def test_what_the_gate_catches_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert judge_gate(["bind-without-plan", "follower-decides"], processes=1) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].split() == ["bind-without-plan", "scenario", "bind-without-plan"]
-    assert told[-1].startswith("2 of 2 seeded defects are caught")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["bind-without-plan", "scenario", "bind-without-plan"]
+    assert lines[-1].startswith("2 of 2 seeded defects are caught")
 
 
 # -- the list of faults ----------------------------------------------------------------------------
@@ -219,9 +219,9 @@ def test_a_scenario_is_written_as_it_was_read(name: str) -> None:
     ids=lambda case: case if isinstance(case, str) else "",
 )
 def test_a_fault_that_cannot_come_is_named(fault: dict[str, Any], said: str) -> None:
-    told = KEPT[NAME].model_dump(mode="json") | {"faults": [fault]}
+    changed = KEPT[NAME].model_dump(mode="json") | {"faults": [fault]}
     with pytest.raises(ValidationError, match=re.escape(said)):
-        KeptScenario.model_validate(told)
+        KeptScenario.model_validate(changed)
 
 
 def test_a_field_that_a_scenario_has_not_is_named() -> None:

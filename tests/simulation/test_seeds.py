@@ -201,6 +201,6 @@ def test_a_job_that_was_refused_counts() -> None:
 @pytest.mark.timeout(300)
 def test_a_seed_tells_the_same_story_whatever_the_hashes() -> None:
     # With these hash seeds, the names of two resources have different orders in a set.
-    told = [printed(hash_seed, "-c", DIGEST) for hash_seed in ("1", "3")]
-    assert told[0] == told[1]
-    assert len(told[0].splitlines()) == 3
+    digests = [printed(hash_seed, "-c", DIGEST) for hash_seed in ("1", "3")]
+    assert digests[0] == digests[1]
+    assert len(digests[0].splitlines()) == 3

@@ -226,25 +226,25 @@ class Witness(WriteWatcher):
     def holder(self) -> str | None:
         return self.lease() if self.lease is not None else None
 
-    def sent(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def sent(self, line: ApiLine, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
         who = line.who
         if who not in OURS:
             return
-        self._check_leads(line, verb, ref, told)
+        self._check_leads(line, verb, ref, content)
         if who == "extender" and verb == "bind":
-            self.flying[told["uid"]] = told["node"]
-            self._check_plan(line, told["uid"], told["node"])
-            self._check_commit(line, told["uid"])
-            self._check_shown(line, told["uid"], told["node"])
+            self.flying[content["uid"]] = content["node"]
+            self._check_plan(line, content["uid"], content["node"])
+            self._check_commit(line, content["uid"])
+            self._check_shown(line, content["uid"], content["node"])
         self.writes[f"{who} {verb}"] += 1
-        self._story.tell(f"{who} of {line.replica} {verb} {ref.name} {_short(told)}")
+        self._story.tell(f"{who} of {line.replica} {verb} {ref.name} {_short(content)}")
 
-    def _check_leads(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def _check_leads(self, line: ApiLine, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
         """Check S8: only the replica that the Lease names writes; bindings of other pods are exempt."""
         pod = self.world.store.pod_named(ref.namespace, ref.name) if ref.resource == PODS else None
         if self.lease is None or (pod is not None and pod.scheduler != KOHORT):
             return
-        if line.woke_in_write and leader_of(told):
+        if line.woke_in_write and leader_of(content):
             return  # sent before a pause as far as the process knows; the API server has to refuse it
         if ref.resource == CONFIGMAPS and line.woke_now:
             return  # the gate is read before it is written, and nothing holds this write back
@@ -315,44 +315,44 @@ class Witness(WriteWatcher):
                 found.add(minimum)
         return found
 
-    def arrives(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def arrives(self, line: ApiLine, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
         who = line.who
         if who not in OURS:
             return
-        told = unsigned(told)
+        content = unsigned(content)
         if ref.resource == PODS:
-            self.judge.to_pod(who, verb, ref, told)
+            self.judge.to_pod(who, verb, ref, content)
         elif ref.resource in JOBS:
-            self.judge.to_job(who, verb, ref, told)
+            self.judge.to_job(who, verb, ref, content)
         elif ref.resource == LEASES and who == "extender" and self.leases is not None:
-            self.leases.judge(line.replica, told)
+            self.leases.judge(line.replica, content)
         elif ref.resource != CONFIGMAPS:
             self.violated("S12", f"{who} writes {ref}")
 
-    def applied(self, line: ApiLine, verb: str, ref: Ref, told: Mapping[str, Any], outcome: Outcome) -> None:
+    def applied(self, line: ApiLine, verb: str, ref: Ref, content: Mapping[str, Any], outcome: Outcome) -> None:
         if not isinstance(outcome, Done):
             return
         if line.who == "extender" and verb == "bind":
             incarnation = next(e.incarnation for e in self.extenders if e.replica == line.replica)
-            self.bound_by[told["uid"]] = (line.replica, incarnation, told["node"])
+            self.bound_by[content["uid"]] = (line.replica, incarnation, content["node"])
         if line.who == "extender" and ref.resource == LEASES and self.leases is not None:
             self.leases.written()
         if line.who == "controller" and ref.resource in JOBS:
-            self.other_ps += {"tfReplicaSpecs", "runPolicy"} <= told.get("patch", {}).get("spec", {}).keys()
+            self.other_ps += {"tfReplicaSpecs", "runPolicy"} <= content.get("patch", {}).get("spec", {}).keys()
             job = self.world.store.job_named(ref.namespace, ref.name)
             if job is not None:
                 past = self._past[job.uid]
-                self._check_cool_down(line, job, past, told)
+                self._check_cool_down(line, job, past, content)
                 if not self.bound(job.uid):
                     past.turns.clear()  # nothing runs: a plan is made and dropped, and nothing is resized
-                elif job.spec.workers != past.asked and _COUNTED.search(str(told.get("patch"))):
+                elif job.spec.workers != past.asked and _COUNTED.search(str(content.get("patch"))):
                     way = "shrunk" if job.spec.workers < past.asked else "grown"
                     self.resized[f"{job.spec.kind.value}-{way}"].add(job.uid)
                 past.turns.append((loop_time(), job.spec.workers))
 
-    def _check_cool_down(self, line: ApiLine, job: JobObject, past: Past, told: Mapping[str, Any]) -> None:
+    def _check_cool_down(self, line: ApiLine, job: JobObject, past: Past, content: Mapping[str, Any]) -> None:
         extender = self._extender_of(line)
-        if extender is not None and job.spec.workers != past.asked and _COUNTED.search(str(told.get("patch"))):
+        if extender is not None and job.spec.workers != past.asked and _COUNTED.search(str(content.get("patch"))):
             process, uid = (extender.replica, extender.incarnation), identity(job.spec.namespace, job.uid)
             self.cooling.written(process, uid, job, past.asked, past.whole_since, loop_time())
 
@@ -447,5 +447,5 @@ class Witness(WriteWatcher):
                 self.violated("L3", f"{job.key if job else uid} was resized {sizes} in the calm")
 
 
-def _short(told: Mapping[str, Any]) -> str:
-    return " ".join(f"{key}={value}" for key, value in told.items() if value)[:160]
+def _short(content: Mapping[str, Any]) -> str:
+    return " ".join(f"{key}={value}" for key, value in content.items() if value)[:160]

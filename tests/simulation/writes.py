@@ -44,11 +44,11 @@ class Writes:
 
     # -- pods ------------------------------------------------------------------------------------
 
-    def to_pod(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def to_pod(self, who: str, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
         pod = self._world.store.pod_named(ref.namespace, ref.name)
-        if not told.get("uid"):
+        if not content.get("uid"):
             self._violated("S3", f"{who} {verb} {ref.name} has no uid")
-        if pod is None or pod.uid != told["uid"]:
+        if pod is None or pod.uid != content["uid"]:
             return
         if pod.scheduler != KOHORT and verb != "bind":
             self._violated("S12", f"{who} {verb} {ref.name}, which did not opt in")
@@ -58,7 +58,7 @@ class Writes:
         if verb in ("delete", "evict"):
             self._check_delete(pod)
         if verb == "patch":
-            self._check_pod_patch(pod, told["patch"])
+            self._check_pod_patch(pod, content["patch"])
 
     def _check_delete(self, pod: PodObject) -> None:
         """Check S4: only bound pods of a gang that is not whole are deleted, and a job's only while suspended.
@@ -106,49 +106,49 @@ class Writes:
 
     # -- jobs ------------------------------------------------------------------------------------
 
-    def to_job(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def to_job(self, who: str, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
         """Check S3 (preconditions, bounds at that version) and S4 (workers and nothing else).
 
         A job that its user has put beyond its maximum shrinks by one worker at a time.
         """
         job = self._world.store.job_named(ref.namespace, ref.name)
-        patch: Json = told["patch"]
+        patch: Json = content["patch"]
         if ref.resource in HAS_SCALE:
-            self._check_scale(who, verb, ref, told, job)
+            self._check_scale(who, verb, ref, content, job)
             return
         if set(patch) == {"metadata"}:
-            self._check_note(who, verb, ref, told)
+            self._check_note(who, verb, ref, content)
             return
         spec = patch.get("spec", {})
         if spec.keys() & {"runPolicy", "suspend"}:
-            self._check_suspension(who, verb, ref, told)
+            self._check_suspension(who, verb, ref, content)
             return
         wanted = _workers_in(spec, ref.resource)
         if (who, verb) != ("controller", "patch") or wanted is None:
             self._violated("S4", f"{who} {verb} {ref.name}: {patch}")
             return
-        if not told.get("uid") or not told.get("version"):
+        if not content.get("uid") or not content.get("version"):
             self._violated("S3", f"patch of {ref.name} without uid or version")
-        if job is None or job.uid != told["uid"]:
+        if job is None or job.uid != content["uid"]:
             return
-        self._check_count(ref, told, job, wanted)
+        self._check_count(ref, content, job, wanted)
 
-    def _check_scale(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any], job: JobObject | None) -> None:
+    def _check_scale(self, who: str, verb: str, ref: Ref, content: Mapping[str, Any], job: JobObject | None) -> None:
         """Check S3, S4: a StatefulSet or Deployment changes by its scale alone, and not while it is stopped."""
-        patch: Json = told["patch"]
-        if (who, verb, told["subresource"], set(patch), set(patch.get("spec", {}))) != (
+        patch: Json = content["patch"]
+        if (who, verb, content["subresource"], set(patch), set(patch.get("spec", {}))) != (
             "controller", "patch", "scale", {"spec"}, {"replicas"}
         ):  # fmt: skip
             self._violated("S4", f"{who} {verb} {ref.name}: {patch}")
             return
-        if not told.get("uid") or not told.get("version"):
+        if not content.get("uid") or not content.get("version"):
             self._violated("S3", f"scale of {ref.name} without uid or version")
-        if job is not None and job.uid == told["uid"]:
-            self._check_count(ref, told, job, patch["spec"]["replicas"])
+        if job is not None and job.uid == content["uid"]:
+            self._check_count(ref, content, job, patch["spec"]["replicas"])
 
-    def _check_count(self, ref: Ref, told: Mapping[str, Any], job: JobObject, wanted: int) -> None:
+    def _check_count(self, ref: Ref, content: Mapping[str, Any], job: JobObject, wanted: int) -> None:
         stored = self.stored(ref)
-        if stored is None or stored["metadata"]["resourceVersion"] != told["version"]:
+        if stored is None or stored["metadata"]["resourceVersion"] != content["version"]:
             return  # it will be refused
         self._past[job.uid].asked = job.spec.workers
         if job.stopped and not job.spec.kind.ends:
@@ -159,9 +159,9 @@ class Writes:
             bounds = f"{job.spec.min_workers}..{job.spec.max_workers}"
             self._violated("S3", f"{job.key} is resized to {wanted}, outside {bounds}")
 
-    def _check_suspension(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def _check_suspension(self, who: str, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
         """Check S4: preconditions and our mark; never of a whole gang or a user's suspension, nor too early."""
-        patch, job = told["patch"], self._world.store.job_named(ref.namespace, ref.name)
+        patch, job = content["patch"], self._world.store.job_named(ref.namespace, ref.name)
         plain, spec = ref.resource == BATCHJOBS, patch["spec"]
         on, roles = (spec if plain else spec["runPolicy"]).get("suspend"), spec.get("tfReplicaSpecs")
         suspends = {"suspend": on} if plain else {"runPolicy": {"suspend": on}}
@@ -169,10 +169,10 @@ class Writes:
         ours = {"metadata": {"annotations": {RELEASED: "true" if on else None}}, "spec": {**suspends, **others}}
         if (who, verb, patch) != ("controller", "patch", ours):
             self._violated("S4", f"{who} {verb} {ref.name}: {patch}")
-        if not told.get("uid") or not told.get("version"):
+        if not content.get("uid") or not content.get("version"):
             self._violated("S3", f"patch of {ref.name} without uid or version")
         stored = self.stored(ref)
-        if job is None or stored is None or stored["metadata"]["resourceVersion"] != told["version"]:
+        if job is None or stored is None or stored["metadata"]["resourceVersion"] != content["version"]:
             return  # it will be refused
         if roles is not None and not self._may_have(job, roles):
             self._violated("S4", f"{job.key} goes on with {roles}")
@@ -191,12 +191,12 @@ class Writes:
         allowed = self.policy == "oasis" and job.spec.annotations.get(ELASTIC_PS) == "true"
         return allowed and roles == {"PS": {"replicas": servers}} and 1 <= servers <= job.spec.max_workers
 
-    def _check_note(self, who: str, verb: str, ref: Ref, told: Mapping[str, Any]) -> None:
+    def _check_note(self, who: str, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
         """Check S3, S4: only reports and the policy's memory are written, with preconditions."""
-        notes = told["patch"]["metadata"].get("annotations", {})
+        notes = content["patch"]["metadata"].get("annotations", {})
         if (who, verb) != ("controller", "patch") or not notes.keys() <= {REPORTS, MEMORY}:
-            self._violated("S4", f"{who} {verb} {ref.name}: {told['patch']}")
-        if not told.get("uid") or not told.get("version"):
+            self._violated("S4", f"{who} {verb} {ref.name}: {content['patch']}")
+        if not content.get("uid") or not content.get("version"):
             self._violated("S3", f"notes of {ref.name} without uid or version")
 
     def _check_move(self, job: JobObject, past: Past) -> None:
@@ -213,16 +213,16 @@ class Writes:
         return self.policy.endswith("specon") and job.spec.annotations.get(MIGRATABLE) == "true"
 
 
-def unsigned(told: Mapping[str, Any]) -> Mapping[str, Any]:
+def unsigned(content: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the write without its leader's name, which all our writes carry if a Lease decides who leads."""
-    patch = told.get("patch")
+    patch = content.get("patch")
     if not isinstance(patch, Mapping) or LEADER not in patch.get("metadata", {}).get("annotations", {}):
-        return told
+        return content
     notes = {key: value for key, value in patch["metadata"]["annotations"].items() if key != LEADER}
     meta = {**patch["metadata"], "annotations": notes}
     meta = meta if notes else {key: value for key, value in meta.items() if key != "annotations"}
     rest = {key: value for key, value in patch.items() if key != "metadata"}
-    return {**told, "patch": {**rest, "metadata": meta} if meta else rest}
+    return {**content, "patch": {**rest, "metadata": meta} if meta else rest}
 
 
 def _numbers(patch: Json) -> bool:

@@ -145,7 +145,7 @@ def no_gang(trace: Callable[[int], Trace], seed: int) -> Row:
     return DrsCase(trace, FifoPod(Retry.RANDOM, seed), baseline=False)(seed)
 
 
-def blind(trace: Callable[[int], Trace], *misses: str, reason: str = "") -> Mutant:
+def same_utility(trace: Callable[[int], Trace], *misses: str, reason: str = "") -> Mutant:
     """Return the mutant in which DRS sees the same utility for all jobs."""
     return Mutant("no utility", DrsCase(trace, OtherUtilities(DRS, 0.0), baseline=False), misses, reason)
 
@@ -193,7 +193,7 @@ DRAWN = Experiment(
         Mutant("scale-up on any node", DrsCase(drawn_utilities, ANYWHERE, baseline=False), (TOP_OFTEN, TOP_MEAN)),
         Mutant("no gang", partial(no_gang, drawn_utilities), (TOP_OFTEN, TOP_MEAN)),
         Mutant("no scale-down", DrsCase(drawn_utilities, NO_SCALE_DOWN, baseline=False), reason=SHORT_QUEUE),
-        blind(drawn_utilities, reason=SHORT_QUEUE),
+        same_utility(drawn_utilities, reason=SHORT_QUEUE),
     ),
     figure=draw_classes,
     assumed=ASSUMED,
@@ -214,7 +214,7 @@ LATE = Experiment(
         ),
         Mutant("no gang", partial(no_gang, late_large_job), (TOP_OFTEN, TOP_MEAN)),
         Mutant("no scale-down", DrsCase(late_large_job, NO_SCALE_DOWN, baseline=False), reason=SHORT_QUEUE),
-        blind(late_large_job, reason=SHORT_QUEUE),
+        same_utility(late_large_job, reason=SHORT_QUEUE),
     ),
     figure=draw_classes,
     assumed=ASSUMED,
@@ -227,7 +227,7 @@ LOADED = Experiment(
     source="ours: on Table 1 nearly nobody waits, so that utilities decide little",
     measure=DrsCase(loaded, baseline=False),
     bars=_top_bars(40.0),
-    mutants=(blind(loaded, TOP_OFTEN, TOP_MEAN),),
+    mutants=(same_utility(loaded, TOP_OFTEN, TOP_MEAN),),
     figure=draw_classes,
     assumed=ASSUMED,
 )

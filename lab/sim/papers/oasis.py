@@ -8,7 +8,7 @@ from statistics import fmean, pstdev
 
 from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, mean
 from lab.sim.papers.oasis_figures import draw_lateness, draw_load
-from lab.sim.papers.oasis_jobs import TESTBED_SLOTS, Draw, blind, testbed, trace
+from lab.sim.papers.oasis_jobs import TESTBED_SLOTS, Draw, testbed, trace, with_flat_utility
 from lab.sim.papers.oasis_optimum import SMALL
 from lab.sim.papers.oasis_world import Earned, oasis, rivals, run
 from lab.sim.traces import Trace
@@ -40,8 +40,8 @@ def by_load(seed: int, policy: Oasis, seen: Callable[[Trace], Trace] = lambda jo
     row: dict[str, float] = {}
     for jobs in LOADS:
         drawn = trace(Draw(jobs), seed)
-        told = run(seen(drawn), policy, SLOTS)
-        row[f"oasis_{jobs}"] = told.utility if seen(drawn) == drawn else _truly(drawn, told)
+        result = run(seen(drawn), policy, SLOTS)
+        row[f"oasis_{jobs}"] = result.utility if seen(drawn) == drawn else _true_utility(drawn, result)
     return row
 
 
@@ -54,11 +54,11 @@ def _rivals_by_load(seed: int) -> dict[str, float]:
     }
 
 
-def _truly(drawn: Trace, told: Earned) -> float:
+def _true_utility(drawn: Trace, result: Earned) -> float:
     """Return the true utility of a run in which the jobs were described differently."""
     curves = {job.name: job.training.utility for job in drawn.jobs if job.training is not None}
     worth = 0.0
-    for name, lateness in told.lateness.items():
+    for name, lateness in result.lateness.items():
         curve = curves[name]
         worth += curve.at(lateness + curve.target) if curve is not None else 0.0
     return worth
@@ -75,15 +75,15 @@ def literal(seed: int) -> Row:
     return by_load(seed, oasis(SLOTS, floor=Floor.PAPER))
 
 
-def dear(seed: int) -> Row:
+def low_price_ratio(seed: int) -> Row:
     """Run with idle resources at a tenth of their highest price."""
     row = by_load(seed, oasis(SLOTS, price_ratio=10.0))
     return row | {"scarce_400": row[f"oasis_{LOADS[-1]}"]}
 
 
-def time_blind(seed: int) -> Row:
+def flat_utility(seed: int) -> Row:
     """Run with OASiS told that completion times have no value."""
-    return by_load(seed, oasis(SLOTS), blind)
+    return by_load(seed, oasis(SLOTS), with_flat_utility)
 
 
 def _ratio(ours: str, rival: str) -> Callable[[Sequence[Row]], float]:
@@ -125,9 +125,11 @@ LOAD = Experiment(
     mutants=(
         Mutant("the paper's L", literal, ("utility over DRF's, from 100 jobs",)),
         Mutant(
-            "idle resources at a tenth of their highest price", dear, tuple(bar.claim for bar in BARS if bar.bounded)
+            "idle resources at a tenth of their highest price",
+            low_price_ratio,
+            tuple(bar.claim for bar in BARS if bar.bounded),
         ),
-        Mutant("completion times are worth nothing", time_blind, ("utility over DRF's, from 100 jobs",)),
+        Mutant("completion times are worth nothing", flat_utility, ("utility over DRF's, from 100 jobs",)),
     ),
     figure=draw_load,
     assumed=ASSUMED,
@@ -159,9 +161,9 @@ def lateness(seed: int) -> Row:
     return _lateness(seed, {"oasis": oasis(SLOTS), **rivals()})
 
 
-def lateness_blind(seed: int) -> Row:
+def lateness_flat_utility(seed: int) -> Row:
     """Run with OASiS told that completion times have no value."""
-    return _lateness(seed, {"oasis": oasis(SLOTS)}, blind)
+    return _lateness(seed, {"oasis": oasis(SLOTS)}, with_flat_utility)
 
 
 def _wins(kind: str, what: str) -> Callable[[Sequence[Row]], float]:
@@ -200,7 +202,7 @@ LATENESS = Experiment(
           for kind in KINDS for what in ("mean", "std")),
     ),
     mutants=(
-        Mutant("completion times are worth nothing", lateness_blind,
+        Mutant("completion times are worth nothing", lateness_flat_utility,
                tuple(f"rivals but RRH farther from the target, {kind} jobs, of 4" for kind in KINDS)),
     ),
     figure=draw_lateness,
@@ -225,16 +227,19 @@ def testbed_run(seed: int) -> Row:
     return _testbed(seed, {"oasis": oasis(TESTBED_SLOTS), **rivals()})
 
 
-def testbed_dear(seed: int) -> Row:
+def testbed_low_price_ratio(seed: int) -> Row:
     """Run with idle resources at a tenth of their highest price."""
     return _testbed(seed, {"oasis": oasis(TESTBED_SLOTS, price_ratio=10.0)})
 
 
-def testbed_blind(seed: int) -> Row:
+def testbed_flat_utility(seed: int) -> Row:
     """Run with OASiS told that completion times have no value."""
     drawn = testbed(seed)
-    told = run(blind(drawn), oasis(TESTBED_SLOTS), TESTBED_SLOTS)
-    return {"oasis": _truly(drawn, told), **{f"oasis_{what}": value for what, value in _spread(told).items()}}
+    result = run(with_flat_utility(drawn), oasis(TESTBED_SLOTS), TESTBED_SLOTS)
+    return {
+        "oasis": _true_utility(drawn, result),
+        **{f"oasis_{what}": value for what, value in _spread(result).items()},
+    }
 
 
 def _distance(rival: str) -> Callable[[Sequence[Row]], float]:
@@ -257,9 +262,9 @@ TESTBED = Experiment(
         Bar("utility over that of fifo-backfill", _ratio("oasis", "fifo-backfill")),
     ),
     mutants=(
-        Mutant("idle resources at a tenth of their highest price", testbed_dear,
+        Mutant("idle resources at a tenth of their highest price", testbed_low_price_ratio,
                tuple(f"utility over that of {name}" for name in ("fifo", "drf", "rrh"))),
-        Mutant("completion times are worth nothing", testbed_blind,
+        Mutant("completion times are worth nothing", testbed_flat_utility,
                ("utility over that of rrh", "mean lateness's distance from 0, over that of rrh")),
     ),
     assumed=(

@@ -150,7 +150,7 @@ def job(
     )
 
 
-def blind(traced: Trace) -> Trace:
+def with_flat_utility(traced: Trace) -> Trace:
     """Return the same jobs with a utility that does not depend on the completion time."""
 
     def flat(spec: JobSpec) -> JobSpec:

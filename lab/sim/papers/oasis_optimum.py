@@ -11,7 +11,7 @@ from lab.sim.objects import JobObject, job_fact
 from lab.sim.optimum import Optimum, optimum
 from lab.sim.papers.experiment import Bar, Experiment, Mutant, OverAllSeeds, Row, best, mean
 from lab.sim.papers.oasis_figures import draw_optimum
-from lab.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, blind, tiny, trace
+from lab.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, tiny, trace, with_flat_utility
 from lab.sim.papers.oasis_world import oasis, run
 from lab.sim.pods.podrun import START
 from lab.sim.traces import Trace
@@ -53,10 +53,10 @@ def alpha(drawn: Trace) -> float:
     return max((bounds.alpha for bounds in found if bounds is not None), default=1.0)
 
 
-def _earns(drawn: Trace, told: Trace | None = None, **parameters: object) -> float:
-    told = told or drawn
-    found = run(told, oasis(SLOTS, known=known(told), **parameters), SLOTS)
-    if told is drawn:
+def _true_utility(drawn: Trace, described: Trace | None = None, **parameters: object) -> float:
+    described = described or drawn
+    found = run(described, oasis(SLOTS, known=known(described), **parameters), SLOTS)
+    if described is drawn:
         return found.utility
     curves = {job.name: job.training.utility for job in drawn.jobs if job.training and job.training.utility}
     return sum(curves[name].at(late + curves[name].target) for name, late in found.lateness.items())
@@ -66,15 +66,15 @@ def small(seed: int) -> Row:
     """Run each case once, and 3 + 3 servers also in literal mode and with wrong estimates."""
     row: dict[str, float] = {}
     for case, draw in CASES.items():
-        row |= _instance(case, seed, _earns(trace(draw, seed)))
+        row |= _instance(case, seed, _true_utility(trace(draw, seed)))
     row["closed"] = sum(_best(case, seed).proved for case in CASES) / len(CASES)
     drawn = trace(CASES["3+3"], seed)
-    literal = _earns(drawn, floor=Floor.PAPER)
+    literal = _true_utility(drawn, floor=Floor.PAPER)
     best = max(row["optimum_3+3"], literal)
     row |= {"literal": literal, "proved": best / (2.0 * alpha(drawn) * literal) if literal else math.inf}
     for scale in WRONG:
-        row[f"wrong_U x {scale:g}"] = _earns(drawn, u_scale=scale)
-        row[f"wrong_L x {scale:g}"] = _earns(drawn, l_scale=scale)
+        row[f"wrong_U x {scale:g}"] = _true_utility(drawn, u_scale=scale)
+        row[f"wrong_L x {scale:g}"] = _true_utility(drawn, l_scale=scale)
     return row
 
 
@@ -89,17 +89,17 @@ def _instance(case: str, seed: int, ours: float) -> dict[str, float]:
 def _mutant(seed: int, *, flat: bool = False, **parameters: object) -> Row:
     instances = {case: trace(draw, seed) for case, draw in CASES.items()}
     return {
-        f"oasis_{case}": _earns(drawn, blind(drawn) if flat else None, **parameters)
+        f"oasis_{case}": _true_utility(drawn, with_flat_utility(drawn) if flat else None, **parameters)
         for case, drawn in instances.items()
     }
 
 
-def dear(seed: int) -> Row:
+def low_price_ratio(seed: int) -> Row:
     """Run with idle resources at a tenth of their highest price."""
     return _mutant(seed, price_ratio=10.0)
 
 
-def time_blind(seed: int) -> Row:
+def flat_utility(seed: int) -> Row:
     """Run with OASiS told that completion times have no value."""
     return _mutant(seed, flat=True)
 
@@ -155,8 +155,8 @@ SMALL = Experiment(
           for what in "UL" for scale in WRONG),
     ),
     mutants=(
-        Mutant("idle resources at a tenth of their highest price", dear, (SUMS, WORST)),
-        Mutant("completion times are worth nothing", time_blind, (SUMS,)),
+        Mutant("idle resources at a tenth of their highest price", low_price_ratio, (SUMS, WORST)),
+        Mutant("completion times are worth nothing", flat_utility, (SUMS,)),
     ),
     figure=draw_optimum,
     assumed=(

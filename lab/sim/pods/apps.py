@@ -77,9 +77,9 @@ class Apps(Reconciler):
     def _create_worker(self, job: JobObject, slot: Slot, name: str) -> None:
         role = job.spec.role(WORKER)
         ordinal = job.spec.kind is WorkloadKind.STATEFULSET
-        told = {POD_INDEX: str(slot.index)} if ordinal else {TEMPLATE_HASH: template_hash(job)}
+        own_labels = {POD_INDEX: str(slot.index)} if ordinal else {TEMPLATE_HASH: template_hash(job)}
         if role is not None:
-            self._create(job, role, slot, name, notes={}, labels={"app": job.spec.name, **told})
+            self._create(job, role, slot, name, notes={}, labels={"app": job.spec.name, **own_labels})
 
 
 def template_hash(job: JobObject) -> str:

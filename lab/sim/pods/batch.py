@@ -34,9 +34,9 @@ class IndexedJobController(Reconciler):
 
     def _next(self, job: JobObject) -> tuple[float, Do] | None:
         pods = self._core.store.pods_of(job.uid)
-        told = self._status(job, pods)
-        if told != job:
-            return REQUEST, lambda: self._tell(told, pods)
+        updated = self._status(job, pods)
+        if updated != job:
+            return REQUEST, lambda: self._write_status(updated, pods)
         surplus = _surplus(job, [pod for pod in pods if pod.active])
         if surplus is not None:
             return REQUEST, lambda: self._core.delete_pod(surplus)
@@ -60,7 +60,7 @@ class IndexedJobController(Reconciler):
     def _succeeded(self, pods: Sequence[PodObject]) -> list[PodObject]:
         return [pod for pod in pods if pod.phase is Phase.SUCCEEDED and pod.uid not in self._counted]
 
-    def _tell(self, job: JobObject, pods: Sequence[PodObject]) -> None:
+    def _write_status(self, job: JobObject, pods: Sequence[PodObject]) -> None:
         self._counted.update(pod.uid for pod in self._succeeded(pods))
         self._core.write_job(job)
 

@@ -60,35 +60,35 @@ class WorldCore:
     def write_node(self, node: Node) -> None:
         """Create or change a node."""
         stored = self.store.put_node(node)
-        for tell in self.node_listeners:
-            tell(stored)
+        for listener in self.node_listeners:
+            listener(stored)
 
     def remove_node(self, name: str) -> None:
         """Delete a node; its pods stay until the pod garbage collector runs."""
         node = self.store.nodes[name]
         self.store.drop_node(name)
-        for tell in self.node_listeners:
-            tell(node)
+        for listener in self.node_listeners:
+            listener(node)
 
     def write_job(self, job: JobObject) -> JobObject:
         """Create or change a job."""
         stored = self.store.put_job(job)
-        for tell in self.job_listeners:
-            tell(stored)
+        for listener in self.job_listeners:
+            listener(stored)
         return stored
 
     def remove_job(self, uid: str) -> None:
         """Delete a job."""
         job = self.store.jobs[uid]
         self.store.drop_job(uid)
-        for tell in self.job_listeners:
-            tell(job)
+        for listener in self.job_listeners:
+            listener(job)
 
     def write_pod(self, pod: PodObject) -> PodObject:
         """Create or change a pod."""
         stored = self.store.put_pod(pod)
-        for tell in self.pod_listeners:
-            tell(stored)
+        for listener in self.pod_listeners:
+            listener(stored)
         return stored
 
     def exceeds_quota(self, namespace: str) -> bool:
@@ -112,8 +112,8 @@ class WorldCore:
         """Remove a pod from the store."""
         pod = self.store.pods[uid]
         self.store.drop_pod(uid)
-        for tell in self.pod_listeners:
-            tell(pod)
+        for listener in self.pod_listeners:
+            listener(pod)
 
     def delete_pod(self, pod: PodObject) -> None:
         """Delete a pod: an unbound one disappears at once, a bound one terminates first."""
