@@ -21,7 +21,7 @@ ERRORS = {"CliError", "StudyError", "ManifestError", "HindsightError"}
 NEXT = re.compile(
     r"allowed: |(?:; |[.?] |, or |: )"
     r"(?:`?kohort |`kubectl |[Ss]ee |ask|change|check|choose|correct|create|delete|give|install|it goes on by itself|"
-    r"name|nor at|raise|set|start|take|there are|the service's log tells|try|Dask's workers are)|{helps}"
+    r"name|nor at|raise|set|start|take|there are|the service's log tells|try|use|Dask's workers are)|{helps}"
 )
 HANDED_ON = re.compile(r"^\{(_unreachable\(.*\)|[^{]*)\}$|_in_words")
 """What another part has worded, and nothing beside it; tested where it is worded."""
@@ -99,7 +99,7 @@ BOTH: dict[str, tuple[tuple[str, ...], tuple[str, ...], str, str]] = {
     "resume": (JOB, ("-o", "json"), "suspend", "field"),
     "simulate": (("--policy", "kod2", *KOD2), ("-o", "json"), "kod2", "lines"),
     "compare": (("--policy", "fifo", "--policy", "kod2", *KOD2), ("-o", "json"), "kod2", "lines"),
-    "replay": (("JOURNAL",), ("-o", "json"), "all as recorded", "same"),
+    "replay": (("JOURNAL",), ("-o", "json"), "as recorded", "same"),
     "paper": (("--list",), ("--json", "-"), "kod2", ""),
     "optimum": (("--jobs", "2", "--servers", "1", "--slots", "4", "--seeds", "1"), ("-o", "json"), "PROVED", ""),
 }  # fmt: skip
