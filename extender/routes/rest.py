@@ -36,8 +36,7 @@ from extender.present.views.explain import ExplainView
 from extender.present.views.jobs import JobDetail, JobsView, QueueView
 from extender.present.views.orders import DesiredView
 from extender.present.views.whatif import WhatIfView
-from extender.routes.problems import Paged, ProblemError, list_page, wrong
-from extender.routes.restparameters import (
+from extender.routes.parameters import (
     Client,
     ComparisonParameters,
     DecisionsParameters,
@@ -49,6 +48,7 @@ from extender.routes.restparameters import (
     NoParameters,
     QueueParameters,
 )
+from extender.routes.problems import Paged, ProblemError, list_page, wrong
 from extender.routes.stream import MOST_STREAMS, Streams
 from extender.routes.whatifquestion import WhatIf, answer
 from extender.state.ledger import Ledger
