@@ -28,7 +28,7 @@ from extender.present.decisionviews import decisions_view
 from extender.present.explainview import explain_view, held_views, slow_fields
 from extender.present.jobviews import invalid_jobs, job_detail, jobs_view, queue_view, unplaced_members
 from extender.present.names import job_named
-from extender.present.orders import desired_view
+from extender.present.ordersview import desired_view
 from extender.present.views.cluster import NodesView, PlansView
 from extender.present.views.comparison import ComparisonView
 from extender.present.views.decisions import DecisionsView
@@ -36,7 +36,8 @@ from extender.present.views.explain import ExplainView
 from extender.present.views.jobs import JobDetail, JobsView, QueueView
 from extender.present.views.orders import DesiredView
 from extender.present.views.whatif import WhatIfView
-from extender.routes.parameters import (
+from extender.routes.problems import Paged, ProblemError, list_page, wrong
+from extender.routes.restparameters import (
     Client,
     ComparisonParameters,
     DecisionsParameters,
@@ -48,7 +49,6 @@ from extender.routes.parameters import (
     NoParameters,
     QueueParameters,
 )
-from extender.routes.problems import Paged, ProblemError, list_page, wrong
 from extender.routes.stream import MOST_STREAMS, Streams
 from extender.routes.whatifquestion import WhatIf, answer
 from extender.state.ledger import Ledger

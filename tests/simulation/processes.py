@@ -21,10 +21,10 @@ from extender.control.source import SourceError
 from extender.http.headers import CONTROLLER
 from extender.leading.lease import EVERYBODY, Lease
 from extender.present.views.refused import RefusedWritesBody
-from extender.routes.parameters import DecisionsParameters, DesiredParameters
 from extender.routes.progress import Progress
 from extender.routes.refused import take_in
 from extender.routes.rest import Rest
+from extender.routes.restparameters import DecisionsParameters, DesiredParameters
 from lab.embedded.api import EmbeddedApi
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.config import SchedulerConfig
