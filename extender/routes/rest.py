@@ -28,7 +28,7 @@ from extender.present.decisionviews import decisions_view
 from extender.present.explainview import explain_view, held_views, slow_fields
 from extender.present.jobviews import invalid_jobs, job_detail, jobs_view, queue_view, unplaced_members
 from extender.present.names import job_named
-from extender.present.ordersview import desired_view
+from extender.present.orders import desired_view
 from extender.present.views.cluster import NodesView, PlansView
 from extender.present.views.comparison import ComparisonView
 from extender.present.views.decisions import DecisionsView
@@ -80,11 +80,7 @@ class Rest:
     """The handlers; each reads the snapshot once."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        settings: Callable[[], Settings],
-        vitals: HealthSource,
-        hindsight: Hindsight | None = None,
+        self, ledger: Ledger, settings: Callable[[], Settings], vitals: HealthSource, hindsight: Hindsight | None = None
     ) -> None:
         """Choose a random name for this process, so that a client notices when numbers begin anew."""
         self._hindsight = hindsight or Hindsight(ledger, settings)
