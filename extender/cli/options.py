@@ -200,7 +200,7 @@ CLUSTER: Final = {
     "as_user": AsOption, "as_uid": AsUidOption, "as_group": AsGroupOption, "as_user_extra": AsExtraOption,
     "request_timeout": TimeoutOption,
 }  # fmt: skip
-REACH: Final = {
+TARGET: Final = {
     "server": ServerOption, "service": ServiceOption, "token_file": TokenOption, "ca_file": CaOption, **CLUSTER,
 }  # fmt: skip
 OUTPUT: Final = {"output": OutputOption}
@@ -248,4 +248,4 @@ def examples(*lines: str) -> str:
     return "\n".join(("\b", "Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)))
 
 
-assert {*REACH, *OUTPUT, *LIST} == {field.name for field in fields(Asked) if field.init}
+assert {*TARGET, *OUTPUT, *LIST} == {field.name for field in fields(Asked) if field.init}
