@@ -119,10 +119,10 @@ async def _run(speed: float, seed: int, wants_live: bool, port: int) -> list[Run
 
 def _end_on_signals() -> None:
     """Cancel the current task on Ctrl-C and on SIGTERM, so that the demo shuts down cleanly."""
-    this = asyncio.current_task()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(RuntimeError, ValueError):  # raised outside the main thread
-            asyncio.get_running_loop().add_signal_handler(number, this.cancel if this else lambda: None)
+    if this := asyncio.current_task():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(RuntimeError, ValueError):  # raised outside the main thread
+                asyncio.get_running_loop().add_signal_handler(number, this.cancel)
 
 
 # -- the two clusters ----------------------------------------------------------------------------

@@ -195,7 +195,7 @@ class Draft:
         self.edit("gangs")[gang.job_uid] = gang
         self._touched.add(gang.job_uid)
         self._news.jobs.add(gang.job_uid)
-        if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight or old.state is not gang.state:
+        if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:  # without a plan it has no nodes
             self._stale.add(gang.job_uid)
 
     def drop_gang(self, job_uid: str) -> None:
