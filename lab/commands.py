@@ -118,9 +118,9 @@ def paper(
         from lab.study.pool import runner_of
 
         if listed:
-            command.show_list(_told(json_file, asked))
+            command.show_list(_report_target(json_file, asked))
             return
-        told = _told(json_file, asked)
+        told = _report_target(json_file, asked)
         plan = command.PaperOptions(tuple(names or ()), everything, mutants, seeds, first_seed, told, out)
         if not command.run(plan, runner_of(workers, scheduler)):
             raise typer.Exit(1)
@@ -172,7 +172,7 @@ def simulate(
         from lab.study import comparecommand as command
         from lab.study.pool import runner_of
 
-        told = _told(json_file, asked)
+        told = _report_target(json_file, asked)
         plan = command.plan_of([policy], [trace], first_seed, seeds or 1, given or [], pods, jobs=True)
         if journal is not None:
             command.record(plan, journal)
@@ -214,7 +214,9 @@ def compare(
 
         plan = command.plan_of(policies, traces, first_seed, seeds or 30, given or [], pods)
         command.run(
-            plan, command.ComparisonOutput(out, _told(json_file, asked), measure), runner_of(workers, scheduler)
+            plan,
+            command.ComparisonOutput(out, _report_target(json_file, asked), measure),
+            runner_of(workers, scheduler),
         )
 
 
@@ -247,8 +249,8 @@ def replay(
         from lab.study import replaycommand as command
 
         if policy is not None:
-            command.beside(file, policy, most, _told(json_file, asked))
-        elif not command.again(file, most, _told(json_file, asked)):
+            command.ask_other_policy(file, policy, most, _report_target(json_file, asked))
+        elif not command.replay_journal(file, most, _report_target(json_file, asked)):
             raise typer.Exit(1)
 
 
@@ -280,10 +282,10 @@ def optimum(
         from lab.study import optimumcommand as command
 
         drawn = range(first_seed, first_seed + (seeds or 1))
-        command.run(command.OptimumOptions(jobs, servers, slots, seconds, drawn), _told(json_file, asked))
+        command.run(command.OptimumOptions(jobs, servers, slots, seconds, drawn), _report_target(json_file, asked))
 
 
-def _told(json_file: str | None, asked: Asked) -> ReportTarget:
+def _report_target(json_file: str | None, asked: Asked) -> ReportTarget:
     from lab.study.files import ReportTarget
 
     told = ReportTarget(json_file, asked.shown)

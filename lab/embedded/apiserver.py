@@ -1,4 +1,4 @@
-"""The write verbs of an API server over a `ObjectStore`: create, update, patch, bind, delete.
+"""The write verbs of an API server over an `ObjectStore`: create, update, patch, bind, delete.
 
 Each returns an object or raises `StatusError`. The MutatingAdmissionPolicy that adds the scheduling gate is imitated;
 it has the same parameter ConfigMap, with ``data.gate`` ``on`` or ``off``.
@@ -30,11 +30,17 @@ class GatePolicy:
 
 
 Commit = Callable[[Resource, Json | None, Json | None], bool]
-"""Told of each write (the object before and after, None where there is none); True when it has stored it itself."""
+"""Called with each write: the resource, and the object before and after it (None if there is none).
+
+It returns True if it has stored the object itself.
+"""
 
 
 Admission = Callable[[Resource, Json, Json], str]
-"""What an admission policy says against a change of an object (before, after); empty where it lets it pass."""
+"""Called with each change: the resource, and the object before and after it.
+
+It returns why the admission policy denies the change, or an empty string if it allows it.
+"""
 
 
 class ApiServer:

@@ -27,7 +27,7 @@ NOTES: Final = (REPORTS, MEMORY)  # annotations that are written to a job while 
 
 
 Observe = Callable[[float, list[WorldChange]], None]
-"""Told of the changes of one instant, and of its time."""
+"""Called with a time in seconds and the changes of the world at that time."""
 
 
 class Bridge:

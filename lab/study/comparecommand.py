@@ -29,7 +29,7 @@ class ComparisonOutput:
     """Where the result goes; ``measure`` is the measure that the table of a comparison shows."""
 
     out: Path | None
-    told: files.ReportTarget
+    report: files.ReportTarget
     measure: str = "mean_jct_seconds"
 
 
@@ -83,8 +83,8 @@ def run(plan: ComparisonPlan, where: ComparisonOutput, runner: Runner) -> None:
         "interval": "95 %, paired percentile bootstrap over the seeds, 2,000 resamples",
         "lines": [asdict(line) for line in lines],
     }
-    where.told.write(report)
-    if where.told.people:
+    where.report.write(report)
+    if where.report.people:
         (_show_one if len(lines) == 1 else partial(_show_many, where.measure))(out(), lines)
     if folder is not None:
         _write(plan, folder, report, lines, found)

@@ -26,7 +26,7 @@ class PaperOptions:
     mutants: bool
     seeds: int | None
     first_seed: int
-    told: files.ReportTarget
+    report: files.ReportTarget
     out: Path | None
 
 
@@ -49,12 +49,12 @@ def run(asked: PaperOptions, runner: Runner) -> bool:
         found = []
         for experiment in chosen:
             found.append(_outcome(asked, experiment, done, runner))
-            if asked.told.people:
+            if asked.report.people:
                 show.outcome(out(), found[-1])
     finally:
         done.close()
     _write(asked, folder, found)
-    if asked.told.people:
+    if asked.report.people:
         out().print(show.summary(found))
     return all(one.good for one in found)
 
@@ -100,7 +100,7 @@ def _outcome(asked: PaperOptions, experiment: Experiment, done: DoneRows, runner
 
 def _write(asked: PaperOptions, folder: Path | None, found: Sequence[ExperimentOutcome]) -> None:
     report = {"experiments": [one.to_dict() for one in found], **show.counts(found)}
-    asked.told.write(report)
+    asked.report.write(report)
     if folder is None:
         return
     files.write_json(folder / "paper.json", report)

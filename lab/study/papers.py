@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import lab.sim.papers
-from lab.sim.papers.experiment import Bar, Experiment, Mutant, beside
+from lab.sim.papers.experiment import Bar, Experiment, Mutant, with_own_rows
 from lab.study.donerows import Row
 from lab.study.pool import StudyCase
 from lab.study.studyerrors import refuse
@@ -93,7 +93,7 @@ class MutantOutcome:
         return bool(self.named) and not any(judged.met for judged in self.named)
 
     @property
-    def untold(self) -> bool:
+    def without_bar(self) -> bool:
         """Tell whether the mutant names no bar but gives a reason; such a mutant is not counted at all."""
         return not self.mutant.misses and bool(self.mutant.reason)
 
@@ -111,7 +111,7 @@ class ExperimentOutcome:
     @property
     def good(self) -> bool:
         """Tell whether all bars are met and all mutants that name a bar are caught."""
-        return all(judged.met for judged in self.bars) and all(one.caught or one.untold for one in self.mutants)
+        return all(judged.met for judged in self.bars) and all(one.caught or one.without_bar for one in self.mutants)
 
     def to_dict(self) -> dict[str, object]:
         """Return the outcome for JSON; a number that is not finite (0 / 0) becomes null."""
@@ -145,7 +145,7 @@ def judge(bars: Iterable[Bar], rows: Sequence[Row]) -> tuple[Judged, ...]:
 
 def mutant_outcome(experiment: Experiment, mutant: Mutant, own: Sequence[Row], rows: Sequence[Row]) -> MutantOutcome:
     """Judge the experiment's bars over the mutant's rows; ``own`` has the experiment's rows of the same seeds."""
-    return MutantOutcome(mutant, judge(experiment.bars, beside(own, rows)))
+    return MutantOutcome(mutant, judge(experiment.bars, with_own_rows(own, rows)))
 
 
 def _bar(judged: Judged) -> dict[str, object]:

@@ -78,7 +78,7 @@ class PolicyComparison:
     stopped: str = ""
 
 
-def again(path: Path) -> Replayed:
+def replay_journal(path: Path) -> Replayed:
     """Replay the journal by the policy that recorded it. Raises StudyError."""
     beginning, steps = _open(path)
     snapshot, count, decisions, departures, stopped = beginning.snapshot, 0, 0, list[Departure](), ""
@@ -100,7 +100,7 @@ def again(path: Path) -> Replayed:
     return Replayed(count, decisions, tuple(departures), stopped)
 
 
-def beside(path: Path, other: Policy) -> PolicyComparison:
+def ask_other_policy(path: Path, other: Policy) -> PolicyComparison:
     """Ask the other policy at every step what it would do in the recorded state; the state follows the record.
 
     Raises StudyError, also if the other policy fails.

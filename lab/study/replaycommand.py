@@ -10,9 +10,9 @@ from lab.study.consoles import out
 from lab.study.specs import spec
 
 
-def again(path: Path, most: int, told: files.ReportTarget) -> bool:
+def replay_journal(path: Path, most: int, told: files.ReportTarget) -> bool:
     """Replay the journal; return whether every decision is the recorded one. Raises StudyError."""
-    found = replay.again(path)
+    found = replay.replay_journal(path)
     told.write(replay.as_json(found))
     if not told.people:
         return not found.departures
@@ -28,9 +28,9 @@ def again(path: Path, most: int, told: files.ReportTarget) -> bool:
     return not found.departures
 
 
-def beside(path: Path, policy: str, most: int, told: files.ReportTarget) -> None:
+def ask_other_policy(path: Path, policy: str, most: int, told: files.ReportTarget) -> None:
     """Ask another policy at every step, and print where it differs. Raises StudyError."""
-    found = replay.beside(path, policy_of(spec(policy, "--policy"), 0))
+    found = replay.ask_other_policy(path, policy_of(spec(policy, "--policy"), 0))
     steps = [replay.as_json(one) for one in found.differences]
     told.write({
         "decided": found.decided, "counts": found.counts, "steps": steps, "departures": found.departures,

@@ -47,7 +47,7 @@ def _mutants(to: Console, found: ExperimentOutcome) -> None:
     letters = [chr(ord("A") + index) for index in range(len(found.mutants))]
     for letter, one in zip(letters, found.mutants, strict=True):
         why = f": {one.mutant.reason}" if one.mutant.reason and not one.caught else ""
-        found_out = "caught" if one.caught else "no bar depends on it" if one.untold else "NOT CAUGHT"
+        found_out = "caught" if one.caught else "no bar depends on it" if one.without_bar else "NOT CAUGHT"
         to.print(f"  mutant {letter}, {one.mutant.name}: {found_out}{why}")
     rows = [
         (bar.claim, *(_cell(one, index) for one in found.mutants))
@@ -76,7 +76,7 @@ def counts(found: Sequence[ExperimentOutcome]) -> dict[str, int]:
     """Count bars met and missed, and mutants caught, not caught, and without a bar."""
     bars = [judged.met for one in found for judged in one.bars if judged.bar.bounded]
     every = [mutant for one in found for mutant in one.mutants]
-    mutants = [mutant.caught for mutant in every if not mutant.untold]
+    mutants = [mutant.caught for mutant in every if not mutant.without_bar]
     return {
         "met": sum(bars),
         "missed": len(bars) - sum(bars),
@@ -91,8 +91,8 @@ def summary(found: Sequence[ExperimentOutcome]) -> str:
     count = counts(found)
     caught, missed = count["mutants_caught"], count["mutants_missed"]
     mutants = f"; mutants caught: {caught} of {caught + missed}" if caught + missed else ""
-    untold = f"; without a bar: {count['mutants_untold']}" if count["mutants_untold"] else ""
-    return f"bars met: {count['met']}, missed: {count['missed']}{mutants}{untold}"
+    without = f"; without a bar: {count['mutants_untold']}" if count["mutants_untold"] else ""
+    return f"bars met: {count['met']}, missed: {count['missed']}{mutants}{without}"
 
 
 def _bar(judged: Judged) -> tuple[str, ...]:

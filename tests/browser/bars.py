@@ -1,24 +1,25 @@
-"""Bars on time that neighbours on the machine can neither break nor hide.
+"""Time limits that other load on the machine can neither break nor hide.
 
-Judged is the CPU that page and service take, always: that no neighbour adds much to. The wall clock is judged by the
-same bar where the machine is quiet all the while, which an empty page of the same service tells, painted in between.
+The CPU time of page and service is always judged, because other load hardly adds to it. The wall-clock time is judged
+by the same limit only if the machine is idle throughout, which is measured by painting an empty page of the same
+service in between.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-QUIET_SECONDS = 0.25  # within which a quiet machine paints a page with nothing on it
+QUIET_SECONDS = 0.25  # within which an idle machine paints an empty page
 
 
 def usual(seconds: list[float]) -> float:
-    """The third part of the measurements is at least so fast: neighbours on the machine only ever add to it."""
+    """Return a time that a third of the measurements reach, because other load can only make them longer."""
     return sorted(seconds)[len(seconds) // 3]
 
 
 @dataclass
 class Bar:
-    """Measurements of one thing. seconds: within which it must be; empty: first paints of the empty page."""
+    """Measurements of one thing; ``seconds`` is the limit, ``empty`` has the first paints of the empty page."""
 
     name: str
     seconds: float
@@ -27,7 +28,7 @@ class Bar:
     empty: list[float] = field(default_factory=list)
 
     def judge(self) -> None:
-        """AssertionError where it takes too long."""
+        """Raise AssertionError if it takes too long."""
         quiet = max(self.empty) <= QUIET_SECONDS
         for name, found in (("wall", self.wall), ("cpu", self.cpu), ("empty page", self.empty)):
             print(f"{self.name}, {name}:", [f"{seconds:.3f}" for seconds in found])

@@ -1,7 +1,7 @@
-"""Finds a Chromium for the tests of the page, or installs one: ``python -m tests.browser.chromium``.
+"""Find a Chromium for the tests of the page, or install one: ``python -m tests.browser.chromium``.
 
-In this order: one on PATH, Playwright's own where it was downloaded, Playwright's download, Debian's package. Without
-any the tests of the page fail; they are never skipped.
+The order is: one on PATH, Playwright's own if downloaded, Playwright's download, Debian's package. Without any, the
+tests of the page fail; they are never skipped.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ WORKS = "<title>works</title>"
 
 
 class NoChromiumError(RuntimeError):
-    """There is no Chromium; the text says how to get one."""
+    """There is no Chromium; the message says how to get one."""
 
 
 def find() -> str:
-    """The path of a Chromium. Raises NoChromiumError."""
+    """Return the path of a Chromium. Raises NoChromiumError."""
     found = _on_path() or _playwrights()
     if not found:
         raise NoChromiumError(HELP)
@@ -42,7 +42,7 @@ def _on_path() -> str:
 
 
 def _playwrights() -> str:
-    """Playwright's own, where it has been downloaded."""
+    """Return the path of Playwright's own Chromium, if it was downloaded."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -51,7 +51,7 @@ def _playwrights() -> str:
 
 
 def works(path: str) -> bool:
-    """Whether it starts and shows a page: a package may lack a library."""
+    """Tell whether it starts and shows a page; a package may lack a library."""
     command = [path, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"data:text/html,{WORKS}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=START_SECONDS, check=False)
@@ -61,7 +61,7 @@ def works(path: str) -> bool:
 
 
 def install() -> str:
-    """The path of a Chromium, installed where there was none. Raises NoChromiumError."""
+    """Return the path of a Chromium, installed if necessary. Raises NoChromiumError."""
     for attempt in (_nothing, _download, _debian):
         attempt()
         try:
@@ -72,7 +72,7 @@ def install() -> str:
 
 
 def _nothing() -> None:
-    """Perhaps there is one already."""
+    """Do nothing, because there may be one already."""
 
 
 def _download() -> None:
@@ -81,7 +81,7 @@ def _download() -> None:
 
 
 def _debian() -> None:
-    """As root, or by a sudo that asks for no password."""
+    """Install Debian's package, as root or by a sudo without password."""
     if not shutil.which("apt-get"):
         return
     print("no Chromium yet: trying the package of the distribution", flush=True)
@@ -92,7 +92,7 @@ def _debian() -> None:
 
 
 def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
-    """Run it; what it says is shown only where it fails, and then the next way is tried."""
+    """Run the command; its output is shown only if it fails, and then the next way is tried."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False,

@@ -1,4 +1,4 @@
-"""A real browser on the page: one for each module, a fresh profile for each test, and what it complained about."""
+"""A real browser for the page: one per module, a fresh profile per test, and the browser's complaints."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SHOTS = Path(os.environ.get("PAGE_SCREENSHOTS", "")) if os.environ.get("PAGE_SCR
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Limit what is in this folder; the limit leaves fixtures out, for the first may have binaries to build."""
+    """Limit the tests' time without fixtures, because the first one may have to build binaries."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_LIMIT, func_only=True))
 
 
-# What the browser notes from the first moment on: shifts of the layout, and when rows of the timeline appear.
+# Script that records layout shifts, and when rows of the timeline appear, from the first moment on.
 WATCH = """
 window.shifts = [];
 const told = (one) => [one.node?.outerHTML ?? one.node?.textContent ?? "?", one.previousRect, one.currentRect]
@@ -42,8 +42,8 @@ new PerformanceObserver((list) => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The browser; without one the tests fail."""
-    path = chromium.find()  # before Playwright runs, which it may have to ask: two at once are not allowed
+    """Yield the browser; without one the tests fail."""
+    path = chromium.find()  # before Playwright runs, because this may call Playwright, and two at once are not allowed
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=path, timeout=PATIENCE * 1000)
         yield found
@@ -52,7 +52,7 @@ def browser() -> Iterator[Browser]:
 
 @dataclass
 class Viewer:
-    """One tab, and all that went wrong in it."""
+    """One tab, with the errors that occurred in it."""
 
     page: Page
     folder: Path
@@ -63,44 +63,44 @@ class Viewer:
         return self
 
     def shot(self, name: str, *, whole: bool = True) -> Path:
-        """Keep a screenshot with the other output of the tests."""
+        """Save a screenshot with the other output of the tests."""
         path = self.folder / f"{name}.png"
         self.page.screenshot(path=path, full_page=whole)
         return path
 
     def shifts(self) -> list[Any]:
-        """Shifts of the layout so far: how much, and of what."""
+        """Return the layout shifts so far: size and elements."""
         found: list[Any] = self.page.evaluate("window.shifts")
         return found
 
     def cpu(self) -> float:
-        """Seconds of the CPU that the page's own thread has taken so far."""
+        """Return the CPU seconds of the page's own thread so far."""
         metrics = self.devtools.send("Performance.getMetrics")["metrics"]
         return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
 
     @cached_property
     def devtools(self) -> CDPSession:
-        """Chromium's own protocol; it counts the CPU from the first use on."""
+        """Return a session of Chromium's DevTools protocol, which counts CPU from its first use on."""
         found = self.page.context.new_cdp_session(self.page)
         found.send("Performance.enable", {"timeDomain": "threadTicks"})
         return found
 
     def first_paint(self) -> float:
-        """Seconds from the navigation to the first content."""
+        """Return the seconds from the navigation to the first content."""
         script = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
         self.until(
             lambda: self.page.evaluate(script) is not None, "painted"
-        )  # noted a moment after the page has loaded
+        )  # recorded a moment after the page has loaded
         return float(self.page.evaluate(script)) / 1000
 
     def until(self, look: Callable[[], object], what: str) -> None:
-        """Wait; meanwhile what the browser tells is taken in."""
+        """Wait until ``look()`` is true, and process the browser's messages meanwhile."""
         until(look, what, pause=lambda: self.page.wait_for_timeout(20))
 
 
 @pytest.fixture
 def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots are kept: the folder PAGE_SCREENSHOTS, else among pytest's own output."""
+    """Return the folder of screenshots: PAGE_SCREENSHOTS, or else pytest's own output."""
     folder = SHOTS or tmp_path_factory.getbasetemp() / "screenshots"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -111,7 +111,7 @@ Look = Any  # (scheme, width, height) -> Viewer
 
 @pytest.fixture
 def look(browser: Browser, shots: Path) -> Iterator[Look]:
-    """Open tabs, each with a profile of its own."""
+    """Yield a function that opens a tab with its own profile."""
     opened: list[Viewer] = []
 
     def make(scheme: str = "light", width: int = 1600, height: int = 1000) -> Viewer:
@@ -119,7 +119,7 @@ def look(browser: Browser, shots: Path) -> Iterator[Look]:
         context.add_init_script(WATCH)
         context.set_default_timeout(PATIENCE * 1000)
         viewer = Viewer(context.new_page(), shots)
-        assert viewer.cpu() >= 0  # counts from here on
+        assert viewer.cpu() >= 0  # CPU time is counted from here on
         viewer.page.on("console", lambda message: _note(viewer, message.type, message.text))
         viewer.page.on("pageerror", lambda error: viewer.complaints.append(str(error)))
         opened.append(viewer)
@@ -144,12 +144,12 @@ SERIOUS = {"serious", "critical"}
 
 
 def faults(viewer: Viewer) -> list[tuple[str, str]]:
-    """What axe-core finds serious or critical: the rule, and the first element."""
+    """Return axe-core's serious and critical findings: the rule, and the first element."""
     found: Any = Axe().run(viewer.page).response["violations"]
     return [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in SERIOUS]
 
 
-EMPTY = "jobs/no/body"  # a page of the service with next to nothing on it
+EMPTY = "jobs/no/body"  # an almost empty page of the service
 
 SEEN = """([name, seconds]) => new Promise((resolve, reject) => {
   const list = document.querySelector('[data-list="decisions"]');
@@ -164,14 +164,14 @@ SEEN = """([name, seconds]) => new Promise((resolve, reject) => {
   const late = () => reject(new Error(`${name} is not among: ${list.innerText.slice(0, 200)}`));
   setTimeout(late, seconds * 1000);
 })"""
-LATEST_SECONDS = 60  # then it is not slow, it does not come; how fast it is, the bars judge
+LATEST_SECONDS = 60  # after which it counts as missing; the bars judge how fast it is
 
 
 def await_decision(viewer: Viewer, name: str) -> None:
-    """Look out for the first decision about that job; it must not be on the page yet."""
+    """Watch for the first decision about that job, which must not be on the page yet."""
     viewer.page.evaluate(f"(asked) => {{ window.seen = ({SEEN})(asked); }}", [name, LATEST_SECONDS])
 
 
 def seen_at(viewer: Viewer) -> float:
-    """When it was drawn: seconds since the epoch."""
+    """Return when it was drawn, in seconds since the epoch."""
     return float(viewer.page.evaluate("window.seen")) / 1000

@@ -1,4 +1,4 @@
-"""Clusters to look at: facts that a real ledger is given, and the page served over them by the real listener."""
+"""Clusters to look at: facts for a real ledger, and the page served over them by the real listener."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from tests import builders
 T = TypeVar("T")
 CORES = 10
 GPUS = 8
-# Those who wait in the scenes came hours ago. Where they starved, nobody could pass them, and no newcomer would start.
+# Waiting jobs in the scenes arrived hours ago; if they counted as starved, no newcomer could pass them and start.
 PATIENT = Kod2(starve_limit=1e6)
 
 
 def nodes(count: int, chance: random.Random) -> list[Node]:
-    """Nodes of ten cores and eight devices; one in fifty is cordoned, one in two hundred is down."""
+    """Return nodes of ten cores and eight devices; one in fifty is cordoned, and one in two hundred is down."""
     made = []
     for at in range(count):
         shape = builders.res(CORES, 64, pods=110) + builders.res(**{"nvidia.com/gpu": GPUS})
@@ -57,7 +57,7 @@ MODELS = ("resnet", "bert", "wide-deep", "mnist", "gpt", "inception", "dlrm", "w
 
 
 def a_job(name: str, chance: random.Random, now: float, *, least: int = 1, most: int = 8, asked: int = 2) -> Job:
-    """A TFJob of one ps and its workers, a device for each of them."""
+    """Return a TFJob of one ps and its workers, each with a device."""
     made = (
         builders.job(name).ps(1, cpu=1, memory=4)
         .workers(least, most, asked, cpu=1, memory=6, **{"nvidia.com/gpu": 1})
@@ -72,7 +72,7 @@ def small_job(name: str, scene: Scene) -> Job:
 
 
 def too_large(name: str, workers: int, scene: Scene) -> Job:
-    """A job that no node has room for; the number of its workers is its weight."""
+    """Return a job that fits on no node; its number of workers is its weight."""
     made = builders.job(name).ps(1, cpu=1).workers(workers, workers, cpu=CORES + 1).done()
     return replace(made, uid=f"uid-{name}", arrival=scene.ledger.now())
 
@@ -83,13 +83,13 @@ def submitted(job: Job) -> list[Event]:
 
 
 def bound(job: Job, slot: Slot, node: str) -> Pod:
-    """The pod of that slot, running there."""
+    """Return the pod of that slot, running on that node."""
     made = builders.pod(f"{job.name}-{slot}", job, slot, node=node, phase=Phase.RUNNING)
     return replace(made, namespace=job.namespace, uid=f"{job.uid}-{slot}")
 
 
 def cluster(node_count: int, jobs: int, waiting: int, now: float, seed: int = 1) -> list[Event]:
-    """Running jobs, most of them with their ps, some of them spread; others' pods; and jobs that find no room."""
+    """Return running jobs (most beside their ps, some spread), others' pods, and jobs without room."""
     chance = random.Random(seed)
     there = nodes(node_count, chance)
     events: list[Event] = [NodeSeen(node) for node in there]
@@ -112,7 +112,7 @@ def cluster(node_count: int, jobs: int, waiting: int, now: float, seed: int = 1)
 
 
 def _place(job: Job, workers: int, room: dict[str, int], chance: random.Random) -> dict[Slot, str]:
-    """All on one node where one has room; else beside others, across the network."""
+    """Place all members on one node if it has room, and else across nodes."""
     whole = [node for node, free in room.items() if free >= workers]
     spread = chance.random() < 0.12
     home = chance.choice(whole) if whole else max(room, key=lambda node: room[node])
@@ -125,7 +125,7 @@ def _place(job: Job, workers: int, room: dict[str, int], chance: random.Random) 
 
 
 class Vitals:
-    """Everything is well, unless a test says otherwise."""
+    """Health checks that all pass, unless a test changes them."""
 
     def __init__(self, clock: Clock) -> None:
         self.controller: Heartbeat | None = Heartbeat(clock)
@@ -138,10 +138,10 @@ class Vitals:
 
 
 class Scene:
-    """A ledger with the page and REST, as `extender.app` puts them together; ``do`` runs on its event loop."""
+    """A ledger with the page and REST, assembled as in `extender.app`; ``do`` runs on its event loop."""
 
     def __init__(self, policy: object = None, pricer: Pricer | None = None, journal: Path | None = None) -> None:
-        """journal: the folder in which every step is recorded."""
+        """Create the scene; ``journal`` is the folder in which every step is recorded."""
         self.clock = Clock()
         deciding: Policy = policy or Kod2()  # type: ignore[assignment]
         self.recorder = Recorder(journal, deciding, Snapshot(), 64 << 20, 4) if journal is not None else None
@@ -171,7 +171,7 @@ class Scene:
         return self.clock.monotonic()
 
     def call(self, ask: Callable[[], T]) -> T:
-        """Ask on the event loop's thread."""
+        """Call the function on the event loop's thread."""
         assert self._loop is not None
 
         async def asked() -> T:
@@ -180,11 +180,11 @@ class Scene:
         return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(60)
 
     def end_streams(self) -> None:
-        """As when the service stops."""
+        """Close the streams as the service does when it stops."""
         self.call(self.rest.streams.close)
 
     def past(self, hours: float = 8) -> None:
-        """Put invented hours into the history."""
+        """Fill the history with invented hours."""
         chance, now = random.Random(4), self.ledger.now()
         level, waiting = 0.6, 20.0
         for back in range(int(hours * 180), 0, -1):
@@ -196,7 +196,7 @@ class Scene:
 
     @contextmanager
     def served(self) -> Iterator[str]:
-        """Serve on a free port of loopback from a thread of its own; yields the URL."""
+        """Serve on a free loopback port from a thread, and yield the URL."""
         ready, stop = threading.Event(), asyncio.Event()
 
         def up(bound_to: list[tuple[str, int]]) -> None:
@@ -220,7 +220,7 @@ class Scene:
 
 
 def look() -> None:
-    """Serve a large cluster until Ctrl-C, to look at it: ``python -m tests.browser.scenes [nodes] [jobs]``."""
+    """Serve a large cluster until Ctrl-C: ``python -m tests.browser.scenes [nodes] [jobs]``."""
     import sys
     import time
 

@@ -1,4 +1,4 @@
-"""The comparison's page in a real browser: it waits for its answer, shows it, and everybody can use it."""
+"""Tests of the comparison page in a real browser: it waits for its answer, shows it, and is accessible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A small full cluster that records, and newcomers who find room on a node of their own."""
+    """Yield a small full cluster that records its journal, and newcomers that have room on a node of their own."""
     made = Scene(journal=tmp_path_factory.mktemp("journal"))
     with made.served():
         made.do(*cluster(4, 6, 4, made.ledger.now()), NodeSeen(builders.node("spare")))

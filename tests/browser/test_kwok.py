@@ -1,4 +1,4 @@
-"""The page in a real browser on a real control plane: nodes that KWOK keeps, jobs that the training operator runs."""
+"""Tests of the page in a real browser on a real control plane, with KWOK nodes and the training operator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.full
 PAINT_SECONDS, UPDATE_SECONDS = 1.0, 0.2
-STILL_SECONDS, STILL_CPU = 5.0, 0.25  # so long, so little CPU: what the set-up has caused is done
+STILL_SECONDS, STILL_CPU = 5.0, 0.25  # with so little CPU for so long, the set-up has settled
 CORES = 10
 TICK = os.sysconf("SC_CLK_TCK")
 PATIENT = {"policy": "kod2", "kod2": {"starve_limit_seconds": 86400}}
@@ -28,7 +28,7 @@ PATIENT = {"policy": "kod2", "kod2": {"starve_limit_seconds": 86400}}
 
 @dataclass(frozen=True)
 class Size:
-    """So many nodes, jobs that run and jobs that wait; seconds: within which all of them have room."""
+    """Numbers of nodes, running and waiting jobs; ``seconds`` within which all running ones have room."""
 
     nodes: int
     running: int
@@ -60,18 +60,18 @@ class Scene:
         self.plane.api.create(TFJOBS.format(namespace=job.namespace), job.manifest())
 
     def cpu(self) -> float:
-        """Seconds of the CPU that the extender has taken."""
+        """Return the extender's CPU seconds."""
         fields = Path(f"/proc/{self.kohort.extender.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / TICK
 
     def still(self) -> bool:
-        """Whether the extender has next to nothing to do for a while."""
+        """Tell whether the extender has been almost idle for a while."""
         before = self.cpu()
         time.sleep(STILL_SECONDS)
         return self.cpu() - before <= STILL_CPU
 
     def decided(self, name: str) -> float:
-        """When the job was given room: seconds since the epoch."""
+        """Return when the job was given room, in seconds since the epoch."""
         decisions = self.kohort.get("/v1/decisions")["decisions"]
         about = (one for one in decisions if (one["job"] or {}).get("name") == name)
         return float(next(one["at"] for one in about if one["action"] == "Admit"))
@@ -100,7 +100,7 @@ def states(kohort: Kohort) -> list[str]:
     return [job["state"] for job in kohort.get("/v1/jobs")["jobs"]]
 
 
-@pytest.mark.soak  # many pages on a real control plane, whose other parts take the CPU that the bars are about
+@pytest.mark.soak  # many pages on a real control plane, whose other parts use the CPU that the bars are about
 def test_it_is_painted_and_updated_in_time_and_nothing_on_it_moves(scene: Scene, look: Look) -> None:
     paint, update = Bar("first paint", PAINT_SECONDS), Bar("update", UPDATE_SECONDS)
     for _ in range(4):
@@ -109,7 +109,7 @@ def test_it_is_painted_and_updated_in_time_and_nothing_on_it_moves(scene: Scene,
         viewer = look().open(scene.url)
         paint.wall.append(viewer.first_paint())
         paint.cpu.append(viewer.cpu() + scene.cpu() - spent)
-        viewer.page.context.close()  # the bar on updates is about one viewer
+        viewer.page.context.close()  # the bar on updates is about a single viewer
     viewer = until_live(look().open(scene.url))
     assert viewer.page.locator(".tile").count() == scene.size.nodes
     for at in range(6):

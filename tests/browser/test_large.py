@@ -1,4 +1,4 @@
-"""The page of a large cluster in a real browser: how soon it is there and current, and whether everybody can use it."""
+"""Tests of the page of a large cluster in a real browser: speed and accessibility."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.browser.scenes import PATIENT, Scene, cluster, small_job, submitted
 
 pytestmark = pytest.mark.full
 PAINT_SECONDS, UPDATE_SECONDS = 1.0, 0.2
-NUMBERS = itertools.count()  # a test that is tried again meets the jobs of its first try
+NUMBERS = itertools.count()  # so that a retried test does not meet the jobs of its first try
 
 
 @pytest.fixture(scope="module")
 def large() -> Iterator[Scene]:
-    """1,000 nodes and 500 jobs, with hours of history."""
+    """Yield 1,000 nodes and 500 jobs, with hours of history."""
     scene = Scene(PATIENT)
     with scene.served():
         scene.do(*cluster(1000, 400, 100, scene.ledger.now()))
@@ -44,7 +44,7 @@ def test_a_decision_is_on_the_page_within_a_fifth_of_a_second(large: Scene, look
         bar.empty.append(look().open(large.url + EMPTY).first_paint())
         viewer.page.bring_to_front()
         job = small_job(f"newcomer-{next(NUMBERS)}", large)
-        time.sleep(1)  # as a person's job comes: not in the wake of the last one
+        time.sleep(1)  # so that the job arrives by itself, and not right after the last one
         await_decision(viewer, job.name)
         spent = time.process_time() + viewer.cpu()
         made = large.do(*submitted(job))

@@ -1,4 +1,4 @@
-"""The page over a slow line: what has been drawn stays where it is while the rest still comes."""
+"""Tests of the page over a slow connection: what is drawn does not move while the rest arrives."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_nothing_moves_while_the_page_still_comes(look: Look, width: int) -> Non
 
 @contextmanager
 def slow_line(url: str) -> Iterator[str]:
-    """The page of ``url``, its HTML an element at a time; styles and scripts at once."""
+    """Serve the page of ``url`` with its HTML one element at a time, and styles and scripts at once."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path.endswith("/stream"):
-                self.send_error(503)  # the page as it was opened; nothing comes after it
+                self.send_error(503)  # the page as it was opened, without later updates
                 return
             answer = client.get(self.path)
             kind = answer.headers["content-type"]

@@ -1,1 +1,3 @@
-"""The pages of docs/reference are made from the code: ``python -m tests.documents`` writes them, a test compares."""
+"""The pages of docs/reference are generated from the code: ``python -m tests.documents`` writes them, a test
+compares.
+"""

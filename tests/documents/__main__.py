@@ -1,4 +1,4 @@
-"""``python -m tests.documents``: write every made page and block anew, and say which have changed."""
+"""``python -m tests.documents``: write every generated page and block, and print which have changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.documents.pages import ROOT, made
 
 
 def main() -> None:
-    """Write what differs."""
+    """Write the pages that differ."""
     for path, text in made().items():
         if not path.exists() or path.read_text() != text:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Tables and diagrams of what the code's own tables say."""
+"""Tables and diagrams generated from the code's own tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from policy.systems.oasis import workload
 from tests.documents import facts
 
 ROOT: Final = Path(__file__).parents[2]
-# Where each stands, who writes it, and what it says. A test holds this to the names in the code.
+# Where each annotation is, who writes it, and what it says. A test compares the names with the code.
 ANNOTATIONS: Final = {
     jobkinds.MIN_WORKERS: ("job", "you", "The fewest workers that are worth running: the gang. Default: all."),
     jobkinds.MAX_WORKERS: ("job", "you, or Kohort", "The most workers. Where you did not state them, Kohort writes the "
@@ -52,7 +52,7 @@ ANNOTATIONS: Final = {
     BANDWIDTH: ("node: bits per second, `25G`; pod: a resource", "you", "Network bandwidth, as `oasis` plans it."),
     workload.POOL: ("node, a label", "you", "`worker` or `ps`: `oasis` puts only that role there."),
 }  # fmt: skip
-# What may stand there, and what it says. A key that the code does not have, or has besides, ends the making.
+# The allowed keys and their meaning. A key that the code lacks, or has in addition, stops the generation.
 TRAINING_KEYS: Final = {
     "epochs": ("1 or more", "Of the whole data. Who says nothing of these four does not say how long it trains."),
     "chunks": ("1 or more", "Of the data. `oasis` gives no more workers than that, but never fewer than the minimum."),
@@ -91,7 +91,7 @@ UNITS: Final = {"counter": "_total", "gauge": "", "histogram": "", "gaugehistogr
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table; a bar in a cell is escaped."""
+    """Return a Markdown table; a vertical bar in a cell is escaped."""
     first = list(head)
     lines = [first, ["---"] * len(first), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(cells)} |".replace("|  |", "| |") for cells in lines)
@@ -139,7 +139,7 @@ def _families(families: Iterable[Metric]) -> str:
 
 
 def labels(family: Metric) -> list[str]:
-    """The names of its labels, with or without samples."""
+    """Return the names of a metric's labels, with or without samples."""
     return list(getattr(family, "_labelnames", ()) or facts.label_names(family.name))
 
 
@@ -161,7 +161,7 @@ def reasons() -> str:
     ))  # fmt: skip
 
 
-# -- blocks in pages that people write -----------------------------------------------------------
+# -- blocks in handwritten pages -------------------------------------------------------------------
 
 
 def lifecycle() -> str:
@@ -169,7 +169,7 @@ def lifecycle() -> str:
 
 
 def rooms() -> str:
-    """Layers of the packages, from the import contracts: an arrow is an import that is allowed."""
+    """Return a diagram of the packages' layers from the import contracts; an arrow is an allowed import."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = {one["name"]: one["layers"] for one in contracts if one["name"].startswith("layers of ")}
     lines = ["flowchart TD"]

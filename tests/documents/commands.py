@@ -1,4 +1,4 @@
-"""The command line, as its own help has it."""
+"""The command line's reference, from its own help."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.documents import blocks
 
 
 def commands() -> str:
-    """The common options, then a section for each command."""
+    """Return the common options, then a section for each command."""
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     context = typer.Context(group, info_name="kohort")

@@ -1,4 +1,4 @@
-"""What the code says of itself: settings, metrics, checks."""
+"""The code's facts for the reference: settings, metrics, checks."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ class _Part:
 
 
 def extender_families() -> list[Metric]:
-    """Every metric of ``kohort serve``."""
+    """Return every metric of ``kohort serve``."""
     metrics = Metrics()
     metrics.watch(Ledger(make_policy("kod2"), Rules(), Clock(), Journal()), [], _Part(), _Part())
     return [family for family in metrics.registry.collect() if family.name.startswith("kohort_")]
 
 
 def controller_families() -> list[Metric]:
-    """Every metric of ``kohort controller``."""
+    """Return every metric of ``kohort controller``."""
     return [family for family in ControllerMetrics().registry.collect() if family.name.startswith("kohort_")]
 
 
 def metric_families() -> list[Metric]:
-    """Every metric of both, once."""
+    """Return every metric of both processes once."""
     return list({family.name: family for family in (*extender_families(), *controller_families())}.values())
 
 
 def settings(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Name, default and meaning of each setting."""
+    """Yield name, default and meaning of each setting."""
     for name, field in model.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -51,7 +51,7 @@ def settings(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, st
 
 
 def _shown(default: object) -> str:
-    """As one would write it into the file."""
+    """Format a default as it is written in the settings file."""
     match default:
         case bool():
             return str(default).lower()
@@ -62,7 +62,7 @@ def _shown(default: object) -> str:
 
 
 def label_names(family: str) -> tuple[str, ...]:
-    """The labels that a counter, gauge or histogram was made with; empty where it has none, or is read at a scrape."""
+    """Return the labels of a counter, gauge or histogram; empty if it has none, or is computed at a scrape."""
     for registry in (Metrics().registry, ControllerMetrics().registry):
         for collector, names in registry._collector_to_names.items():
             if family in names or f"{family}_total" in names:

@@ -1,4 +1,6 @@
-"""mkdocs: pages of the checkout's root (CHANGELOG.md ...) are pages of the site, too; folders fill the navigation."""
+"""mkdocs hooks: pages of the checkout's root (CHANGELOG.md ...) become pages of the site; folders fill the
+navigation.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ FOLDERS: Final = {"Policies": "policies", "Decisions": "decisions"}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Below these headings stands every page of the folder, in the order of the names."""
+    """List every page of a folder below its heading, in the order of the names."""
     docs = Path(config.docs_dir)
     for entry in config.nav or ():
         for heading, folder in FOLDERS.items():

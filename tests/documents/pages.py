@@ -1,6 +1,6 @@
-"""Which pages of docs/ are made from the code, wholly or between two marks, and how.
+"""The pages of docs/ that are generated from the code, wholly or between two marks.
 
-A page is a title, a sentence or two for its reader, and what the code says. A block stands in a page that people write,
+A page is a title, a sentence or two for its reader, and the generated content. A block is in a handwritten page,
 between ``<!-- made: NAME -->`` and ``<!-- end -->``.
 """
 
@@ -67,7 +67,7 @@ _MARKED: Final = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOT
 
 
 def made() -> dict[Path, str]:
-    """The text of every page that is made or holds a made block, as it should be."""
+    """Return the intended text of every generated page, and of every page with a generated block."""
     heads = zip(TEXTS.items(), HEADS.split("---\n"), strict=True)
     whole = {DOCS / "reference" / f"{name}.md": f"{head}\n{BY}\n\n{text()}\n" for (name, text), head in heads}
     marked = {path: path.read_text() for path in sorted(DOCS.rglob("*.md")) if path not in whole}
@@ -75,5 +75,5 @@ def made() -> dict[Path, str]:
 
 
 def _filled(text: str) -> str:
-    """Raises KeyError where a mark names no block."""
+    """Return the page with its blocks generated. Raises KeyError if a mark names no block."""
     return _MARKED.sub(lambda found: f"{found[1]}{BLOCKS[found[2]]()}\n{found[3]}", text)

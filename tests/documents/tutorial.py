@@ -1,4 +1,4 @@
-"""docs/tutorial.md as a reader types it: the shell blocks of each terminal, in their order."""
+"""The shell blocks of docs/tutorial.md for each terminal in order, as a reader types them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHONPATH")
 
 
 def blocks(terminal: str) -> list[str]:
-    """The shell blocks that the page gives that terminal."""
+    """Return the shell blocks for that terminal."""
     found = re.findall(rf'^```sh title="{terminal} terminal"\n(.*?)^```', PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert found, f"the tutorial has something for the {terminal.lower()} terminal"
     return found
 
 
 def need_checkout() -> None:
-    """The page's `make` sets .venv up; a test must find that done, as `make test` and CI do it."""
+    """Skip unless the test runs in .venv, which the page's `make` sets up, and so do `make test` and CI."""
     if Path(sys.prefix) != ROOT / ".venv":
         pytest.skip("run it by `make test`: with another environment the tutorial's make would first install .venv")
 
 
 def checkout(folder: Path) -> Path:
-    """A checkout beside this one, of the same files: a cluster that is up in this one is not in the way."""
+    """Return a second checkout with links to the same files, so that a cluster in this one does not interfere."""
     for one in ROOT.iterdir():
         if one.name not in (".cluster", ".git"):
             (folder / one.name).symlink_to(one)
@@ -37,12 +37,15 @@ def checkout(folder: Path) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """A reader's: nothing of the make and of the Python that run this test. A cluster ends where the test is killed."""
+    """Return a reader's environment, without variables of this test's make and Python.
+
+    The cluster ends by itself if the test is killed.
+    """
     return {name: value for name, value in os.environ.items() if name not in OF_MAKE} | {"CLUSTER_HOURS": "0.5"}
 
 
 def run(script: str, folder: Path = ROOT) -> str:
-    """Run a whole script in that checkout; every command must succeed. Returns what it prints."""
+    """Run a script in that checkout and return its output; every command must succeed."""
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script], cwd=folder, env=environment(), text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,

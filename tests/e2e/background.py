@@ -1,4 +1,4 @@
-"""Work beside a test, in a thread of its own."""
+"""Work that runs in a thread beside a test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Self
 
 @dataclass(slots=True)
 class Background(ABC):
-    """Runs from the start of the context to its end; ``stopped`` is set when it should end."""
+    """A thread that runs for as long as the context lasts; ``stopped`` is set when it should end."""
 
     stopped: threading.Event = field(default_factory=threading.Event, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
@@ -27,4 +27,4 @@ class Background(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Work until ``stopped``."""
+        """Work until ``stopped`` is set."""

@@ -1,4 +1,4 @@
-"""Bodies of the verbs that no kube-scheduler would send."""
+"""Request bodies for the verbs that no kube-scheduler would send."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NEEDED = {
 
 
 def broken_texts() -> dict[str, bytes]:
-    """What is no JSON, or not such as anybody should have to read."""
+    """Return bodies that are no JSON, or that no server should have to parse."""
     deep = 100_000
     return {
         "empty": b"",
@@ -51,7 +51,7 @@ def broken_texts() -> dict[str, bytes]:
 
 
 def missing_fields(verb: str) -> Iterator[tuple[str, bytes]]:
-    """The good body without each field that is needed, and with each of them empty or of a wrong type."""
+    """Yield valid bodies with a required field removed, emptied, or of a wrong type."""
     for path in NEEDED[verb]:
         for n, value in enumerate(("", *WRONG)):
             if not (isinstance(value, str) and value):

@@ -1,4 +1,4 @@
-"""What has to take place under a policy, beside the jobs that come: workers taken and given back, a job moved."""
+"""What must happen under a policy besides the arriving jobs: workers taken and given back, a job moved."""
 
 from __future__ import annotations
 
@@ -24,61 +24,61 @@ Json = dict[str, Any]
 RUN = "demo.kohort.dev/run-seconds"
 CROWDED = "node-2"
 BROAD, RIVAL, DONE, GROWS = "broad", "rival", "done", "grows"
-# Jobs that do not end by themselves, each on a node of its own.
+# Jobs that do not end by themselves, each on its own node.
 SERVICES = tuple(
     Arrival(f"{BROAD}-{kind.lower()}", kind, least=2, asked=4, most=10, cores=1, seconds=math.inf, node=node)
     for kind, node in (("StatefulSet", "node-0"), ("Deployment", "node-1"))
 )
-# By the job that gives way: the heavier one, and their node.
+# By the job that gives workers: the heavier job, and their node.
 RIVALS = {BROAD: (RIVAL, CROWDED)} | {job.name: (job.name.replace(BROAD, RIVAL), job.node) for job in SERVICES}
 
 
 def running(plane: ControlPlane, space: str, job: str) -> dict[str, str]:
-    """The nodes of its members that run, by name."""
+    """Return the nodes of the job's running members by name."""
     found = (pod for pod in pods(plane, space, job) if pod["status"].get("phase") == "Running")
     return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in found}
 
 
 def uids(plane: ControlPlane, space: str, job: str) -> set[str]:
-    """Of its members."""
+    """Return the UIDs of the job's members."""
     return {pod["metadata"]["uid"] for pod in pods(plane, space, job)}
 
 
 def end(plane: ControlPlane, *jobs: TFJob) -> None:
-    """Their training is done."""
+    """Let the jobs' training end."""
     for job in jobs:
         for pod in pods(plane, job.namespace, job.name):
             path = f"/api/v1/namespaces/{job.namespace}/pods/{pod['metadata']['name']}"
-            with contextlib.suppress(ControlPlaneError):  # gone meanwhile
+            with contextlib.suppress(ControlPlaneError):  # the pod is gone meanwhile
                 plane.api.patch(path, {"metadata": {"annotations": {RUN: "0.1"}}})
 
 
 class Chapter:
-    """It has jobs of its own, which run for as long as it takes."""
+    """Something that must happen, with its own jobs, which run until it has."""
 
     def __init__(self, plane: ControlPlane, space: str) -> None:
         self.plane, self.space = plane, space
 
     def begin(self, beside: ExitStack) -> None:
-        """Before the others come. ``beside``: what goes on until all is over."""
+        """Start before the other jobs arrive; ``beside`` holds contexts until everything is over."""
 
     def finish(self) -> None:
-        """Once the others have ended: wait for what has to take place, and let its jobs end."""
+        """Once the other jobs have ended, wait for what must happen, and let the own jobs end."""
 
 
 class Taken(Chapter):
-    """Jobs grow over a whole node each, heavier ones need some of that, and they grow back; then all have ended.
+    """Jobs grow over a whole node each, give workers to heavier ones, grow back, and end.
 
     One is a TFJob, the others are ``SERVICES``.
     """
 
     def __init__(self, plane: ControlPlane, space: str, people: People) -> None:
-        """people: who submit and delete the services."""
+        """Create the chapter; ``people`` submit and delete the services."""
         super().__init__(plane, space)
         self._people = people
 
     def begin(self, beside: ExitStack) -> None:
-        """All of it."""
+        """Start all of it."""
         broad = TFJob(self.space, BROAD, workers=4, least=2, most=9, extra=on_node(CROWDED))
         submit(self.plane, broad, stop_seconds=1)
         for job in SERVICES:
@@ -86,7 +86,7 @@ class Taken(Chapter):
         until(self._are_full, "grown over their nodes", seen=self._sizes)
         for name, node in RIVALS.values():
             submit(self.plane, TFJob(self.space, name, workers=1, utility="100", run_seconds=1.0, extra=on_node(node)))
-        observer = self._people.observer  # a rival may have ended before the last one is bound
+        observer = self._people.observer  # asks the observer, because a rival may end before the last one is bound
         for name, _ in RIVALS.values():
             until(lambda name=name: len(observer.first_nodes(name)) == 2, f"{name} bound")  # type: ignore[misc]
         until(self._are_full, "grown back", seen=self._sizes)
@@ -105,7 +105,7 @@ class Taken(Chapter):
 
 @dataclass(slots=True)
 class Noting(Background):
-    """Training that tells ``metric(n)`` by the annotation of its job; n counts the reports."""
+    """Training that reports ``metric(n)`` by its job's annotation; n counts the reports."""
 
     plane: ControlPlane
     job: TFJob
@@ -113,27 +113,27 @@ class Noting(Background):
     seconds: float
 
     def run(self) -> None:
-        """Until it is stopped."""
+        """Report until stopped."""
         sent = 0
         while not self.stopped.wait(self.seconds):
             told = json.dumps({"metric": self.metric(sent), "time": time.time()})
-            with contextlib.suppress(ControlPlaneError):  # told again in a moment
+            with contextlib.suppress(ControlPlaneError):  # it is reported again in a moment
                 self.plane.api.patch(self.job.path, {"metadata": {"annotations": {"kohort.dev/progress": told}}})
                 sent += 1
 
 
 class Moved(Chapter):
-    """Of two jobs on a node one has converged and the other grows: once there is room, the first leaves, whole."""
+    """Of two jobs on a node, one has converged and the other grows: once there is room, the first moves away whole."""
 
     def __init__(self, plane: ControlPlane, space: str, interval: float) -> None:
-        """interval: of the policy's rounds."""
+        """Create the chapter; ``interval`` is that between the policy's rounds."""
         super().__init__(plane, space)
         self._done = TFJob(space, DONE, workers=1, notes={"migratable": "true"})
         self._interval = interval
         self._first = set[str]()
 
     def begin(self, beside: ExitStack) -> None:
-        """The second is told to come to the first."""
+        """Place the second job beside the first."""
         submit(self.plane, self._done)
         until(lambda: len(running(self.plane, self.space, DONE)) == 2, "running")
         (host,) = set(running(self.plane, self.space, DONE).values())
@@ -144,7 +144,7 @@ class Moved(Chapter):
         beside.enter_context(Noting(self.plane, self._grows, lambda n: -(1.02**n), self._interval / 6))
 
     def finish(self) -> None:
-        """It runs anew, on one node."""
+        """Wait until the first runs again on another node."""
         until(self._has_moved, "moved", 60 + 8 * self._interval)
         end(self.plane, self._done, self._grows)
 

@@ -13,7 +13,7 @@ from tests.e2e.waiting import TEST_LIMIT
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Limit what is in this folder; the limit leaves fixtures out, for the first may have binaries to build."""
+    """Limit the tests' time without fixtures, because the first one may have to build binaries."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and item.get_closest_marker("timeout") is None:
@@ -22,9 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Yield one control plane for the whole session: three nodes, the training operator, the stock scheduler.
+    """Yield one control plane for the session: three nodes, the training operator, the stock scheduler.
 
-    The controller manager is left out, so objects of a deleted owner stay: work in a namespace of your own.
+    There is no controller manager, so objects of a deleted owner stay: use a namespace of your own.
     """
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("controlplane")) as plane:
         plane.start_scheduler()
@@ -33,7 +33,9 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
 
 @pytest.fixture(scope="session")
 def live_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Yield the control plane of the policies' tests: three nodes of ten cores, collected garbage, no scheduler yet."""
+    """Yield the control plane of the policies' tests: three nodes of ten cores, garbage collection, no scheduler
+    yet.
+    """
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("live"), controller_manager=True) as plane:
         yield plane
 
@@ -46,6 +48,6 @@ def namespace(control_plane: ControlPlane, request: pytest.FixtureRequest) -> st
 
 @pytest.fixture
 def space(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Yield a namespace of the test's own on the control plane of its module; afterwards it is emptied."""
+    """Yield a namespace of the test's own on its module's control plane; it is emptied afterwards."""
     with own_namespace(plane, request.node.name) as name:
         yield name

@@ -1,4 +1,4 @@
-"""Room that was freed for a job is used by it: the journal says what was promised, the observer what came of it."""
+"""Check that room freed for a job is used by it: promises come from the journal, outcomes from the observer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from extender.state.record import journals, read
 from policy.cluster.actions import Admit, Effect, Released, Resize
 from tests.e2e.observer import Sighting
 
-Member = tuple[str, int]  # role and index
+Member = tuple[str, int]  # (role, index)
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The job has these nodes once these pods (by uid) are gone. at: seconds since the epoch."""
+    """The job gets these nodes once these pods (by UID) are gone; ``at`` is in seconds since the epoch."""
 
     at: float
     job: str
@@ -27,13 +27,13 @@ class Promise:
 
 
 def effects_in(folder: Path) -> list[tuple[float, Effect]]:
-    """Every decision of a journal, in order, and when it was made."""
+    """Return every decision of a journal with its time, in order."""
     steps = (step for file in journals(folder) for step in read(file)[1])
     return [(step.at, value_of(effect)) for step in steps for effect in msgspec.json.decode(step.effects)]
 
 
 def promises(effects: Iterable[tuple[float, Effect]], name_of: Callable[[str], str]) -> list[Promise]:
-    """Every plan that waited for room, by the jobs' names; without those that were given up."""
+    """Return every plan that waited for room, with the jobs' names, except those that were dropped."""
     made: list[Promise | None] = []
     open_for: dict[str, int] = {}
     for at, effect in effects:
@@ -48,9 +48,9 @@ def promises(effects: Iterable[tuple[float, Effect]], name_of: Callable[[str], s
 
 
 def broken(promise: Promise, sightings: Sequence[Sighting], cores: float, epoch: float) -> Iterator[str]:
-    """What was not kept, on nodes of so many cores. ``epoch``: what the sightings' clock lacks of the journal's.
+    """Yield broken promises on nodes of so many cores; ``epoch`` is the journal's clock less the sightings' clock.
 
-    While room is free and not yet taken, others may be bound in what else is free there, and not in that room.
+    While freed room is not taken yet, other pods may use other free room of the node, but not that room.
     """
     seen: dict[str, Sighting] = {}
     sizes = {s.member: s.cores for s in sightings if s.job == promise.job}

@@ -1,4 +1,4 @@
-"""What the tests of sizes, modes, profiles and recovery have in common: gangs, holds, refusals, and a fresh Kohort."""
+"""Helpers of the tests of sizes, modes, profiles and recovery: gangs, holds, refusals, and a new Kohort."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from tests.e2e.waiting import until
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-scheduler"
 GATE_MAP = "/api/v1/namespaces/kohort-system/configmaps/kohort-gate"
 OUR_GATE = "kohort.dev/admission"
-HOLD = "tests.kohort.dev/hold"  # annotation of a pod template, and the gate that its pods then have
+HOLD = "tests.kohort.dev/hold"  # annotation of a pod template, and the gate that its pods then get
 ROLE, INDEX = (f"training.kubeflow.org/{k}" for k in ("replica-type", "replica-index"))
 OPERATOR = "training-operator"
 
 
 def wait_gated(plane: ControlPlane, space: str) -> None:
-    """Wait until the controller has switched the gate on, and new pods get it.
+    """Wait until the controller has switched the gate on and new pods get it.
 
-    The API server sees the switch with a watch of its own: pods that come within that moment are not gated yet.
+    The API server sees the switch by a watch of its own: pods created within that moment are not gated yet.
     """
     until(lambda: plane.api.get(GATE_MAP)["data"]["gate"] == "on", "the gate on")
     until(lambda: would_be_gated(plane, space), "new pods gated")
 
 
 def would_be_gated(plane: ControlPlane, space: str) -> bool:
-    """Whether a new pod would wait for us: what the API server makes of one, without keeping it."""
+    """Tell whether a new pod would get our gate, by a dry run."""
     return is_gated(plane.api.create(f"/api/v1/namespaces/{space}/pods?dryRun=All", lone_pod("new")))
 
 
@@ -46,7 +46,7 @@ def would_be_gated(plane: ControlPlane, space: str) -> bool:
 def fresh_kohort(
     plane: ControlPlane, settings: Json, name: str, scheduler: Mapping[str, Any] | None = None, api_url: str = ""
 ) -> Iterator[Kohort]:
-    """Start the three parts under ``name`` and stop them; nobody waits for the Lease of those that ran before."""
+    """Start the three parts under ``name`` and stop them; the Lease of earlier ones is deleted first."""
     forget_lease(plane)
     kohort = start_kohort(plane, settings, scheduler, name, api_url=api_url)
     try:
@@ -57,7 +57,7 @@ def fresh_kohort(
 
 
 def crash(kohort: Kohort) -> None:
-    """Kill extender and controller without warning, and start both again."""
+    """Kill extender and controller, and start both again."""
     for process in (kohort.extender, kohort.controller):
         process.crash()
     for process in (kohort.extender, kohort.controller):
@@ -66,7 +66,7 @@ def crash(kohort: Kohort) -> None:
 
 
 def forget_lease(plane: ControlPlane) -> None:
-    """Delete the Lease, else a new scheduler waits until the old one's has run out."""
+    """Delete the Lease, because a new scheduler would otherwise wait until the old one's has run out."""
     if plane.api.ok(LEASE):
         plane.api.delete(LEASE)
 
@@ -78,13 +78,13 @@ def is_leading(kohort: Kohort) -> bool:
 
 
 def window(seconds: float, pods_per_second: float = 60) -> Json:
-    """Settings for a barrier of that length, with the httpTimeout that it needs."""
+    """Return settings for a barrier window of that length, with the httpTimeout that it needs."""
     barrier = {"window_seconds": seconds, "http_timeout_seconds": seconds + 10}
     return {"barrier": barrier, "scheduler": {"pods_per_second": pods_per_second}}
 
 
 def scheduler_changes(*, weight: int | None = None, preemption: bool = False) -> Json:
-    """Changes to the shipped KubeSchedulerConfiguration: the extender's weight, DefaultPreemption left on."""
+    """Return changes to the shipped KubeSchedulerConfiguration: the extender's weight, DefaultPreemption on."""
     config = shipped("kohort-scheduler-config", "kube-scheduler.yaml")
     if weight is not None:
         config["extenders"][0]["weight"] = weight
@@ -100,7 +100,7 @@ _numbers = itertools.count(1)
 
 
 def new_namespace(plane: ControlPlane, name: str) -> str:
-    """Create a namespace that nobody has used: a test that is tried again gets another one."""
+    """Create a new namespace, so that a retried test gets another one."""
     name = re.sub(r"[^a-z0-9]+", "-", name.removeprefix("test_").lower())
     name = f"{name[:50].strip('-')}-{next(_numbers)}"
     plane.kubectl("create", "namespace", name)
@@ -109,7 +109,7 @@ def new_namespace(plane: ControlPlane, name: str) -> str:
 
 @contextmanager
 def own_namespace(plane: ControlPlane, name: str) -> Iterator[str]:
-    """A namespace for one test; afterwards it is emptied, so that the next test finds empty nodes."""
+    """Yield a namespace for one test, and empty it afterwards, so that the next test finds empty nodes."""
     name = new_namespace(plane, name)
     try:
         yield name
@@ -118,12 +118,12 @@ def own_namespace(plane: ControlPlane, name: str) -> Iterator[str]:
 
 
 def empty(plane: ControlPlane, namespace: str) -> None:
-    """Delete jobs, then pods one by one but several at once: a collection is deleted in series, 1,000 take minutes."""
+    """Delete jobs, then pods several at once, because deleting a collection of 1,000 one by one takes minutes."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     plane.api.delete(TFJOBS.format(namespace=namespace))
 
     def delete(name: str) -> None:
-        with suppress(ControlPlaneError):  # gone meanwhile
+        with suppress(ControlPlaneError):  # the pod is gone meanwhile
             plane.api.delete(f"{path}/{name}?gracePeriodSeconds=0")
 
     def is_empty() -> bool:
@@ -136,12 +136,12 @@ def empty(plane: ControlPlane, namespace: str) -> None:
 
 
 def is_gated(pod: Json, gate: str = OUR_GATE) -> bool:
-    """Tell whether the pod waits behind that gate."""
+    """Tell whether the pod has that gate."""
     return any(held["name"] == gate for held in pod["spec"].get("schedulingGates", ()))
 
 
 def lone_pod(name: str, cpu: str = "1", scheduler: str = "kohort", **spec: Any) -> Json:
-    """A pod without an owner."""
+    """Return a pod without an owner."""
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
     return {
         "apiVersion": "v1",
@@ -152,12 +152,12 @@ def lone_pod(name: str, cpu: str = "1", scheduler: str = "kohort", **spec: Any) 
 
 
 def on_node(name: str) -> Json:
-    """Spec of a pod that may go to that node only."""
+    """Return a pod spec's part that allows that node only."""
     return {"nodeSelector": {"kubernetes.io/hostname": name}}
 
 
 def create_pod(plane: ControlPlane, namespace: str, pod: Json) -> Json:
-    """Create it."""
+    """Create the pod."""
     return plane.api.create(f"/api/v1/namespaces/{namespace}/pods", pod)
 
 
@@ -186,9 +186,9 @@ spec: {{policyName: tests-hold}}
 
 
 def allow_holds(plane: ControlPlane) -> None:
-    """Let a test hold members back behind a gate of somebody else's, which Kohort leaves alone.
+    """Let a test hold members back behind a third party's gate, which Kohort does not touch.
 
-    The gate is in no template, where Kohort would refuse it: an admission policy puts it into the pods.
+    The gate is not in a template, where Kohort would reject it: an admission policy adds it to the pods.
     """
     plane.apply(HOLD_POLICY)
     probe = lone_pod("probe", scheduler="nobody")
@@ -202,8 +202,9 @@ def submit(
 ) -> TFJob:
     """Create the job.
 
-    ``hold``: members of that role (PS or Worker) wait until `let_go`; needs `allow_holds`. ``dynamic``: the operator
-    does not take the end of a worker for a failure of the job. ``stop_seconds``: how long a deleted member takes to go.
+    ``hold``: members of that role (PS or Worker) wait until `let_go`; this needs `allow_holds`. ``dynamic``: the
+    operator does not take the end of a worker for a failure of the job. ``stop_seconds``: how long a deleted member
+    takes to terminate.
     """
     manifest = job.manifest()
     if dynamic is not None:
@@ -217,7 +218,7 @@ def submit(
 
 
 def failed(plane: ControlPlane, job: TFJob) -> str:
-    """Why the operator has given the job up; empty when it has not."""
+    """Return why the operator has failed the job, or ""."""
     conditions = plane.api.get(job.path).get("status", {}).get("conditions", [])
     return next((str(c["message"]) for c in conditions if (c["type"], c["status"]) == ("Failed", "True")), "")
 
@@ -232,7 +233,7 @@ def let_go(plane: ControlPlane, namespace: str) -> None:
 
 
 def operator_pods(plane: ControlPlane, job: TFJob) -> list[Json]:
-    """The pods that the training operator would create for a job that exists: ps first, then workers by index."""
+    """Return the pods that the training operator would create for the job: ps first, then workers by index."""
     item = plane.api.get(job.path)
     owner = {
         "apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": job.name, "uid": item["metadata"]["uid"],
@@ -252,9 +253,9 @@ def operator_pods(plane: ControlPlane, job: TFJob) -> list[Json]:
 
 @contextmanager
 def no_operator(plane: ControlPlane) -> Iterator[None]:
-    """Do without the training operator: the test makes the pods itself.
+    """Stop the training operator for as long as the context lasts, because the test creates the pods itself.
 
-    It is stopped and started again, not paused: one that wakes up after ten seconds finds its leadership gone.
+    It is stopped and started instead of paused: after a pause of ten seconds it would have lost its leadership.
     """
     plane.processes[OPERATOR].stop()
     try:
@@ -264,7 +265,7 @@ def no_operator(plane: ControlPlane) -> Iterator[None]:
 
 
 def revive_operator(plane: ControlPlane) -> None:
-    """Start the operator if it does not run, and wait until it is ready."""
+    """Start the operator if it is not running, and wait until it is ready."""
     process = plane.processes[OPERATOR]
     if not process.alive:
         process.start()
@@ -285,9 +286,10 @@ PROBE = "probe"
 
 @contextmanager
 def refused_bindings(plane: ControlPlane, namespace: str, expression: str) -> Iterator[None]:
-    """Have the API server refuse bindings in a namespace for which a CEL expression on ``name`` holds.
+    """Let the API server refuse bindings in a namespace for which a CEL expression on ``name`` is true.
 
-    Returns when the policy is in force, and ends when it is no more: both asked by a dry run on a pod of our own.
+    The context begins when the policy is in force and ends when it is not any more; dry runs on a pod of our own tell
+    both.
     """
     name = f"refuse-{namespace}"
     variables = [{"name": "podname", "expression": "object.metadata.name"}]

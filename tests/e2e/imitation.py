@@ -1,4 +1,4 @@
-"""Two kube-schedulers behind one face, the real and the embedded one, and an extender that does as a test says."""
+"""One interface to two kube-schedulers, the real and the embedded one, and a stub extender that a test controls."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ExtenderCall:
 
 @dataclass
 class Stub:
-    """The extender: what it answers by pod name, and every call in order."""
+    """The stub extender: its answers by pod name, and all calls in order."""
 
     filters: dict[str, FilterAnswer] = field(default_factory=dict)
     binds: dict[str, Callable[[Json], str]] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Stub:
 def serving(stub: Stub) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        wbufsize = -1  # head and body in one packet
+        wbufsize = -1  # head and body are sent in one packet
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -129,7 +129,7 @@ def scheduler_config(url: str) -> Json:
 
 
 class ImitatedSide:
-    """A cluster with its scheduler, as a client of the API and the stub extender see it."""
+    """A cluster with its scheduler, accessed through the API and the stub extender."""
 
     def __init__(self, name: str, url: str, stub: Stub, tls: ssl.SSLContext | None = None) -> None:
         self.name = name
@@ -198,7 +198,7 @@ class ImitatedSide:
 
 
 def eventually(look: Callable[[], Any], want: object, limit: float = 15) -> None:
-    """Wait until ``look()`` gives ``want``."""
+    """Wait until ``look()`` returns ``want``."""
     deadline = time.monotonic() + limit
     while (seen := look()) != want:
         assert time.monotonic() < deadline, f"after {limit} s still {seen!r}, not {want!r}"
@@ -207,7 +207,7 @@ def eventually(look: Callable[[], Any], want: object, limit: float = 15) -> None
 
 @contextmanager
 def real_side(folder: Path) -> Iterator[ImitatedSide]:
-    """The real control plane, without the training operator."""
+    """Yield the real control plane, without the training operator."""
     stub = Stub()
     with serving(stub) as url, ControlPlane.start(SHAPE, operator=False, workdir=folder / "plane") as plane:
         config = folder / "scheduler.yaml"
@@ -220,7 +220,7 @@ def real_side(folder: Path) -> Iterator[ImitatedSide]:
 
 @contextmanager
 def embedded_side() -> Iterator[ImitatedSide]:
-    """The embedded API server and scheduler loop, in a thread of their own."""
+    """Yield the embedded API server and scheduling loop, in a thread of their own."""
     stub, started = Stub(), threading.Event()
     found: dict[str, Any] = {}
     with serving(stub) as url:

@@ -1,4 +1,4 @@
-"""Every object of an API server, to compare before and after."""
+"""List every object of an API server, to compare before and after."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.controlplane import ControlPlane
 from tests.e2e.waiting import at_rest
 
 Json = dict[str, Any]
-Name = tuple[str, str, str]  # group/plural, namespace, name
-# What comes and goes by itself: heartbeats, and what is written down about others.
+Name = tuple[str, str, str]  # (group/plural, namespace, name)
+# Resources that change by themselves: heartbeats and Events.
 NOT_COUNTED = {"coordination.k8s.io/leases", "/events", "events.k8s.io/events", "/componentstatuses"}
 
 
 def inventory(plane: ControlPlane) -> dict[Name, str]:
-    """The content of each object without what every write changes; a second version of a resource is left out."""
+    """Return the content of each object without fields that every write changes, in one version per resource."""
     found: dict[Name, str] = {}
     for path, group, plural in _collections(plane):
         what = f"{group}/{plural}"
@@ -32,7 +32,7 @@ def inventory(plane: ControlPlane) -> dict[Name, str]:
 
 
 def settled(plane: ControlPlane) -> dict[Name, str]:
-    """The inventory once nothing changes for a while: a control plane goes on writing after its start."""
+    """Return the inventory once nothing changes for a while, because a control plane keeps writing after its start."""
     return at_rest(lambda: inventory(plane), seconds=3.0, pause=0.5)
 
 
@@ -55,13 +55,13 @@ def _content(item: Mapping[str, Any]) -> str:
 
 
 def events_by(plane: ControlPlane, *reporters: str) -> list[str]:
-    """Events that these controllers have written."""
+    """Return the Events that these controllers have written."""
     items = plane.api.get("/apis/events.k8s.io/v1/events")["items"]
     return [one["metadata"]["name"] for one in items if one.get("reportingController") in reporters]
 
 
 def told_of_waiting(plane: ControlPlane, namespace: str) -> dict[str, list[str]]:
-    """By job: our Events of its waiting within the last hour, for the API server keeps none for longer."""
+    """Return by job our Events about its waiting within the last hour, as long as the API server keeps them."""
     found: dict[str, list[str]] = defaultdict(list)
     for one in plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]:
         if one.get("reportingController") == CONTROLLER and one["reason"] in {word.reason for word in OF_WAITING}:

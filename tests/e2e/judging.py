@@ -1,4 +1,4 @@
-"""What a scenario must have come to, by what an observer saw, the jobs' objects and the journal."""
+"""Checks at the end of a scenario, from an observer's record, the jobs' objects and the journal."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.e2e.scenario import KINDS, PER_PS, Arrival
 
 Json = dict[str, Any]
 WINDOW = 8.0
-LATE = 2.0  # by which what the observer sees may be late
+LATE = 2.0  # seconds by which the observer may be late
 CORES = float(NodeShape().cpu)
 MEMORY = "kohort.dev/memory"
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One scenario, at its end. named: the jobs by uid, as the journal has it. scheduled: by OASiS, in slots."""
+    """One finished scenario; ``named`` has the jobs by UID, and ``scheduled`` tells that OASiS planned it in slots."""
 
     plane: ControlPlane
     space: str
@@ -44,7 +44,7 @@ class Seen:
         return cls(plane, space, people.observer, effects_in(folder), named, scheduled)
 
     def told(self) -> str:
-        """For people: how often each was decided."""
+        """Return for people how often each kind of decision was made."""
         return ", ".join(
             f"{count} {name}" for name, count in Counter(type(e).__name__ for _, e in self.effects).items()
         )
@@ -62,9 +62,10 @@ class Seen:
     # -- for every job -----------------------------------------------------------------------------
 
     def hold_to_the_rules(self, job: Arrival) -> None:
-        """Whole within the window and within its bounds from then on; the highest workers went first.
+        """Check that the job was bound whole within the window and stayed within its bounds.
 
-        As many rigid members as it asked for, each where it was: but where a schedule gives other ps to a job.
+        The highest workers went first. It has as many rigid members as it asked for, each on its node, except where a
+        schedule gives the job other ps.
         """
         observer, role = self.observer, KINDS[job.kind].worker
         assert observer.partial_seconds(job.name, job.members) <= WINDOW + LATE, job.name
@@ -79,12 +80,12 @@ class Seen:
             self._has_the_same_members(job)
 
     def _stays(self, job: Arrival) -> bool:
-        """Whether nothing moved, paused or released it: slots pause jobs that can be suspended."""
+        """Tell whether it was never moved, paused or released; slots pause jobs that can be suspended."""
         again = {self.named[e.job_uid] for _, e in self.effects if isinstance(e, Migrate | Released)}
         return job.name not in again and not (self.scheduled and KINDS[job.kind].pauses)
 
     def _asks_for_the_same(self, job: Arrival) -> None:
-        """Its object asks for as many rigid members as its user has asked for."""
+        """Check that its object asks for as many rigid members as its user asked for."""
         if job.kind == "JobSet":
             asked = {one["name"]: one["template"]["spec"]["parallelism"] for one in self._spec(job)["replicatedJobs"]}
             assert asked == {"driver": 1, "workers": job.asked}, job.name
@@ -93,7 +94,7 @@ class Seen:
             assert {role: roles[role]["replicas"] for role in job.rigid} == job.rigid, job.name
 
     def _has_the_same_members(self, job: Arrival) -> None:
-        """Every rigid member was bound once; of a job that cannot be resized, the workers as well."""
+        """Check that every rigid member was bound once, and of a rigid job also every worker."""
         members = {s.uid: s.role for s in self.observer.sightings if s.job == job.name and s.bound}
         asked = {role.lower(): count for role, count in job.rigid.items()}
         bound, worker = Counter(members.values()), KINDS[job.kind].worker
@@ -104,7 +105,7 @@ class Seen:
         assert bound == ({} if job.impossible else asked), job.name
 
     def hold_to_the_promises(self) -> set[str]:
-        """Room that was freed for a job was used by that job. The names of these jobs."""
+        """Check that room freed for a job was used by it; return the names of these jobs."""
         kept = promises(self.effects, self.named.__getitem__)
         epoch = time.time() - time.monotonic()
         assert [what for promise in kept for what in broken(promise, self.observer.sightings, CORES, epoch)] == []
@@ -113,7 +114,7 @@ class Seen:
     # -- for each policy ---------------------------------------------------------------------------
 
     def workers_were_taken_and_given_back(self) -> None:
-        """Each broad job grew, gave workers to its rival, and grew again."""
+        """Check that each broad job grew, gave workers to its rival, and grew again."""
         for name, (rival, _) in RIVALS.items():
             resizes = self._resizes(name)
             ahead = [self.named.get(resize.on_behalf_of, "") for resize in resizes]
@@ -125,13 +126,13 @@ class Seen:
             assert self.observer.most_bound(name) == before
 
     def one_was_moved(self) -> None:
-        """Once, whichever of SpeCon's algorithms it was, and nobody else; who stayed beside it was not disturbed."""
+        """Check that SpeCon moved exactly one job, and did not disturb the job beside it."""
         moves = [self.named[e.job_uid] for _, e in self.effects if isinstance(e, Migrate)]
         assert moves == [DONE]
         assert len({s.uid for s in self.observer.sightings if s.job == GROWS}) == 2
 
     def schedules_were_made(self, jobs: Sequence[Arrival]) -> None:
-        """Who told of its training has a schedule within its bounds; who allows it was given the ps of a slot."""
+        """Check that each job with a description has a schedule within its bounds, with ps if allowed."""
         for job in (job for job in jobs if job.training and KINDS[job.kind].remembers):
             notes = self.plane.api.get(job.path(self.space))["metadata"]["annotations"]
             runs = json.loads(notes[MEMORY])["oasis"]["plan"][3]
@@ -148,7 +149,7 @@ class Seen:
 
 
 def _counts(runs: list[Any], role: str) -> set[int]:
-    """How many of that role, in each slot of a written schedule."""
+    """Return the numbers of that role in the slots of a written schedule."""
     return {sum(count for name, _, count in layout if name == role) for _, _, layout in runs}
 
 

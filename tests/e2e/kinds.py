@@ -1,4 +1,4 @@
-"""A job of every elastic kind, named ``train``: it asks for two workers of one core and may have six."""
+"""A job of every elastic kind, named ``train``: two workers of one core, of at most six."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from tests.e2e.tfjobs import TFJOBS, TFJob
 
 Json = dict[str, Any]
 NAME, LEAST, MOST = "train", 2, 6
-CORES = 7  # of the one node: six workers and a rigid member, or one core beside
+CORES = 7  # of the one node: six workers and a rigid member, or one core for another pod
 SLOT = "kohort.dev/slot"
 BOUNDS = {"kohort.dev/min-workers": str(LEAST), "kohort.dev/max-workers": str(MOST)}
-# A worker takes so long to go: its operator or controller sees it terminate, as on a real cluster.
+# How long a worker takes to terminate, so that its controller sees that, as on a real cluster.
 STOPS = {"demo.kohort.dev/stop-seconds": "1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """spec: of a job with so many workers. rigid: the slot that is never resized; empty where there is none.
+    """A kind of job; ``spec`` returns the spec with so many workers.
 
-    bounds: whether annotations say them; a PyTorchJob's spec does.
+    ``rigid`` is the slot that is never resized, or "". ``bounds`` tells whether annotations hold the bounds; a
+    PyTorchJob has them in its spec.
     """
 
     api: str
@@ -40,16 +41,16 @@ class Kind:
         return self.api.startswith("kubeflow.org/")
 
     def path(self, space: str) -> str:
-        """Where the API server has jobs of that kind."""
+        """Return the path of jobs of that kind."""
         return f"/apis/{self.api}/namespaces/{space}/{self.plural}"
 
     def slots(self, workers: int) -> set[str]:
-        """Of the rigid member and so many workers, the lowest ones."""
+        """Return the slots of the rigid member and of so many workers, from index 0."""
         return {f"worker-{index}" for index in range(workers)} | ({self.rigid} if self.rigid else set())
 
 
 def template(container: str = "train") -> Json:
-    """Of pods of one core."""
+    """Return a template of pods with one core."""
     requests = {"cpu": "1", "memory": "1Gi"}
     one = {"name": container, "image": "none", "command": ["train"], "resources": {"requests": requests}}
     return {
@@ -59,7 +60,7 @@ def template(container: str = "train") -> Json:
 
 
 def roles(container: str, **counts: int) -> Json:
-    """As the training operator's kinds have them."""
+    """Return replica specs as the training operator's kinds have them."""
     return {
         role: {"replicas": count, "restartPolicy": "OnFailure", "template": template(container)}
         for role, count in counts.items()
@@ -75,7 +76,7 @@ def tfjob(workers: int) -> Json:
 
 
 def pytorchjob(workers: int) -> Json:
-    """Its bounds are in its own elasticPolicy."""
+    """Return a PyTorchJob's spec, with the bounds in its elasticPolicy."""
     return {
         "runPolicy": {"cleanPodPolicy": "Running"},
         "elasticPolicy": {"minReplicas": LEAST, "maxReplicas": MOST, "rdzvBackend": "c10d"},
@@ -120,7 +121,7 @@ KINDS = {
 
 @contextmanager
 def one_node(folder: Path) -> Iterator[ControlPlane]:
-    """A control plane with one node that holds a job of six workers, and little else."""
+    """Yield a control plane with one node that holds a job of six workers and little else."""
     with ControlPlane.start(NodeShape(count=1, cpu=str(CORES)), workdir=folder, controller_manager=True) as started:
         started.start_scheduler()
         yield started
@@ -128,7 +129,7 @@ def one_node(folder: Path) -> Iterator[ControlPlane]:
 
 @contextmanager
 def quick_kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    """It gives workers back a second after it took them."""
+    """Yield a Kohort with a cool-down of a second."""
     started = start_kohort(plane, {"kod2": {"cooldown_seconds": 1}})
     try:
         yield started
@@ -146,31 +147,31 @@ def create(plane: ControlPlane, space: str, kind: str, *, elastic: bool = True) 
 
 
 def rival(plane: ControlPlane, space: str, workers: int = 2) -> TFJob:
-    """A heavier job: a ps and workers of one core."""
+    """Create a heavier job with a ps and workers of one core."""
     made = TFJob(space, "rival", workers=workers, ps=1, utility="50")
     plane.api.create(TFJOBS.format(namespace=space), made.manifest())
     return made
 
 
 def clear(plane: ControlPlane, space: str) -> None:
-    """Delete all that would go on making pods."""
+    """Delete all jobs that would keep creating pods."""
     kinds = ",".join(one.plural for one in KINDS.values())
     plane.kubectl("delete", kinds, "--all", "-n", space, "--wait=true", "--timeout=120s")
 
 
 def pods(plane: ControlPlane, space: str, prefix: str = NAME) -> list[Json]:
-    """Those of one job, also those that are going."""
+    """Return the pods of one job, terminating ones included."""
     found = plane.api.get(f"/api/v1/namespaces/{space}/pods")["items"]
     return [pod for pod in found if pod["metadata"]["name"].startswith(f"{prefix}-")]
 
 
 def bound(plane: ControlPlane, space: str, prefix: str = NAME) -> int:
-    """How many of that job's pods have a node."""
+    """Return how many of the job's pods have a node."""
     return sum(1 for pod in pods(plane, space, prefix) if pod["spec"].get("nodeName"))
 
 
 def running(plane: ControlPlane, space: str) -> dict[str, str]:
-    """Slot, as the binding wrote it, and uid of every pod of the job that runs and stays."""
+    """Return slot (as the binding wrote it) and UID of every running pod of the job that stays."""
     return {
         pod["metadata"]["annotations"][SLOT]: pod["metadata"]["uid"]
         for pod in pods(plane, space)
@@ -179,22 +180,22 @@ def running(plane: ControlPlane, space: str) -> dict[str, str]:
 
 
 def waits(kohort: Kohort, space: str) -> str:
-    """Why the job waits; empty while it is not known or does not."""
+    """Return why the job waits, or ""."""
     known = [job for job in kohort.get("/v1/jobs")["jobs"] if (job["namespace"], job["name"]) == (space, NAME)]
     return str((known[0]["waits"] or {}).get("reason", "")) if known else ""
 
 
 @dataclass(slots=True)
 class Health(Background):
-    """Every condition that the job's operator or controller has said of it, several times a second."""
+    """Collects every condition that the job's controller has set, several times a second."""
 
     plane: ControlPlane
     path: str
     said: set[str] = field(default_factory=set)
 
     def run(self) -> None:
-        """Until the end."""
+        """Collect until stopped."""
         while not self.stopped.wait(0.1):
-            with suppress(ControlPlaneError):  # not there yet
+            with suppress(ControlPlaneError):  # the job does not exist yet
                 found = self.plane.api.get(self.path).get("status", {}).get("conditions") or []
                 self.said |= {one["type"] for one in found if one["status"] == "True"}

@@ -1,6 +1,7 @@
-"""What a kubelet does for a forwarded port over a WebSocket, as Kubernetes' own code has it.
+"""A stand-in for a kubelet that forwards a port over a WebSocket.
 
-KWOK's kubelets forward ports over SPDY only, so this one stands in: k8s.io/kubelet, streaming/portforward/websocket.go.
+KWOK's kubelets forward ports over SPDY only. The protocol is that of k8s.io/kubelet,
+streaming/portforward/websocket.go.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @contextmanager
 def kubelet(pod: str, port: int, target: int, folder: Path) -> Iterator[int]:
-    """Serve on loopback, and yield the port. The pod's ``port`` leads to ``target``; nothing else leads anywhere."""
+    """Serve on loopback and yield the port; the pod's ``port`` is forwarded to ``target``, and no other port is."""
 
     async def forward(request: web.Request) -> web.WebSocketResponse:
         asked = int(request.query["port"])
@@ -51,14 +52,14 @@ def kubelet(pod: str, port: int, target: int, folder: Path) -> Iterator[int]:
 
 
 async def _back(reader: asyncio.StreamReader, socket: web.WebSocketResponse) -> None:
-    """The pod's bytes, in small pieces: an answer comes in many messages."""
+    """Send the pod's bytes in small pieces, so that an answer comes in many messages."""
     while data := await reader.read(1000):
         await socket.send_bytes(BYTES + data)
     await socket.close()
 
 
 def _certificate(folder: Path) -> ssl.SSLContext:
-    """The API server takes any, where it was given no CA for kubelets."""
+    """Return a certificate; an API server without a CA for kubelets accepts any."""
     leaf, context = trustme.CA().issue_cert(LOOPBACK), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     pem = folder / "kubelet.pem"
     leaf.private_key_and_cert_chain_pem.write_to_path(str(pem))

@@ -1,4 +1,4 @@
-"""A hundred and more TFJobs and pods that are wrong in one thing each, and what is to be said of each."""
+"""More than a hundred TFJobs and pods with one fault each, and what Kohort must say about each."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ NOT_UTILITIES = (
 
 @dataclass(frozen=True, slots=True)
 class BadJob:
-    """A TFJob with one fault. ``told``: the texts that its explanation must hold, in this order.
+    """A TFJob with one fault; ``told`` are the texts that its explanation must have, in this order.
 
-    ``server``: the API server itself refuses it. ``heavy``: the operator would create pods without end, could not read
-    it, or takes it for finished at once, so it must not see the job.
+    ``server``: the API server itself refuses it. ``heavy``: the operator must not see the job, because it would create
+    pods without end, could not parse it, or would take it for finished at once.
     """
 
     name: str
@@ -49,7 +49,7 @@ class BadJob:
 
 
 def put(*path: str, value: object) -> Change:
-    """Set one field, given as its path from the object's root."""
+    """Return a change that sets one field, given as its path from the object's root."""
 
     def change(job: Json) -> None:
         at: Any = job
@@ -77,7 +77,7 @@ def resources(kind: str, name: str, value: object) -> Change:
 
 
 def shown(value: object) -> str:
-    """As it is told: a text in quotes unless it could be read as a number; of a very long one only the beginning."""
+    """Return the value as Kohort quotes it: a text in quotes unless it is a number; a very long one is cut."""
     return str(value) if value == "10001" else repr(value)[:20]
 
 
@@ -169,7 +169,7 @@ def _quantities() -> Iterator[BadJob]:
 
 
 def too_large() -> list[BadJob]:
-    """Well formed, and no cluster will ever take it."""
+    """Return well-formed jobs that no cluster can hold."""
     return [
         BadJob("million-cores", resources("requests", "cpu", "1000000"), ("cpu",), reason="GangExceedsCluster"),
         BadJob("exbibyte", resources("requests", "memory", "1Ei"), ("memory",), reason="GangExceedsCluster"),

@@ -1,4 +1,4 @@
-"""The objects of a scenario's job, by its kind."""
+"""The objects of a scenario's job by its kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RUN, STOP = "demo.kohort.dev/run-seconds", "demo.kohort.dev/stop-seconds"
 
 
 def objects(job: Arrival, namespace: str) -> list[tuple[str, Json]]:
-    """Where to create what: the job itself first, then the pods of a group, which nobody makes for it."""
+    """Return (path, object) in order: the job itself first, then the pods of a group, which no controller creates."""
     made = [(job.list_path(namespace), _itself(job, namespace))]
     if job.kind in GROUPS:
         pods = f"/api/v1/namespaces/{namespace}/pods"

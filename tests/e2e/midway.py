@@ -1,4 +1,4 @@
-"""Gangs that are held between plan and bind, on three nodes of ten cores; parts that are killed meanwhile."""
+"""Gangs held between plan and bind on three nodes of ten cores, while parts are killed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LATE = "name.endsWith('worker-2') || name.endsWith('worker-3')"  # pods whose bi
 
 @contextmanager
 def three_nodes(folder: Path) -> Iterator[ControlPlane]:
-    """Three empty nodes, and the default scheduler beside Kohort's."""
+    """Yield three empty nodes, with the default scheduler beside Kohort's."""
     with ControlPlane.start(workdir=folder, controller_manager=True) as started:
         allow_holds(started)
         started.start_scheduler()
@@ -37,14 +37,14 @@ def three_nodes(folder: Path) -> Iterator[ControlPlane]:
 
 @contextmanager
 def patient_kohort(plane: ControlPlane, name: str) -> Iterator[Kohort]:
-    """One whose barrier holds for a while."""
+    """Yield a Kohort whose barrier holds for a while."""
     settings = window(WINDOW) | {"kod2": {"cooldown_seconds": 1}, "release": {"backoff_initial_seconds": 2}}
     with fresh_kohort(plane, settings, name) as kohort:
         yield kohort
 
 
 def revive(plane: ControlPlane, kohort: Kohort) -> None:
-    """Have every part up and leading, also after a test that left one dead or stopped."""
+    """Make every part run and lead again, even after a test that left one dead or stopped."""
     for process in plane.processes.values():
         if process.alive:
             process.resume()
@@ -60,32 +60,32 @@ def revive(plane: ControlPlane, kohort: Kohort) -> None:
 
 
 def reborn(kohort: Kohort) -> None:
-    """Kill the extender without warning and start it again."""
+    """Kill the extender and start it again."""
     kohort.extender.crash()
     kohort.extender.restart()
     kohort.wait_ready()
 
 
 def is_bound(plane: ControlPlane, job: TFJob) -> bool:
-    """Whether the job is whole."""
+    """Tell whether the job is bound whole."""
     return len(nodes_of(plane, job.namespace, job.name)) == job.workers + job.ps
 
 
 def bound_whole(plane: ControlPlane, job: TFJob) -> None:
-    """Wait for it."""
+    """Wait until the job is bound whole."""
     took = until(lambda: is_bound(plane, job), f"{job.name} bound whole")
     print(f"{job.namespace}/{job.name}: whole {took:.1f} s later")
 
 
 def at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, name: str = "gang", workers: int = 4) -> TFJob:
-    """A gang whose workers are all held in bind because its ps may not start yet."""
+    """Return a gang whose workers are all held in bind, because its ps may not start yet."""
     job = submit(plane, TFJob(space, name, workers=workers), hold="PS")
     until(lambda: at_barrier(kohort, job) == workers, "every worker at the barrier")
     return job
 
 
 def half_bound(plane: ControlPlane, space: str, stop_seconds: float = 0) -> TFJob:
-    """A gang of five of which three are bound; the other bindings are refused."""
+    """Return a gang of five with three bound members; the other bindings are refused."""
     job = submit(plane, TFJob(space, "gang", workers=4), stop_seconds=stop_seconds)
     until(lambda: len(nodes_of(plane, space)) == 3, "three of five bound")
     return job

@@ -1,4 +1,4 @@
-"""An independent witness: it reads the API server only, never our ledger, and says what really happened."""
+"""An independent observer that reads the API server only, never our ledger."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ JOB_LABEL, ROLE_LABEL, INDEX_LABEL = (
     f"training.kubeflow.org/{k}" for k in ("job-name", "replica-type", "replica-index")
 )
 OWN_JOB_LABEL = "batch.kubernetes.io/job-name"
-NAME_LABEL = "tests.kohort.dev/job"  # of jobs whose controller does not name them on their pods
+NAME_LABEL = "tests.kohort.dev/job"  # label of jobs whose controller does not name them on their pods
 JOB_LABELS = (NAME_LABEL, JOB_LABEL, OWN_JOB_LABEL)
 INDEX_LABELS = (INDEX_LABEL, "batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
-SLOT = "kohort.dev/slot"  # the only number that a pod of a Deployment, or of a group, has
+SLOT = "kohort.dev/slot"  # the only number of a Deployment's or a group's pod
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A pod at one moment (seconds, monotonic); ``gone`` when it was deleted."""
+    """A pod at one moment (monotonic seconds); ``gone`` if it was deleted."""
 
     at: float
     job: str
@@ -46,24 +46,24 @@ class Sighting:
 
     @property
     def member(self) -> tuple[str, int]:
-        """Role and index."""
+        """Return role and index."""
         return self.role, self.index
 
     def holds(self, node: str) -> bool:
-        """Whether it takes room there, also while it is going."""
+        """Tell whether it takes room on the node; a terminating pod does."""
         return self.node == node and not self.gone and self.phase not in ("Succeeded", "Failed")
 
     @property
     def bound(self) -> bool:
-        """On a node, and neither ended nor going."""
+        """Tell whether it is on a node, and neither ended nor terminating."""
         return bool(self.node) and not (self.gone or self.terminating or self.phase in ("Succeeded", "Failed"))
 
 
 @dataclass(slots=True)
 class ClusterObserver(Background):
-    """Follows the pods of one namespace in a thread of its own; use it as a context manager.
+    """Follows the pods of one namespace in a thread; use it as a context manager.
 
-    ``deleted_at``: when a job's user deleted it, as its user says.
+    ``deleted_at`` is when a job's user deleted it, as the test says.
     """
 
     plane: ControlPlane
@@ -73,7 +73,7 @@ class ClusterObserver(Background):
     problem: str = ""
 
     def run(self) -> None:
-        """Follow from the list, watch by watch."""
+        """Follow the pods from the list on, watch by watch."""
         version = ""
         with httpx.Client(base_url=self.plane.url, verify=self.plane.tls, timeout=None, trust_env=False) as client:
             while not self.stopped.is_set():
@@ -117,14 +117,14 @@ class ClusterObserver(Background):
             )
         )
 
-    # -- what it says ------------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------
 
     def jobs(self) -> set[str]:
-        """Every job of which a pod was seen."""
+        """Return every job of which a pod was seen."""
         return {sighting.job for sighting in self.sightings}
 
     def partial_seconds(self, job: str, least: int, now: float | None = None) -> float:
-        """The longest time in which some but fewer than ``least`` members were bound, before any member ended."""
+        """Return the longest time with some but fewer than ``least`` members bound before an end."""
         longest, since = 0.0, None
         for at, count, ended in self._counts(job):
             if ended:
@@ -145,19 +145,20 @@ class ClusterObserver(Background):
                 yield sighting.at, sum(1 for seen in last.values() if seen.bound), self._ends(sighting)
 
     def _ends(self, sighting: Sighting) -> bool:
-        """Whether its job does, by this or before: a member has ended, or its user has deleted it."""
+        """Tell whether the job has ended by then: a member has ended, or its user has deleted it."""
         deleted = sighting.at >= self.deleted_at.get(sighting.job, math.inf)
         return deleted or sighting.phase in ("Succeeded", "Failed")
 
     def least_bound(self, job: str, least: int) -> int:
-        """The smallest number of members that were bound from when ``least`` were until the job began to end."""
+        """Return the smallest number of bound members between reaching ``least`` and the job's end."""
         counts = [count for _, count, ended in itertools.takewhile(lambda seen: not seen[2], self._counts(job))]
         return min(itertools.dropwhile(lambda count: count < least, counts), default=least)
 
     def taken_before_higher(self, job: str, role: str, burst: float) -> list[tuple[int, set[int]]]:
-        """The index of each bound member that was removed while the job ran, where higher ones stayed, and these.
+        """Return (index, higher indices) of each bound member removed while higher ones stayed.
 
-        Members that go at once are seen one after the other: one stays that is still there ``burst`` seconds later.
+        Members that are deleted together are seen one after the other: one stays if it is still there ``burst`` seconds
+        later.
         """
         of_job = (sighting for sighting in list(self.sightings) if sighting.job == job)
         running = itertools.takewhile(lambda sighting: not self._ends(sighting), of_job)
@@ -174,7 +175,7 @@ class ClusterObserver(Background):
         return found
 
     def most_bound(self, job: str, role: str = "worker") -> int:
-        """The largest number of members of that role that were bound at one time."""
+        """Return the largest number of members of that role that were bound at the same time."""
         last: dict[str, bool] = {}
         most = 0
         for sighting in list(self.sightings):
@@ -184,17 +185,17 @@ class ClusterObserver(Background):
         return most
 
     def there_now(self, job: str) -> list[Sighting]:
-        """The pods that are not gone at this moment."""
+        """Return the pods that exist now."""
         last = {s.uid: s for s in list(self.sightings) if s.job == job}
         return [sighting for sighting in last.values() if not sighting.gone]
 
     def bound_now(self, job: str, role: str | None = None) -> list[Sighting]:
-        """The members that are bound at this moment."""
+        """Return the members that are bound now."""
         last = {s.uid: s for s in list(self.sightings) if s.job == job and (role is None or s.role == role)}
         return sorted((s for s in last.values() if s.bound), key=lambda s: (s.role, s.index))
 
     def first_nodes(self, job: str) -> dict[tuple[str, int], str]:
-        """The node on which each member was first bound."""
+        """Return the node on which each member was first bound."""
         nodes: dict[tuple[str, int], str] = {}
         for sighting in list(self.sightings):
             if sighting.job == job and sighting.bound:
@@ -202,7 +203,7 @@ class ClusterObserver(Background):
         return nodes
 
     def cross_node_pairs(self, jobs: Iterable[str]) -> int:
-        """ps-worker pairs whose members were bound to different nodes, over all jobs."""
+        """Return the number of ps-worker pairs on different nodes, over all jobs."""
         pairs = 0
         for job in jobs:
             by_role: dict[str, list[str]] = defaultdict(list)
@@ -212,7 +213,7 @@ class ClusterObserver(Background):
         return pairs
 
     def deleted(self, job: str, role: str) -> int:
-        """How many bound pods of that role were deleted before they ended."""
+        """Return how many bound pods of that role were deleted before they ended."""
         last: dict[str, Sighting] = {}
         count = 0
         for sighting in list(self.sightings):
@@ -224,7 +225,7 @@ class ClusterObserver(Background):
 
 
 def _member(meta: Json) -> tuple[str, int]:
-    """Role and index, as its controller tells them, else as it was bound; 0 while neither does."""
+    """Return role and index from the controller's labels, or from the binding; index 0 while there is neither."""
     labels = meta.get("labels", {})
     role = f"{labels[ROLE_OF_SET]}-{labels[INDEX_OF_SET]}" if ROLE_OF_SET in labels else "worker"
     bound_as = meta.get("annotations", {}).get(SLOT, "0").rpartition("-")[2]

@@ -1,4 +1,4 @@
-"""Who is beside Kohort in a scenario: people, who delete what does not end, and a controller that is not run."""
+"""What runs beside Kohort in a scenario: users, who delete jobs that do not end, and the JobSet controller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDS = ("Succeeded", "Complete", "Completed", "Failed")
 
 @dataclass(slots=True)
 class People(Background):
-    """They submit jobs and tell how these ended. ``named``: those that they have deleted, by uid as Kohort has it."""
+    """Users who submit jobs and tell how these ended; ``named`` has the deleted ones by Kohort's UID."""
 
     plane: ControlPlane
     space: str
@@ -29,14 +29,14 @@ class People(Background):
     _whole: dict[str, float] = field(default_factory=dict)
 
     def submit(self, job: Arrival) -> None:
-        """Create it, and what makes it a gang."""
+        """Create the job, and what makes it a gang."""
         for path, manifest in objects(job, self.space):
             self.plane.api.create(path, manifest)
         if KINDS[job.kind].lasts:
             self._lasting.append(job)
 
     def delete(self, job: Arrival) -> None:
-        """It has done what it was for."""
+        """Delete a job that has served its purpose."""
         path = job.path(self.space)
         uid = self.plane.api.get(path)["metadata"]["uid"]
         self.named[f"{self.space}/{uid}"] = job.name
@@ -44,7 +44,7 @@ class People(Background):
         self.plane.api.delete(path)
 
     def ended(self, job: Arrival) -> str:
-        """How the job ended; empty while it has not."""
+        """Return how the job ended, or "" if it has not."""
         if KINDS[job.kind].lasts:
             gone = job.name in self.observer.deleted_at and not self.observer.there_now(job.name)
             return "Deleted" if gone else ""
@@ -56,19 +56,19 @@ class People(Background):
         return next(iter(found), "")
 
     def clear(self, kinds: Iterable[str]) -> None:
-        """Delete all that would go on making pods."""
+        """Delete all jobs that would keep creating pods."""
         for kind in (KINDS[name] for name in kinds):
             self.plane.api.delete(f"/apis/{kind.api}/namespaces/{self.space}/{kind.plural}")
 
     def run(self) -> None:
-        """Until it is stopped."""
+        """Run until stopped."""
         try:
             while not self.stopped.wait(0.3):
                 reconcile(self.plane, self.space)
                 for job in self._lasting:
                     if self._is_done(job):
                         self.delete(job)
-        except Exception as error:  # told at the end: a thread's own end would go unseen
+        except Exception as error:  # reported at the end, because a thread's own end would go unnoticed
             self.problem = repr(error)
 
     def _is_done(self, job: Arrival) -> bool:

@@ -1,4 +1,4 @@
-"""Keeps every version of every pod of a namespace, as the API server showed it: what came before what."""
+"""Record every version of every pod of a namespace as the API server showed it, to check their order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class PodLog:
-    """Follows the pods of one namespace in a thread of its own; use it as a context manager before they exist."""
+    """Follows the pods of one namespace in a thread; enter its context before they exist."""
 
     plane: ControlPlane
     namespace: str
@@ -50,11 +50,11 @@ class PodLog:
                         self.versions.setdefault(pod["metadata"]["name"], []).append(pod)
 
     def before_bound(self, name: str) -> Json:
-        """The last version of a pod before the one that names its node."""
+        """Return the last version of a pod before the one with its node."""
         unbound = [pod for pod in self.versions.get(name, []) if not pod["spec"].get("nodeName")]
         return unbound[-1] if unbound else {}
 
     def bound(self, name: str) -> str:
-        """The node to which the pod was bound first; empty if to none."""
+        """Return the node to which the pod was bound first, or ""."""
         nodes = [pod["spec"]["nodeName"] for pod in self.versions.get(name, []) if pod["spec"].get("nodeName")]
         return nodes[0] if nodes else ""

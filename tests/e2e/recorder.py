@@ -1,7 +1,7 @@
-"""Stands between kube-scheduler and the extender and writes down what is asked and answered.
+"""A proxy between kube-scheduler and the extender that records calls and answers.
 
-The extender listens on ``port``; kube-scheduler, the controller and the tests go on asking at the address that the kit
-gave out, where this one listens.
+The extender listens on ``port``; kube-scheduler, the controller and the tests keep using the original address, on which
+this proxy listens.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class Exchange:
 
     @property
     def pod(self) -> str:
-        """The name of the pod that it is about."""
+        """Return the name of the pod that it is about."""
         return str(self.asked.get("PodName") or self.asked["Pod"]["metadata"]["name"])
 
 
 @dataclass(slots=True)
 class Recorder:
-    """What went through, in the order of the answers."""
+    """The recorded calls in the order of their answers."""
 
     exchanges: list[Exchange] = field(default_factory=list)
 
     def of(self, verb: str, pod: str) -> list[Exchange]:
-        """The calls of one verb about one pod."""
+        """Return the calls of one verb about one pod."""
         return [each for each in list(self.exchanges) if (each.verb, each.pod) == (verb, pod)]
 
 
@@ -80,19 +80,19 @@ class _Forward(BaseHTTPRequestHandler):
         self.wfile.write(told)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: the extender has a log of its own."""
+        """Log nothing, because the extender has its own log."""
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """A caller that has gone is no fault of ours."""
+        """Ignore callers that have disconnected."""
 
 
 @contextmanager
 def recorded(kohort: Kohort, port: int) -> Iterator[Recorder]:
-    """Listen where everybody asks; the extender was told to listen on ``port``."""
+    """Listen on the original address; the extender was told to listen on ``port``."""
     recorder = Recorder()
     handler = type("Forward", (_Forward,), {"port": port, "recorder": recorder})
     server = _Server((LOOPBACK, urlsplit(kohort.url).port or 0), handler)

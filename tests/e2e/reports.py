@@ -1,4 +1,4 @@
-"""Reports of training code, as the pods of a job send them: with a token of the pod's own, bound to it."""
+"""Progress reports as the pods of a job send them, with a token bound to the pod."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ AUDIENCE = "kohort.dev"
 
 
 def token(plane: ControlPlane, pod: str, namespace: str = "team", audience: str = AUDIENCE) -> str:
-    """A token of that pod, as the kubelet would project it."""
+    """Return a token of that pod, as the kubelet would project it."""
     uid = plane.api.get(f"/api/v1/namespaces/{namespace}/pods/{pod}")["metadata"]["uid"]
     bound = ("--bound-object-kind=Pod", f"--bound-object-name={pod}", f"--bound-object-uid={uid}")
     return plane.kubectl("create", "token", "default", "-n", namespace, f"--audience={audience}", *bound).strip()
 
 
 def post(port: int, token: str, body: object, job: str = "", namespace: str = "team") -> httpx.Response:
-    """Send one report; bytes as they are, for JSON knows no NaN."""
+    """Send one report; bytes are sent unchanged, because JSON has no NaN."""
     path = f"/v1/jobs/{namespace}/{job}/progress" if job else "/v1/progress"
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     url = f"http://127.0.0.1:{port}{path}"
@@ -37,7 +37,8 @@ def post(port: int, token: str, body: object, job: str = "", namespace: str = "t
 class Trainee(Background):
     """Reports ``metric(n)`` of a job's first worker every ``seconds``; n counts the reports.
 
-    ``saves``: it says that it has saved when it is asked to. answers: the statuses; asked: how often it was asked.
+    ``saves``: it reports a checkpoint when asked for one. ``answers`` has the statuses, ``asked`` counts the requests
+    for a checkpoint.
     """
 
     plane: ControlPlane
@@ -51,7 +52,7 @@ class Trainee(Background):
     asked: int = 0
 
     def run(self) -> None:
-        """A pod that was replaced has a token of its own."""
+        """Report until stopped; a replaced pod gets its own token."""
         known, held, sent = "", "", 0
         pod = f"{self.job}-worker-0"
         while not self.stopped.wait(self.seconds):
@@ -72,7 +73,7 @@ class Trainee(Background):
 
 @dataclass(slots=True)
 class Flood(Background):
-    """Sends these bodies with one token, one after the other, as fast as they are answered; counts the answers."""
+    """Sends these bodies with one token as fast as they are answered, and counts the answers."""
 
     port: int
     token: str
@@ -81,7 +82,7 @@ class Flood(Background):
     answers: dict[int, int] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Again and again."""
+        """Send until stopped."""
         while not self.stopped.is_set():
             for body, job in self.bodies:
                 try:
@@ -89,4 +90,4 @@ class Flood(Background):
                 except httpx.TransportError:
                     continue
                 self.answers[status] = self.answers.get(status, 0) + 1
-                time.sleep(0.02)  # the machine is shared
+                time.sleep(0.02)  # leave CPU to the other processes

@@ -1,4 +1,4 @@
-"""Follows the pods of a namespace and says which nodes ever held more than they have, and who was preempted."""
+"""Follow the pods of a namespace, and report overcommitted nodes and preempted pods."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class RoomWatch(ClusterObserver):
-    """``victims``: name of each preempted pod by its uid. The API server tells of all pods in one order.
+    """An observer with ``victims``: the name of each preempted pod by its UID.
 
-    ``first``: how many sightings there were when the first victim was marked.
+    The API server shows all pods in one order. ``first`` is the number of sightings before the first victim was marked.
     """
 
     victims: dict[str, str] = field(default_factory=dict)
@@ -30,18 +30,18 @@ class RoomWatch(ClusterObserver):
             self.victims[pod["metadata"]["uid"]] = pod["metadata"]["name"]
 
     def preempted_twice(self) -> list[str]:
-        """Members that were made again and preempted again."""
+        """Return members that were recreated and preempted again."""
         return [name for name, times in Counter(self.victims.values()).items() if times > 1]
 
     def bound_before(self, name: str) -> list[str]:
-        """Who was bound to the preemptor's node while its victims went, and so took room that was made for it."""
+        """Return the pods bound to the preemptor's node while its victims terminated."""
         seen = list(self.sightings)
         there = {one.uid for one in seen[: self.first] if one.node}
         at = next(at for at, one in enumerate(seen) if one.job == name and one.node)
         return [str(one) for one in seen[self.first : at] if one.node == seen[at].node and one.uid not in there]
 
     def over(self, cores: float) -> list[str]:
-        """Every moment at which a node of so many cores held more than that."""
+        """Return every moment at which a node of so many cores held more than that."""
         latest: dict[str, Sighting] = {}
         found = []
         for sighting in list(self.sightings):

@@ -1,4 +1,4 @@
-"""A scenario of mixed jobs that arrive over a while: what each is, and what an observer must have seen at its end."""
+"""A scenario of mixed jobs that arrive over time: what each is, and what an observer must see at its end."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tests.controlplane.definitions import COSCHEDULING, VOLCANO
 from tests.e2e.jobsets import JOBSET
 
 Json = dict[str, Any]
-PER_PS = 2  # workers that one ps serves, as their bandwidths tell
+PER_PS = 2  # workers that one ps serves, by their bandwidths
 UTILITIES = (1.0, 5.0, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a kind is known: its API, its list, where its roles stand, its rigid role and its workers' role.
+    """How a kind is handled: its API, its list, where its roles are, its rigid role and its workers' role.
 
-    ``elastic``: its jobs have bounds. ``trains``: they may tell of their training. ``lasts``: they do not end by
-    themselves. ``pauses``: they can be suspended. ``remembers``: what a policy remembers stands on their objects.
+    ``elastic``: its jobs have bounds. ``trains``: they may describe their training. ``lasts``: they do not end by
+    themselves. ``pauses``: they can be suspended. ``remembers``: a policy's memory is stored on their objects.
     """
 
     api: str
@@ -57,9 +57,9 @@ ORDER = (
 class Arrival:
     """One job: ``least`` to ``most`` workers of ``cores`` each, ``asked`` at first, beside rigid members of one core.
 
-    ``seconds``: how long it runs; one that does not end by itself is deleted so long after it ran whole.
-    ``training``: what it tells of its training. ``elastic_ps``: a schedule may give it other ps. ``node``: the only
-    one that it may go to.
+    ``seconds`` is how long it runs; one that does not end by itself is deleted that long after it ran whole.
+    ``training`` is the description of its training. ``elastic_ps``: a schedule may give it other ps. ``node`` is the
+    only one allowed.
     """
 
     name: str
@@ -78,30 +78,30 @@ class Arrival:
 
     @property
     def rigid(self) -> dict[str, int]:
-        """Members beside the workers, by role. Where the ps may change they are too many at first."""
+        """Return the members beside the workers by role; where ps may change, there are too many at first."""
         first = KINDS[self.kind].rigid
         return ({first: 3 if self.elastic_ps else 1} if first else {}) | dict.fromkeys(self.more_roles, 1)
 
     @property
     def members(self) -> int:
-        """Of the gang at its minimum; a schedule leaves one ps at least."""
+        """Return the size of the gang at its minimum; a schedule leaves at least one ps."""
         return self.least + (1 if self.elastic_ps else sum(self.rigid.values()))
 
     def list_path(self, namespace: str) -> str:
-        """Where the API server has the jobs of its kind."""
+        """Return the path of the jobs of its kind."""
         kind = KINDS[self.kind]
         return f"/apis/{kind.api}/namespaces/{namespace}/{kind.plural}"
 
     def path(self, namespace: str) -> str:
-        """Where the API server has it."""
+        """Return the path of the job."""
         return f"{self.list_path(namespace)}/{self.name}"
 
 
 def arrivals(count: int, seed: int, seconds: float) -> Iterator[Arrival]:
-    """So many jobs for three nodes of ten cores: more than fit at once, a heavy one among them, an impossible one.
+    """Yield so many jobs for three nodes of ten cores: more than fit at once, one heavy and one impossible.
 
-    Every second one tells of its training, if its kind can (as many chunks as workers, each of one OASiS slot of
-    ``slot_of(seconds)``), and some of these may be given other ps. Others have a chief and an evaluator.
+    Every second one describes its training, if its kind can (as many chunks as workers, each of one OASiS slot of
+    ``slot_of(seconds)``), and some of these may get other ps. Others have a chief and an evaluator.
     """
     chance = random.Random(seed)
     work = f"secondsPerBatch: {slot_of(seconds):g}, workerGigabits: 1, psGigabits: {PER_PS}"
@@ -111,7 +111,7 @@ def arrivals(count: int, seed: int, seconds: float) -> Iterator[Arrival]:
         kind = ORDER[place]
         least, spare = chance.randint(1, 3), chance.choice((0, 2, 4)) if KINDS[kind].elastic else 0
         asked = least + spare // 2
-        # In the second turn the others tell, and the first, whose ps may change, again.
+        # In the second turn the others describe it, and again the first, whose ps may change.
         trains = KINDS[kind].trains and (place == 0 or (turn + place) % 2 == 0)
         yield Arrival(
             f"job-{n}", kind, least, asked, least + spare, chance.choice((1, 2)), seconds,
@@ -126,5 +126,5 @@ def arrivals(count: int, seed: int, seconds: float) -> Iterator[Arrival]:
 
 
 def slot_of(seconds: float) -> float:
-    """OASiS's slots are twice as long as a job runs."""
+    """Return the length of OASiS's slots, which is twice as long as a job runs."""
     return 2 * seconds

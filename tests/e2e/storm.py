@@ -1,4 +1,4 @@
-"""A storm on the real control plane: jobs arrive, parts are killed in the middle of things, the API server fails."""
+"""A storm on the real control plane: jobs arrive, parts are killed at critical moments, the API server has faults."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Middle = Literal["gang", "resize"]
 PARTS: Final[tuple[Part, ...]] = ("extender", "controller", "scheduler")
 MIDDLES: Final[tuple[Middle, ...]] = ("gang", "resize")
 WORKER_CORES: Final = "2"
-PATIENCE: Final = 20.0  # seconds to wait for the middle of something
-READY_LIMIT: Final = 150.0  # seconds: one request of ten meets a fault, and a busy machine's lists time out as well
+PATIENCE: Final = 20.0  # seconds to wait for a critical moment
+READY_LIMIT: Final = 150.0  # seconds: one request of ten meets a fault, and lists on a busy machine time out too
 WRITES = {"create", "patch", "delete"}
 FAULTS: Final = (
     Fault("drop-after", 0.05, WRITES),
@@ -46,10 +46,10 @@ FAULTS: Final = (
 
 @dataclass(slots=True)
 class Arrivals:
-    """Keeps so many unfinished jobs about, elastic and rigid, light and heavy, until it is stopped.
+    """Keeps so many unfinished jobs, elastic and rigid, light and heavy, until it is stopped.
 
-    Those that have ended are deleted, as by a time to live: with hundreds of them about, the operator makes pods
-    minutes late. ``ends``: how they ended, as the operator said.
+    Ended jobs are deleted like by a time to live: with hundreds of them, the operator creates pods minutes late.
+    ``ends`` has how they ended according to the operator.
     """
 
     plane: ControlPlane
@@ -63,12 +63,12 @@ class Arrivals:
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin, in a thread of its own."""
+        """Start in a thread of its own."""
         self._thread = threading.Thread(target=self._run, name="arrivals", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """No more jobs come."""
+        """Stop submitting jobs. Raises AssertionError if the thread has failed."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(10)
@@ -83,11 +83,11 @@ class Arrivals:
                 self.jobs.append(submit(self.plane, self._job(number)))
                 if self._stop.wait(self.chance.uniform(0.1, 0.6)):
                     return
-        except Exception as error:  # told by `stop`: a thread's own end would go unseen
+        except Exception as error:  # reported by `stop`, because a thread's own end would go unnoticed
             self.problem = repr(error)
 
     def _clear(self) -> int:
-        """Delete the jobs that have ended; how many that are so far."""
+        """Delete the jobs that have ended; return how many these are so far."""
         for end, names in by_end(self.plane, self.namespace).items():
             for name in set(names) - self.ends.keys() if end else ():
                 self.ends[name] = end
@@ -110,7 +110,7 @@ class Arrivals:
 
 
 def by_end(plane: ControlPlane, namespace: str) -> dict[str, list[str]]:
-    """The jobs' names by how they ended, as the operator says; those that have not, under the empty text."""
+    """Return the jobs' names by how they ended according to the operator, or under "" if they have not."""
     ends: dict[str, list[str]] = {"Succeeded": [], "Failed": [], "": []}
     for job in plane.api.get(TFJOBS.format(namespace=namespace))["items"]:
         told = {c["type"] for c in job.get("status", {}).get("conditions", []) if c["status"] == "True"}
@@ -120,7 +120,7 @@ def by_end(plane: ControlPlane, namespace: str) -> dict[str, list[str]]:
 
 
 class Middles:
-    """Sees, by the API server only, that a gang is half bound or that a running job lacks workers that it asks for."""
+    """Detects from the API server that a gang is half bound, or that a running job lacks workers."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._plane = plane
@@ -128,7 +128,7 @@ class Middles:
         self._whole: set[str] = set()
 
     def now(self) -> set[Middle]:
-        """What is going on."""
+        """Return what is going on now."""
         jobs = self._plane.api.get(TFJOBS.format(namespace=self._namespace))["items"]
         bound: Counter[str] = Counter()
         for pod in self._plane.api.get(f"/api/v1/namespaces/{self._namespace}/pods")["items"]:
@@ -147,7 +147,7 @@ class Middles:
         return seen
 
     def wait(self, wanted: Middle, seconds: float) -> str:
-        """Wait for it; what there was instead, or nothing, where it does not come."""
+        """Wait for it; return what is going on instead (or "") if it does not come."""
         deadline = time.monotonic() + seconds
         while wanted not in (seen := self.now()):
             if time.monotonic() > deadline:
@@ -157,7 +157,7 @@ class Middles:
 
 @dataclass(slots=True)
 class Killer:
-    """Ends parts with SIGKILL and starts them again at once; ``kills`` by part and by what was going on."""
+    """Kills parts with SIGKILL and restarts them; ``kills`` counts by part and by what was going on."""
 
     plane: ControlPlane
     kohort: Kohort
@@ -166,10 +166,10 @@ class Killer:
     ready_seconds: list[float] = field(default_factory=list)
 
     def rage(self, kills: int, rounds: int, chance: random.Random) -> None:
-        """Kill until each part has died so often in each middle, which does not always come when it is waited for.
+        """Kill until each part has died so often at each critical moment, which may not occur when awaited.
 
-        A round kills each part once in each middle that it lacks; later ones kill in that middle only, for where
-        somebody dies every few seconds there is hardly a resize.
+        A round kills each part once at each moment that it lacks. Later rounds kill at those moments only, because with
+        a kill every few seconds there is hardly a resize.
         """
         for number in range(rounds):
             for part, middle in chance.sample(lacking := self.lacking(kills), len(lacking)):
@@ -178,11 +178,11 @@ class Killer:
                 time.sleep(chance.uniform(0.0, 0.5))
 
     def lacking(self, kills: int) -> list[tuple[Part, Middle]]:
-        """What has been killed less often than that, and in the middle of what."""
+        """Return the parts, and moments, with fewer kills."""
         return [(part, middle) for part in PARTS for middle in MIDDLES if self.kills[part, middle] < kills]
 
     def kill(self, part: Part, wanted: Middle) -> None:
-        """One kill in the middle of that, or of whatever there is after a few seconds."""
+        """Kill once at that moment, or at whatever moment there is after a few seconds."""
         found = self.middles.wait(wanted, 5)
         assert not (ended := self.ended_by_themselves()), f"ended by themselves: {ended}"
         process = getattr(self.kohort, part)
@@ -197,15 +197,15 @@ class Killer:
         self.kills[part, found] += 1
 
     def ended_by_themselves(self) -> list[str]:
-        """The parts that do not run: no fault of the API server's is a reason to end."""
+        """Return the parts that are not running; no fault of the API server is a reason to end."""
         return [part for part in PARTS if not getattr(self.kohort, part).alive]
 
 
 def view(kohort: Kohort, namespace: str) -> Json:
-    """All that the ledger holds and REST shows, without what only numbers its steps or tells the time."""
+    """Return all that REST shows of the ledger, without step numbers and times."""
     jobs = [job["name"] for job in kohort.get("/v1/jobs")["jobs"] if job["namespace"] == namespace]
     details = [kohort.get(f"/v1/jobs/{namespace}/{name}") for name in jobs]
-    # Of a resize before the restart only the cool-down is told, which is volatile.
+    # Of a resize before the restart only the cool-down is shown, which is not persistent.
     skipped = {"waited_seconds", "scaled_at", "admitted_at"}
     return {
         "jobs": {job["name"]: {key: value for key, value in job.items() if key not in skipped} for job in details},
@@ -214,7 +214,7 @@ def view(kohort: Kohort, namespace: str) -> Json:
 
 
 def differences(one: Json, other: Json, at: str = "") -> list[str]:
-    """Where two views differ, leaf by leaf."""
+    """Return where two views differ, leaf by leaf."""
     found = []
     for key in sorted(one.keys() | other.keys()):
         left, right = one.get(key), other.get(key)
@@ -226,7 +226,7 @@ def differences(one: Json, other: Json, at: str = "") -> list[str]:
 
 
 def overcommitted(sightings: Iterable[Sighting], cores: Mapping[tuple[str, str], int], capacity: int) -> list[str]:
-    """Nodes that were ever given more than they have; ``cores`` by (job, role), of pods that have not ended."""
+    """Return nodes that held more than they have; ``cores`` is by (job, role), of pods that have not ended."""
     where: dict[str, tuple[str, int]] = {}
     used: Counter[str] = Counter()
     found = []
@@ -242,7 +242,7 @@ def overcommitted(sightings: Iterable[Sighting], cores: Mapping[tuple[str, str],
 
 
 def left_behind(plane: ControlPlane, namespace: str) -> list[str]:
-    """The pods of ended jobs that are still there and have not ended: the operator is not done."""
+    """Return the pods of ended jobs that exist and have not ended, so that the operator is not done."""
     standing = set(by_end(plane, namespace)[""])
     items = plane.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
     return [
@@ -254,13 +254,13 @@ def left_behind(plane: ControlPlane, namespace: str) -> list[str]:
 
 
 def is_whole(observer: ClusterObserver, job: TFJob) -> bool:
-    """Whether none or at least the minimum of the job's members are bound now."""
+    """Tell whether no member, or at least the minimum of the job, is bound now."""
     bound = len(observer.bound_now(job.name))
     return bound == 0 or bound >= job.ps + (job.least or job.workers)
 
 
 def knows(kohort: Kohort, namespace: str) -> set[str]:
-    """The jobs that Kohort knows."""
+    """Return the jobs that Kohort knows."""
     try:
         return {job["name"] for job in kohort.get("/v1/jobs")["jobs"] if job["namespace"] == namespace}
     except httpx.HTTPError:

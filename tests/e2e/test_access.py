@@ -1,4 +1,4 @@
-"""REST for people on the real API server: tokens and rights of two teams and an admin, and what each is told."""
+"""Tests of REST for people on the real API server: tokens and rights of two teams and an admin."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RESTRICTED: Json = {
 
 
 def own_address() -> str:
-    """An address of this machine at which the API server's proxy may call it, which loopback is not; or loopback."""
+    """Return an address of this machine that the API server's proxy may call, or loopback if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("10.255.255.255", 1))  # nothing is sent
@@ -53,7 +53,7 @@ def own_address() -> str:
 
 @dataclass(slots=True)
 class People:
-    """The listener for people. ``url``: with the name in its certificate."""
+    """The listener for people; ``url`` has the name in its certificate."""
 
     plane: ControlPlane
     kohort: Kohort
@@ -79,7 +79,7 @@ class People:
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """One node of eight cores; a controller manager, which puts our right into ``view``."""
+    """Yield one node of eight cores, and a controller manager, which aggregates our right into ``view``."""
     shape = NodeShape(count=1, cpu="8")
     workdir = tmp_path_factory.mktemp("access")
     with ControlPlane.start(shape, workdir=workdir, controller_manager=True) as started:
@@ -89,7 +89,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def people(plane: ControlPlane) -> Iterator[People]:
-    """Kohort with the component's rights, readers of two teams, one by ``view``, one by ours, and an admin."""
+    """Yield Kohort with the component's rights, a reader by ``view``, a reader by our role, and an admin."""
     host, (port,), ca = own_address(), free_ports(1), trustme.CA()
     folder = plane.workdir / "tls"
     folder.mkdir()
@@ -125,7 +125,7 @@ PATHS = ("/v1/jobs", "/v1/queue?expected=true", "/v1/nodes", "/v1/plans", "/v1/d
 
 
 def lets_in(people: People, token: str, status: int = 200) -> None:
-    """Wait until the API server knows the right, or knows it no more."""
+    """Wait until the API server's answer shows the right, or its removal."""
     until(lambda: people.ask("/v1/jobs", token).status_code == status, f"answered by {status}")
 
 
@@ -176,7 +176,7 @@ def test_who_has_no_token_or_no_right_is_told_what_is_missing(people: People) ->
 
 
 def kohort_says(people: People, *arguments: str) -> str:
-    """What the command prints, as a person of the blue team would run it."""
+    """Return the command's output, run as a user of the blue team."""
     file = people.plane.workdir / "blue-token"
     file.write_text(people.token(BLUE))
     command = [sys.executable, "-m", "extender", "jobs", "-o", "wide", "--token-file", str(file), *arguments]
@@ -193,7 +193,7 @@ def test_the_command_line_brings_the_token(people: People) -> None:
 
 
 def serve_through_a_service(people: People) -> None:
-    """The component's Service, and behind it a pod that has our address: the API server calls pods alone."""
+    """Create the component's Service with a pod that has our address, as the API server calls pods only."""
     meta = {"name": "kohort", "namespace": SYSTEM}
     people.plane.apply(
         {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": RESTRICTED | {"schedulerName": "nobody"}}
@@ -272,7 +272,7 @@ subjects: [{kind: User, name: bob, apiGroup: rbac.authorization.k8s.io}]
 
 
 def stand_on_a_node(people: People, port: int) -> None:
-    """The Deployment's pods on a node whose kubelet is at that port; who leads is neither the first nor the last."""
+    """Create the Deployment's pods on a node with a kubelet at that port; the leader is the middle one."""
     plane, node = people.plane, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "theirs"}}
     address = {"type": "InternalIP", "address": LOOPBACK}
     plane.api.create("/api/v1/nodes", node)
@@ -290,7 +290,7 @@ def stand_on_a_node(people: People, port: int) -> None:
 
 
 def asks(people: People, user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """``kohort`` with a kubeconfig of a client certificate: there is no token that could be sent anywhere."""
+    """Run ``kohort`` with a kubeconfig of a client certificate, so that there is no token to send."""
     kubeconfig = people.plane.layout.pki.user_kubeconfig(people.plane.url, user)
     command = [sys.executable, "-m", "extender", *arguments, "--kubeconfig", str(kubeconfig)]
     return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Malformed TFJobs and pods: each is refused with a clear reason, none is bound, and nobody else notices."""
+"""Tests of malformed TFJobs and pods: each is refused with a clear reason, none is bound, others are not affected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ BAD = "bad"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Without the controller manager: its garbage collector would remove the pods whose owner is made up."""
+    """Yield a control plane without controller manager, whose garbage collector would delete pods with a made-up
+    owner.
+    """
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("badinput")) as started:
         for name in (BAD, "good"):
             started.kubectl("create", "namespace", name)
@@ -35,14 +37,14 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    started = start_kohort(plane, {"gate": "never"})  # what is said on a gated pod is not ours
+    started = start_kohort(plane, {"gate": "never"})  # the condition of a gated pod is not written by us
     yield started
     started.stop()
 
 
 @pytest.fixture(scope="module")
 def good(plane: ControlPlane, kohort: Kohort) -> Json:
-    """A job that runs all the while."""
+    """Return a job that runs during all tests."""
     job = TFJob("good", "runs", workers=3)
     made = plane.api.create(TFJOBS.format(namespace="good"), job.manifest())
     until(lambda: len(nodes_of(plane, "good", "runs")) == 4, "the good job bound")
@@ -51,19 +53,19 @@ def good(plane: ControlPlane, kohort: Kohort) -> Json:
 
 @pytest.fixture(autouse=True)
 def tidied(plane: ControlPlane) -> Iterator[None]:
-    """What a test leaves is gone before the next one, which may be the same once more; the good job stays."""
+    """Remove what a test leaves, except the good job, because the next test may be a retry."""
     yield
     members = {"runs-ps-0", *(f"runs-worker-{index}" for index in range(3))}
     for space, stay in ((BAD, set[str]()), ("good", {"runs", *members})):
         for path in (TFJOBS.format(namespace=space), f"/api/v1/namespaces/{space}/pods"):
             for name in {item["metadata"]["name"] for item in plane.api.get(path)["items"]} - stay:
-                with suppress(ControlPlaneError):  # gone meanwhile
+                with suppress(ControlPlaneError):  # the pod is gone meanwhile
                     plane.api.delete(f"{path}/{name}?gracePeriodSeconds=0")
 
 
 @dataclass(slots=True)
 class Faults:
-    """What became of the bad jobs."""
+    """The outcomes of the bad jobs."""
 
     taken: list[BadJob] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -80,7 +82,7 @@ def submit(plane: ControlPlane, jobs: list[BadJob], faults: Faults) -> None:
 
 
 def missing(job: BadJob, told: tuple[str, str]) -> str:
-    """What is not in the explanation that should be there; empty when all is."""
+    """Return the texts that the explanation should have and has not."""
     reason, detail = told
     if reason != job.reason:
         return f"{job.name}: {reason or 'nothing'} instead of {job.reason}: {detail}"
@@ -102,7 +104,7 @@ def await_explained(kohort: Kohort, jobs: list[BadJob]) -> None:
 
 
 def assert_unharmed(plane: ControlPlane, kohort: Kohort) -> None:
-    """Both processes live, and kube-scheduler never met an answer other than 200."""
+    """Check that both processes live, and that kube-scheduler only got answers with status 200."""
     assert kohort.extender.alive
     assert kohort.controller.alive
     assert "with extender at URL" not in kohort.scheduler.log.read_text()
@@ -150,12 +152,12 @@ def test_a_hundred_malformed_jobs_are_refused_by_name_and_disturb_nobody(
 
 
 def refusing(plane: ControlPlane) -> set[str]:
-    """The jobs of which a pod was told why it is not scheduled."""
+    """Return the jobs with a pod that shows why it is not scheduled."""
     return {pod["metadata"]["labels"][JOB_LABEL] for pod in pods(plane, BAD) if Reason.INVALID.text in refusal(pod)}
 
 
 def refusals(plane: ControlPlane) -> dict[str, str]:
-    """The text in each refused pod's condition."""
+    """Return the text in each refused pod's condition."""
     return {pod["metadata"]["name"]: text for pod in pods(plane, BAD) if (text := refusal(pod))}
 
 
@@ -182,7 +184,7 @@ def pod(namespace: str, name: str, owner: Json | None = None, role: str = "worke
 
 
 def forged(uid: str) -> list[Json]:
-    """Pods that claim to be somebody they are not; ``uid`` is the good job's."""
+    """Return pods with a false identity; ``uid`` is the good job's."""
     runs, nobody = owned("TFJob", "runs", uid), owned("TFJob", "nobody", "00000000-0000-0000-0000-000000000000")
     return [
         pod(BAD, "of-a-replicaset", owned("ReplicaSet", "web", uid, "apps/v1")),
@@ -257,7 +259,7 @@ def test_the_server_itself_refuses_pods_with_wrong_quantities(plane: ControlPlan
         plane.api.create(f"/api/v1/namespaces/{BAD}/pods", json.loads(json.dumps(body)))
 
 
-# Last, for the operator may take a while to get over what it cannot read.
+# The last test, because the operator may need a while to recover from what it cannot parse.
 @pytest.mark.full
 def test_jobs_that_would_drown_the_operator_are_refused_too(plane: ControlPlane, kohort: Kohort, good: Json) -> None:
     jobs, faults = [job for job in bad_jobs() if job.heavy], Faults()

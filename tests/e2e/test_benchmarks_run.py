@@ -1,4 +1,4 @@
-"""Every benchmark's command still runs, at its smallest: what it measures is published, and few run it between."""
+"""Tests that every benchmark's command runs at its smallest size, because they are rarely run otherwise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def report(name: str, written: Path) -> dict[str, dict[str, float]]:
-    """Medians and ratios of one round."""
+    """Return medians and ratios of one round."""
     options = [*SMALL[name].split(), "--rounds", "1", "--json", str(written)]
     command = [sys.executable, "-m", f"benchmarks.{name}", *options]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

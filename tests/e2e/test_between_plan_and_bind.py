@@ -1,6 +1,6 @@
-"""What happens to a gang between its plan and its bindings where no other room is left: given up in time, and said why.
+"""Tests of a gang between plan and bindings without other room: its plan is dropped in time, with a reason.
 
-Where other room is left, and for bindings that fail: test_recovery.py; for a quota: test_promises.py.
+With other room, and for failing bindings: test_recovery.py; for a quota: test_promises.py.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LOST = "node-1"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Three nodes of ten cores, and the default scheduler beside Kohort's."""
+    """Yield three nodes of ten cores, with the default scheduler beside Kohort's."""
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("between"), controller_manager=True) as started:
         allow_holds(started)
         started.start_scheduler()
@@ -53,14 +53,14 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 def at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str) -> TFJob:
-    """A gang that needs all three nodes; its workers are held in bind because its ps may not start yet."""
+    """Return a gang that needs all three nodes; its workers are held in bind, as its ps may not start yet."""
     job = submit(plane, TFJob(space, "gang", workers=2, worker_cpu="10", ps_cpu="10"), hold="PS")
     until(lambda: at_barrier(kohort, job) == 2, "every worker at the barrier")
     return job
 
 
 def said(kohort: Kohort, job: TFJob) -> set[str]:
-    """The reasons in the journal for which plans of the job were given up."""
+    """Return the reasons in the journal for which plans of the job were dropped."""
     told = kohort.get("/v1/decisions")["decisions"]
     mine = (d for d in told if (d["job"] or {}).get("namespace") == job.namespace and d["action"] == "Released")
     return {d["reason"] for d in mine}
@@ -83,7 +83,7 @@ def deleted(plane: ControlPlane, job: TFJob) -> Iterator[None]:
 
 @contextmanager
 def without_a_member(plane: ControlPlane, job: TFJob) -> Iterator[None]:
-    """A held worker is deleted, and nobody makes a new one."""
+    """Delete a held worker, which no operator recreates."""
     with no_operator(plane):
         plane.api.delete(f"/api/v1/namespaces/{job.namespace}/pods/{job.name}-worker-1")
         yield
@@ -99,7 +99,7 @@ def stolen(plane: ControlPlane, job: TFJob) -> Iterator[None]:
 
 
 Mishap = Callable[[ControlPlane, TFJob], AbstractContextManager[None]]
-# What happens -> why the plan is given up, and why the job waits then.
+# By event: why the plan is dropped, and why the job then waits.
 MISHAPS: dict[str, tuple[Mishap, str, str]] = {
     "its node is cordoned": (cordoned, "PlannedNodeNotOffered", "NodesClosed"),
     "its node is deleted": (deleted, "PlannedNodeNotOffered", "GangExceedsCluster"),
@@ -128,7 +128,7 @@ def test_the_plan_is_given_up_at_once_and_said_why(
 def test_a_job_deleted_in_mid_scale_is_let_go_and_both_sides_are_told(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """A heavy job waits for room of a light one that is being shrunk, and is deleted."""
+    """The deleted job waits for a light one that shrinks."""
     light = submit(plane, TFJob(space, "light", workers=29, least=2, most=29), stop_seconds=3)
     until(lambda: len(nodes_of(plane, space, light.name)) == 30, "the light job bound")
     heavy = submit(plane, TFJob(space, "heavy", workers=20, utility="100"))

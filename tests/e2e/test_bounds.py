@@ -1,4 +1,4 @@
-"""What people set and are told: one bound alone, edits of a job that runs, Events."""
+"""Tests of what users set and are told: a single bound, edits of a running job, Events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_WORKERS = "kohort.dev/max-workers"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane of this file's own: three empty nodes of ten cores."""
+    """Yield a control plane with three empty nodes of ten cores."""
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("bounds"), controller_manager=True) as started:
         started.start_scheduler()
         yield started
@@ -35,13 +35,16 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 def told(plane: ControlPlane, job: TFJob) -> set[str]:
-    """The Events about edits of the job."""
+    """Return the Events about edits of the job."""
     events = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{job.namespace}/events")["items"]
     return {e["note"] for e in events if (e["regarding"]["name"], e["reason"]) == (job.name, "Edited")}
 
 
 def has(kohort: Kohort, observer: ClusterObserver, job: TFJob, workers: int) -> bool:
-    """Whether so many are bound, given and asked for, to Kohort as well: else the next edit may not look like one."""
+    """Tell whether so many workers are bound, given and asked for, also according to Kohort.
+
+    Otherwise the next edit might not look like one.
+    """
     view = job_view(kohort, job)
     return len(observer.bound_now(job.name, "worker")) == view.get("workers") == view.get("replicas") == workers
 
@@ -77,8 +80,12 @@ def test_a_job_that_asks_for_fewer_workers_than_its_minimum_is_given_them(
 def test_what_a_person_sets_on_a_running_job_is_respected_or_set_back_and_told(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """Fewer workers are taken over, for the cool-down, and a lower maximum; more are the policy's to give."""
-    job = TFJob(space, "train", workers=2, least=1, most=6, worker_cpu="100m", ps_cpu="100m")  # beside the others
+    """Fewer workers count for the cool-down.
+
+    A lower maximum counts too; a higher number of workers is set back, because growth is the policy's.
+    """
+    # small enough to run beside the other tests' jobs
+    job = TFJob(space, "train", workers=2, least=1, most=6, worker_cpu="100m", ps_cpu="100m")
     with ClusterObserver(plane, space) as observer:
         submit(plane, job)
         until(lambda: has(kohort, observer, job, 6), "grown to its maximum")
@@ -101,7 +108,7 @@ def test_what_a_person_sets_on_a_running_job_is_respected_or_set_back_and_told(
 def test_the_room_of_a_ps_that_a_person_takes_out_is_the_next_jobs(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """Its operator deletes the pod; nobody keeps its place for it."""
+    """The operator deletes the pod, and its room is free."""
     first = TFJob(space, "first", ps=3, workers=1, ps_cpu="8", worker_cpu="100m")
     second = TFJob(space, "second", ps=1, workers=1, ps_cpu="8", worker_cpu="100m")
     with ClusterObserver(plane, space) as observer:

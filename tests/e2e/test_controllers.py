@@ -1,6 +1,6 @@
-"""What the world's controllers of Kubernetes' own kinds do, and what kube-controller-manager 1.37 does: the same acts.
+"""Tests that the simulated controllers of Kubernetes' own kinds do the same as kube-controller-manager 1.37.
 
-No pod is bound: the controllers go by phases, deletions and indices. Each act says what must be there in the end.
+No pod is bound, because the controllers go by phases, deletions and indices. Each action has an expected final state.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ PATHS = {
     WorkloadKind.STATEFULSET: "/apis/apps/v1/namespaces/{}/statefulsets",
     WorkloadKind.DEPLOYMENT: "/apis/apps/v1/namespaces/{}/deployments",
 }
-BACK_OFF = 60  # seconds, within which a failed index has a successor
+BACK_OFF = 60  # seconds within which a failed index gets a successor
 
 
 class Seen(NamedTuple):
-    """active: of pods, their indices or, of a Deployment, costs; over: complete indices; whether it has ended."""
+    """``active``: of pods, their indices or, for a Deployment, costs; ``over``: complete indices; whether it has
+    ended.
+    """
 
     active: tuple[int, ...]
     over: tuple[int, ...] = ()
@@ -40,7 +42,7 @@ class Seen(NamedTuple):
 
 
 class Imagined:
-    """The world's own."""
+    """The simulated controllers."""
 
     def __init__(self, kind: WorkloadKind) -> None:
         self.kind = kind
@@ -56,7 +58,7 @@ class Imagined:
         return next(pod for pod in self.active() if self.number(pod) == number)
 
     def end(self, number: int, phase: Phase) -> None:
-        self.world._ground.write_pod(replace(self.pod(number), phase=phase, ended=self.world.now))
+        self.world._core.write_pod(replace(self.pod(number), phase=phase, ended=self.world.now))
 
     def delete(self, number: int) -> None:
         self.world.delete_pod("default", self.pod(number).name)
@@ -79,7 +81,7 @@ class Imagined:
 
 
 class Real:
-    """kube-controller-manager's."""
+    """kube-controller-manager."""
 
     def __init__(self, plane: ControlPlane, space: str, kind: WorkloadKind) -> None:
         self.kind, self.api = kind, plane.api

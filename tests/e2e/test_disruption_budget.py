@@ -1,4 +1,4 @@
-"""A job of a kind that cannot be suspended is moved by evictions, so a PodDisruptionBudget is asked first."""
+"""Tests that a job that cannot be suspended is moved by evictions, so that PodDisruptionBudgets are respected."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def space(live_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[
 
 @dataclass(slots=True)
 class Notes(Background):
-    """Reports ``metric(n)`` of the object at ``path`` by its annotation, every second and a half."""
+    """Reports ``metric(n)`` by the annotation of the object at ``path``, every 1.5 s."""
 
     plane: ControlPlane
     path: str
     metric: Callable[[int], float]
 
     def run(self) -> None:
-        """A write that fails is made up for by the next one."""
+        """Report until stopped; a failed write is made up for by the next one."""
         sent = 0
         while not self.stopped.wait(1.5):
             text = f'{{"metric": {self.metric(sent)}, "time": {time.time()}}}'
@@ -86,7 +86,7 @@ def budget(name: str) -> Json:
 
 
 def members(plane: ControlPlane, space: str, name: str) -> dict[str, str]:
-    """Uid and node of its pods that run and stay."""
+    """Return UID and node of its running pods that stay."""
     found = (pod for pod in pods(plane, space) if pod["metadata"]["name"].startswith(f"{name}-"))
     return {
         pod["metadata"]["uid"]: pod["spec"].get("nodeName", "")
@@ -96,7 +96,7 @@ def members(plane: ControlPlane, space: str, name: str) -> dict[str, str]:
 
 
 def start(plane: ControlPlane, space: str, name: str) -> TFJob:
-    """A ps and a worker on the node whose turn it is."""
+    """Start a ps and a worker on the next node in turn."""
     job = submit(plane, TFJob(space, name, workers=1))
     until(lambda: len(members(plane, space, name)) == 2, f"{name} running")
     return job
@@ -112,7 +112,10 @@ def refused_evictions(kohort: Kohort) -> float:
 def test_a_budget_that_forbids_it_keeps_every_member_and_without_it_the_move_goes_on(
     live_plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """A StatefulSet has converged beside a job that grows, and the third node is empty."""
+    """A converged StatefulSet should move.
+
+    It shares a node with a job that grows, and the third node is empty.
+    """
     plane = live_plane
     moving = f"{SETS.format(space)}/{NAME}"
     plane.api.create(SETS.format(space), stateful_set(NAME))

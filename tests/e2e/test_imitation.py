@@ -1,6 +1,6 @@
-"""What the embedded cluster imitates, each behaviour run against it and against the real kube-scheduler 1.37.
+"""Tests of each imitated behaviour, run on the embedded cluster and on the real kube-scheduler 1.37.
 
-The sentences are those of the extender protocol's study; a row that only one side shows is a false imitation.
+A row that only one side shows is a false imitation.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tests.e2e.imitation import (
 
 pytestmark = pytest.mark.full
 
-REST = 0.5  # seconds without a call after which the own condition's patch has had its effect
-QUIET = 2.5  # seconds without a call that count as quiet: longer than the first two back-offs' flushes
+REST = 0.5  # seconds without a call after which the patch of the pod's own condition has had its effect
+QUIET = 2.5  # seconds without a call that count as quiet: longer than the first two back-offs with their flushes
 Behaviour = Callable[[ImitatedSide], None]
 
 
@@ -52,9 +52,10 @@ def side(both: ImitatedSide) -> Iterator[ImitatedSide]:
 
 
 def refused(side: ImitatedSide, name: str = "refused") -> int:
-    """Bring a pod into the pool of refused ones, and wait until nobody asks for it; how often one has asked by then.
+    """Get a pod refused and wait until it is not tried any more; return the number of tries so far.
 
-    Twice at least, for its own condition's patch wakes it; more where a machine under load is late with older events.
+    There are at least two tries, because the patch of its own condition wakes it; a busy machine may add more by late
+    events.
     """
     side.stub.filters[name] = refuse
     side.create(name)
@@ -64,7 +65,7 @@ def refused(side: ImitatedSide, name: str = "refused") -> int:
 
 
 def slowly(side: ImitatedSide, *, before: float = 0.0, after: float = 0.0) -> Callable[[Json], str]:
-    """Bind as asked, but take that many seconds before or after it."""
+    """Bind as asked, but wait so many seconds before or after it."""
 
     def bind(args: Json) -> str:
         time.sleep(before)
@@ -85,7 +86,7 @@ def intervals(side: ImitatedSide, pod: str, verb: str) -> list[float]:
 
 
 def backs_off(side: ImitatedSide, pod: str, verb: str) -> None:
-    """1 s, then 2 s, each until the next flush, which comes every second."""
+    """Check back-offs of 1 s and then 2 s, each until the next flush, which comes every second."""
     eventually(lambda: len(side.stub.of(pod, verb)) >= 3, True)
     first, second = intervals(side, pod, verb)[:2]
     assert 0.9 <= first <= 2.6, first
@@ -124,7 +125,7 @@ def varying_refusal_spins(side: ImitatedSide) -> None:
 
 def annotation_wakes_a_refused_pod_once(side: ImitatedSide) -> None:
     before = refused(side)
-    time.sleep(1)  # the same refusal at another time must change nothing in the pod's condition
+    time.sleep(1)  # the same refusal at another time must not change the pod's condition
     side.annotate("refused", "wake")
     eventually(lambda: len(side.stub.of("refused")), before + 1, limit=2)
     time.sleep(QUIET)
@@ -507,7 +508,7 @@ def a_paged_list_is_one_consistent_read(side: ImitatedSide) -> None:
 
 
 def a_watch_resumes_and_ends_with_a_bookmark(side: ImitatedSide) -> None:
-    """The real one sends none where nothing happened: it promises none (cacher.go)."""
+    """The real API server sends no bookmark without an event (cacher.go)."""
     version = side.create("watched", scheduler="nobody")["metadata"]["resourceVersion"]
     side.annotate("watched", "changed")
     threading.Timer(1, side.annotate, ("watched", "changed again")).start()

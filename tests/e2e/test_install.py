@@ -1,7 +1,7 @@
-"""Installed by its manifests and taken out again, Kohort leaves the cluster as it was: every object is compared.
+"""Tests that installing and uninstalling Kohort leaves the cluster unchanged; every object is compared.
 
-The Deployment's pods run on KWOK's nodes, as pods that only say that they are ready: what they would do, the three
-processes beside the control plane do, with the rights of the same accounts.
+The Deployment's pods run on KWOK's nodes and only claim to be ready. The three processes beside the control plane do
+their work, with the rights of the same ServiceAccounts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ images: [{{name: kohort, newTag: next}}]
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     workdir = tmp_path_factory.mktemp("install")
     with ControlPlane.start(NodeShape(count=4, cpu="8"), workdir=workdir, controller_manager=True) as started:
-        started.start_scheduler()  # the cluster's own: Kohort's pods go through it
+        started.start_scheduler()  # the cluster's own scheduler, which places Kohort's pods
         started.kubectl("create", "namespace", TEAM)
         until(lambda: started.kubectl("-n", TEAM, "get", "configmaps", "-o", "name"), "the namespace whole")
         yield started
@@ -52,7 +52,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(autouse=True)
 def left_clean(plane: ControlPlane) -> Iterator[None]:
-    """A test that failed leaves nothing to the next one, which may be the same once more."""
+    """Remove what a failed test leaves, because the next test may be a retry."""
     yield
     for process in [one for one in plane.processes.values() if one.name.startswith(("kohort-", "next-"))]:
         process.stop()
@@ -67,7 +67,7 @@ def rolled_out(plane: ControlPlane) -> str:
 
 
 def uninstall(plane: ControlPlane, folder: Path, commands: Path) -> str:
-    """Run the script to its end."""
+    """Run the script; it must succeed."""
     done = try_uninstall(plane, folder, commands)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -76,7 +76,7 @@ def uninstall(plane: ControlPlane, folder: Path, commands: Path) -> str:
 def try_uninstall(
     plane: ControlPlane, folder: Path, commands: Path, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the script as an administrator would, with the kubectl that the kit has built."""
+    """Run the script as an administrator would, with the kit's kubectl."""
     commands.mkdir(exist_ok=True)
     kubectl = commands / "kubectl"
     kubectl.unlink(missing_ok=True)
@@ -88,7 +88,7 @@ def try_uninstall(
 
 
 def changes(before: dict[Name, str], after: dict[Name, str]) -> dict[Name, str]:
-    """What was added, removed or changed."""
+    """Return what was added, removed or changed."""
     names = before.keys() | after.keys()
     return {n: "added" if n not in before else "removed" if n not in after else "changed" for n in names
             if before.get(n) != after.get(n)}  # fmt: skip
@@ -106,7 +106,7 @@ def test_installed_used_and_removed_it_leaves_the_cluster_as_it_was(plane: Contr
     waits = submit(plane, TFJob(TEAM, "waits", workers=3, worker_cpu="4"))
     create_pod(plane, TEAM, lone_pod("waits-too", cpu="3"))
     until(lambda: sum(map(is_gated, pods(plane, TEAM))) == 5, "gated")
-    # As after a release that was cut short.
+    # as after an interrupted release
     plane.api.patch(waits.path, {"metadata": {"annotations": {"kohort.dev/released": "true"}}})
     plane.api.patch(waits.path, {"spec": {"runPolicy": {"suspend": True}}})
     kohort.stop()
@@ -131,7 +131,7 @@ def test_installed_used_and_removed_it_leaves_the_cluster_as_it_was(plane: Contr
 
 @pytest.mark.full
 def test_an_upgrade_leaves_no_gated_pod_behind_and_what_runs_alone(plane: ControlPlane, tmp_path: Path) -> None:
-    """Another image by the manifests, other settings of the processes: old ones end, and new ones find what waits."""
+    """Old processes end, and new ones find what waits."""
     before = settled(plane)
     plane.kubectl("apply", "-k", str(BASE))
     rolled_out(plane)
@@ -168,7 +168,7 @@ def test_an_upgrade_leaves_no_gated_pod_behind_and_what_runs_alone(plane: Contro
 
 
 def tells_why(plane: ControlPlane, job: TFJob) -> None:
-    """`kubectl describe` of a job that waits for room tells so, what is missing, and what would help."""
+    """Check that `kubectl describe` of a waiting job says what is missing and what would help."""
 
     def said() -> str:
         return plane.kubectl("-n", TEAM, "describe", "tfjob", job.name)
@@ -185,7 +185,7 @@ def tells_why(plane: ControlPlane, job: TFJob) -> None:
 
 
 def warnings(plane: ControlPlane, *arguments: str) -> list[str]:
-    """What the API server warns of, the restricted pod security standard among others."""
+    """Return the API server's warnings, those of the restricted pod security standard included."""
     command = [str(plane.layout.binaries["kubectl"]), f"--kubeconfig={plane.admin_kubeconfig}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -194,7 +194,7 @@ def warnings(plane: ControlPlane, *arguments: str) -> list[str]:
 
 @pytest.fixture
 def everything(tmp_path: Path) -> Path:
-    """An overlay of somebody's own, with all components."""
+    """Return a custom overlay with all components."""
     relative = {name: os.path.relpath(MANIFESTS / path, tmp_path) for name, path in {
         "base": "base", **{name: f"components/{name}" for name in ("api", "progress", "monitoring")},
     }.items()}  # fmt: skip
@@ -209,7 +209,7 @@ def test_every_overlay_is_taken_starts_and_goes(plane: ControlPlane, everything:
     before = settled(plane)
     assert warnings(plane, "apply", "-k", str(folder)) == []
     wanted = 1 if name.endswith("development") else 2
-    # Pods, so admitted under the namespace's `restricted`, and not only a Deployment that asks for them.
+    # The pods themselves, so they were admitted under the namespace's `restricted` standard.
     until(lambda: len(running(plane)) == wanted, "all of its pods")
     plane.kubectl("delete", "-k", str(folder))
     until(lambda: not changes(before, inventory(plane)), "the cluster as it was")

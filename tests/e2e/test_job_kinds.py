@@ -1,4 +1,4 @@
-"""A job of every elastic kind: whole, shrunk for a heavier job, grown back, and never in trouble meanwhile."""
+"""Tests of a job of every elastic kind: bound whole, shrunk for a heavier job, grown back, without failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.e2e.tfjobs import TFJOBS, TFJob
 from tests.e2e.waiting import never, until
 
 OF_THE_OPERATOR = [name for name, kind in KINDS.items() if kind.operator]
-RIVAL = 3  # members, of one core
+RIVAL = 3  # members of one core
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_a_gang_that_does_not_fit_whole_gets_nothing(
 def test_it_is_resized_with_the_operator_restarted_in_the_middle(
     plane: ControlPlane, kohort: Kohort, space: str, name: str
 ) -> None:
-    """Killed and started again while workers are taken, and again while they are given back."""
+    """The operator is killed during the shrink and the growth."""
     kind, operator = KINDS[name], plane.processes["training-operator"]
 
     def restart() -> None:

@@ -1,6 +1,6 @@
-"""Kohort asks the server that kubectl asks, on the same way, as whom kubectl is; or neither asks anybody.
+"""Tests that Kohort uses the same server, route and identity as kubectl, or that both refuse.
 
-Both are run on the same files, environment and options. Servers and proxies record who comes.
+Both run with the same files, environment and options, and servers and proxies record their clients.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Asking = Callable[[Case], Pair]
 
 @pytest.fixture(scope="module")
 def kubectl() -> Path:
-    """Of the version that the control plane has."""
+    """Return the kubectl of the control plane's version."""
     return build([recipe for recipe in RECIPES if recipe.binary == "kubectl"])["kubectl"]
 
 
@@ -35,13 +35,13 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def asking(servers: World, kubectl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asking:
-    """Ask each case in a folder of its own."""
+    """Return a function that asks each case in a folder of its own."""
     folders = (tmp_path / f"{number}" for number in range(1000))
     return lambda case: ask(case, servers, kubectl, next(folders), monkeypatch)
 
 
 def differences(cases: dict[str, tuple[Case, str]], asking: Asking) -> list[str]:
-    """Where kubectl does not do what the case says, and where Kohort does not do as kubectl."""
+    """Return where kubectl differs from the case, and where Kohort differs from kubectl."""
     found = []
     for name, (case, server) in cases.items():
         pair = asking(case)
@@ -77,7 +77,7 @@ def test_why_nobody_was_asked_is_told(servers: World, asking: Asking, name: str)
 
 
 def test_a_write_goes_as_whom_kubectl_writes(servers: World, asking: Asking) -> None:
-    """A file that says `as` beside an administrator's certificate, and --as over it."""
+    """A kubeconfig has `as` beside an administrator's certificate, and --as wins."""
     cases = by_hand(servers)
     for name, acts_as in (("as in the file", "nobody-special"), ("--as is stronger", "bob")):
         asked = asking(cases[name][0]).kohort.asked

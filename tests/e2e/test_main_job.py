@@ -1,4 +1,4 @@
-"""The main job: a gang whole and together, shrunk for a heavier one, grown back."""
+"""Tests of the main job: a gang bound whole, shrunk for a heavier one, and grown back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane of this file's own: three empty nodes of KOD2's shape."""
+    """Yield a control plane with three empty nodes of KOD2's shape."""
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("mainjob"), controller_manager=True) as started:
         started.start_scheduler()
         yield started
@@ -35,13 +35,13 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 def explained(kohort: Kohort, job: TFJob) -> Json:
-    """What ``kohort explain`` says."""
+    """Return the answer of ``kohort explain``."""
     answer: Json = kohort.get(f"/v1/explain/{job.namespace}/{job.name}")
     return answer
 
 
 def is_bound(observer: ClusterObserver, job: TFJob) -> bool:
-    """Whether all members are bound at this moment."""
+    """Tell whether all members are bound now."""
     return len(observer.bound_now(job.name)) == job.ps + job.workers
 
 
@@ -51,7 +51,7 @@ def workers_of(plane: ControlPlane, job: TFJob) -> int:
 
 @pytest.mark.full
 def test_pods_that_a_finished_job_keeps_are_shown_as_room_held(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """With cleanPodPolicy None, the operator's default: the ps runs on after success, and the room is not free."""
+    """With cleanPodPolicy None, the ps runs on after success."""
     job = TFJob(space, "keeps", workers=1, ps_cpu="2", clean="None")
     with Trainer(plane, space, seconds=1):
         submit(plane, job)
@@ -91,7 +91,7 @@ def test_a_heavier_job_takes_room_and_gives_it_back(plane: ControlPlane, kohort:
 
 @pytest.mark.full
 def test_one_node_takes_the_whole_gang_on_mixed_nodes(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """A node of 20 cores, two of 6, two of 10 cordoned: each gang goes to one node that takes all of it."""
+    """Nodes have 20, 6 and 6 cores, and two cordoned ones have 10."""
     plane.kubectl("cordon", "node-1", "node-2")
     added = [*plane.add_nodes(NodeShape(count=1, cpu="20"), "big"), *plane.add_nodes(NodeShape(2, "6"), "small")]
     try:

@@ -1,4 +1,4 @@
-"""Answer modes, gate modes, nominations: each setting does what its description says, on the real kube-scheduler."""
+"""Tests of answer modes, gate modes and nominations on the real kube-scheduler."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ pytestmark = pytest.mark.full
 Json = dict[str, Any]
 WINDOW = 8.0
 CORES = 10
-KWOK_SECONDS = 1.0  # after which it plays nothing any more for a pod that is gone
+KWOK_SECONDS = 1.0  # after which KWOK does nothing more for a pod that is gone
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Three empty nodes of ten cores."""
+    """Yield three empty nodes of ten cores."""
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("modes"), controller_manager=True) as started:
         allow_holds(started)
         yield started
@@ -58,14 +58,14 @@ def is_bound(plane: ControlPlane, namespace: str, job: TFJob) -> bool:
 
 
 def prefers(node: str) -> Json:
-    """Pod spec: a preference, no more, for one node."""
+    """Return a pod spec with a mere preference for one node."""
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
     terms = [{"weight": 100, "preference": term}]
     return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
 def cores_by_node(plane: ControlPlane) -> dict[str, int]:
-    """What the pods on each node ask for."""
+    """Return the requests of the pods on each node."""
     taken: dict[str, int] = defaultdict(int)
     for pod in plane.api.get("/api/v1/pods")["items"]:
         if node := pod["spec"].get("nodeName"):
@@ -83,7 +83,10 @@ def cores_by_node(plane: ControlPlane) -> dict[str, int]:
 def test_kube_schedulers_scores_count_where_they_are_asked_for(
     plane: ControlPlane, space: str, answer: str, weight: int, node: str
 ) -> None:
-    """The plan is node-0. Only ranked lets a preference for node-2 count, and only with a small extender weight."""
+    """The plan is node-0, and a preference is for node-2.
+
+    Only ``ranked`` lets the preference count, and only with a small extender weight.
+    """
     changes = scheduler_changes(weight=weight)
     name = f"{answer}-{weight}"
     with fresh_kohort(plane, {"answer": answer}, name, changes) as kohort, ClusterObserver(plane, space) as observer:
@@ -102,7 +105,7 @@ def ranked(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 class TestRanked:
-    """One Kohort with ``answer: ranked`` and an extender weight at which the plugins' scores count."""
+    """One Kohort with ``answer: ranked`` and an extender weight with which the plugins' scores count."""
 
     def test_a_preference_is_followed_as_far_as_there_is_room(
         self, plane: ControlPlane, ranked: Kohort, space: str
@@ -135,14 +138,14 @@ def gate(plane: ControlPlane) -> str:
 
 
 def fill(plane: ControlPlane, space: str) -> TFJob:
-    """A job that takes every core: three members of ten."""
+    """Submit a job that takes every core: three members of ten."""
     job = submit(plane, TFJob(space, "full", workers=2, worker_cpu="10", ps_cpu="10"))
     until(lambda: is_bound(plane, space, job), "the cluster full")
     return job
 
 
 def ungated_at_birth(log: PodLog, job: str) -> list[str]:
-    """Pods of the job whose first version had no gate of ours."""
+    """Return pods of the job whose first version lacked our gate."""
     return [name for name, seen in log.versions.items() if name.startswith(f"{job}-") and not is_gated(seen[0])]
 
 
@@ -174,10 +177,10 @@ def test_pods_are_gated_while_jobs_wait_and_not_before_or_after(plane: ControlPl
 
 
 def test_restarted_members_of_a_running_gang_go_first_and_need_no_barrier(plane: ControlPlane, space: str) -> None:
-    """The operator is stopped and we restart its workers: it fails a job of which it sees a running pod go.
+    """Both new workers are gated, as jobs are queued.
 
-    Both new workers are gated as the queue is not empty. One is held back by the test, for longer than a gang has for
-    its repair by default: the other is bound alone.
+    The operator is stopped and the test restarts its workers, because the operator would fail a job of which a running
+    pod goes. The test holds one worker back, for longer than the default repair time: the other is bound alone.
     """
     with fresh_kohort(plane, {"barrier": {"repair_seconds": 90}}, "restarted") as kohort:
         full = fill(plane, space)
@@ -188,7 +191,7 @@ def test_restarted_members_of_a_running_gang_go_first_and_need_no_barrier(plane:
             workers = [pod for pod in operator_pods(plane, full) if "worker" in pod["metadata"]["name"]]
             for pod in workers:
                 plane.api.delete(f"{path}/{pod['metadata']['name']}")
-            # KWOK deletes by name what it has seen going: a successor that is there too soon would go as well.
+            # KWOK deletes terminating pods by name, so a successor that appears too soon would be deleted too.
             until(lambda: len(pods(plane, space, full.name)) == 1, "its workers gone")
             time.sleep(KWOK_SECONDS)
             for pod in workers:
@@ -270,7 +273,7 @@ def nominated(plane: ControlPlane, space: str, job: TFJob) -> dict[str, str]:
 
 @PREEMPTION
 def test_a_member_is_nominated_before_it_is_asked_about(plane: ControlPlane, space: str, preemption: bool) -> None:
-    """And so kube-scheduler asks about that one node first."""
+    """So kube-scheduler tries that node first."""
     port = free_ports(1)[0]
     settings = {"nominate_above_nodes": 0, "gate": "always", "server": {"port": port}}
     with (
@@ -304,7 +307,7 @@ def test_nominations_are_cleared_when_a_plan_is_released(plane: ControlPlane, sp
 
 @PREEMPTION
 def test_a_stale_nomination_does_not_keep_a_gang(plane: ControlPlane, space: str, preemption: bool) -> None:
-    """The nominated node is cordoned while the gang is at the barrier: planned, nominated and bound elsewhere."""
+    """The nominated node is cordoned while the gang is at the barrier."""
     settings = window(20) | {"nominate_above_nodes": 0}
     name = f"stale-{preemption}"
     with fresh_kohort(plane, settings, name, scheduler_changes(preemption=preemption)) as kohort:
@@ -323,7 +326,7 @@ def test_a_stale_nomination_does_not_keep_a_gang(plane: ControlPlane, space: str
 
 
 def test_the_gate_of_kohort_is_the_one_that_the_policy_adds() -> None:
-    """The tests look for the gate by name; that it is the shipped one is what makes them worth anything."""
+    """The tests look for the gate by the shipped name."""
     from extender.kube.jobkinds import GATE
 
     assert GATE == OUR_GATE

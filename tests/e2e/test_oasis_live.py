@@ -1,4 +1,4 @@
-"""OASiS on the real control plane: counts follow the schedule, refusals say why, a crash changes nothing."""
+"""Tests of OASiS on the real control plane: schedules are followed, rejections explained, crashes survived."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Json = dict[str, Any]
 SLOT = 20
 IN_TIME = 5.0  # seconds after a slot's start
 MEMORY = "kohort.dev/memory"
-Counts = dict[int, tuple[int, int]]  # ps and workers by slot
+Counts = dict[int, tuple[int, int]]  # (ps, workers) by slot
 
 
 @pytest.fixture(scope="module")
 def plane(live_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """One node, which a ps and four workers fill."""
+    """Yield one node, which a ps and four workers fill."""
     for name in ("node-1", "node-2"):
         live_plane.kubectl("cordon", name)
     yield live_plane
@@ -44,7 +44,7 @@ def settings(slot: int) -> Json:
 
 
 def price_lines(kohort: Kohort) -> list[str]:
-    """What Prometheus is told of the prices."""
+    """Return the metrics of the prices."""
     text = httpx.get(f"{kohort.health}/metrics", timeout=60, trust_env=False).text
     return [line for line in text.splitlines() if line.startswith("kohort_price")]
 
@@ -52,7 +52,7 @@ def price_lines(kohort: Kohort) -> list[str]:
 def submit(
     plane: ControlPlane, job: TFJob, worker_slots: int, value: float = 100.0, slot: int = SLOT, more: str = ""
 ) -> TFJob:
-    """A job of so many worker-slots, and what it is worth to finish it."""
+    """Submit a job of so many worker-slots, with the value of finishing it."""
     curve = f"{{value: {value:.9f}, steepness: 0.1, target: 10}}"
     training = f"{{chunks: {worker_slots}, secondsPerBatch: {slot}, utility: {curve}{more}}}"
     manifest = job.manifest()
@@ -67,7 +67,7 @@ def text(plane: ControlPlane, job: TFJob) -> str:
 
 
 def schedule(plane: ControlPlane, job: TFJob, of: str = "worker") -> dict[int, int]:
-    """Members of that role by slot, as the job's object has them; empty while nothing was decided about it."""
+    """Return members of that role by slot from the job's object; empty while nothing was decided."""
     part = json.loads(text(plane, job) or "{}").get("oasis", {})
     found = {}
     for first, times, layout in part["plan"][3] if "plan" in part else ():
@@ -82,18 +82,18 @@ def decided(plane: ControlPlane, job: TFJob) -> dict[int, int]:
 
 
 def running(plane: ControlPlane, job: TFJob, role: str) -> list[Json]:
-    """Pods of that role that run now."""
+    """Return the running pods of that role."""
     found = (pod for pod in pods(plane, job.namespace, job.name) if pod["status"].get("phase") == "Running")
     return [pod for pod in found if pod["metadata"]["labels"]["training.kubeflow.org/replica-type"] == role]
 
 
 def workers(plane: ControlPlane, job: TFJob) -> int:
-    """Workers that run now."""
+    """Return the number of running workers."""
     return len(running(plane, job, "worker"))
 
 
 def running_counts(plane: ControlPlane, job: TFJob) -> tuple[int, int]:
-    """Ps and workers that run now."""
+    """Return the numbers of running ps and workers."""
     return len(running(plane, job, "ps")), workers(plane, job)
 
 
@@ -102,19 +102,19 @@ def as_counted(plane: ControlPlane, planned: list[tuple[TFJob, Counts]], slot: i
 
 
 def has_failed(plane: ControlPlane, job: TFJob) -> bool:
-    """Whether its operator has taken anything for a failure."""
+    """Tell whether the operator has seen a failure."""
     return any(one["type"] in ("Failed", "Restarting") for one in plane.api.get(job.path)["status"]["conditions"])
 
 
 def told_ps(plane: ControlPlane, job: TFJob) -> set[int]:
-    """How many ps each of its running workers knows of."""
+    """Return how many ps each of its running workers knows of."""
     specs = (pod["spec"]["containers"][0]["env"] for pod in running(plane, job, "worker"))
     configs = (json.loads(one["value"]) for env in specs for one in env if one["name"] == "TF_CONFIG")
     return {len(config["cluster"]["ps"]) for config in configs}
 
 
 def anew(plane: ControlPlane, planned: list[tuple[TFJob, Counts]], varies: TFJob, slot: int) -> bool:
-    """Whether the slot's counts run, and workers know of its ps: while old pods go, those left may count as many."""
+    """Tell whether the slot's counts run and workers know of its ps; terminating pods could give the same counts."""
     ((_, counts),) = (one for one in planned if one[0] == varies)
     return as_counted(plane, planned, slot) and told_ps(plane, varies) == {counts[slot][0]}
 
@@ -124,7 +124,7 @@ def sleep_until(slot: int) -> None:
 
 
 def as_planned(plane: ControlPlane, kohort: Kohort, planned: dict[TFJob, dict[int, int]], slot: int) -> float:
-    """Wait for the slot, then for the counts of all jobs; the seconds that they took."""
+    """Wait for the slot and then for the counts of all jobs; return the seconds that the latter took."""
     sleep_until(slot)
     wanted = {job.name: shifts.get(slot, 0) for job, shifts in planned.items()}
     began = time.monotonic()
@@ -140,13 +140,14 @@ def why(kohort: Kohort, job: TFJob) -> str:
 
 
 def test_counts_follow_the_schedule_also_through_pauses(plane: ControlPlane, space: str) -> None:
-    """A schedule with a hole: a first job makes place for the last one in the first slot, and another has the second.
+    """The schedule has a hole.
 
-    A slot's counts must be true within five seconds of its beginning.
+    A first job makes room for the last one in the first slot, and another job has the second. A slot's counts must hold
+    within five seconds of its start.
     """
     with fresh_kohort(plane, settings(SLOT), "oasis") as kohort:
         if time.time() % SLOT > 0.5 * SLOT:
-            sleep_until(int(time.time() // SLOT) + 1)  # so that all of them come within one slot
+            sleep_until(int(time.time() // SLOT) + 1)  # so that all of them arrive within one slot
         start = int(time.time() // SLOT)
         time.sleep(max(0.0, start * SLOT + 1.5 - time.time()))
         job = partial(TFJob, space, workers=4, least=1, most=4, worker_cpu="2", ps_cpu="2")
@@ -164,10 +165,10 @@ def test_counts_follow_the_schedule_also_through_pauses(plane: ControlPlane, spa
 
 
 def test_ps_follow_the_schedule_where_the_job_says_so_and_are_held_where_not(plane: ControlPlane, space: str) -> None:
-    """Two workers need a ps, and there is a slot with four workers beside one with one.
+    """One slot has four workers, another has one.
 
-    One job may be started again with another number of ps, and comes with a wrong one. The other keeps those that it
-    asks for, in each slot in which it runs. To the operator nothing has failed.
+    Two workers need a ps. One job may be restarted with another number of ps, and arrives with a wrong one. The other
+    keeps the number that it asks for in each slot. The operator sees no failure.
     """
     with fresh_kohort(plane, settings(SLOT), "oasis-ps") as kohort:
         if time.time() % SLOT > 0.4 * SLOT:
@@ -187,9 +188,9 @@ def test_ps_follow_the_schedule_where_the_job_says_so_and_are_held_where_not(pla
         asked, fixed = (counts for _, counts in planned)
         assert (set(asked.values()), set(fixed.values())) == ({(1, 1), (2, 4)}, {(2, 1), (2, 4)})
         kept: list[set[str]] = []
-        # Not within IN_TIME: another number of ps is a restart of the job (docs/decisions/0007), suspended as the slot
-        # begins, its pods deleted and made anew by its operator, whose time that is. So the counts are to be true
-        # before the slot ends. When its plan is over a job goes on as it is: there is time for the last slot's counts.
+        # Not within IN_TIME: another number of ps is a restart of the job (docs/decisions/0007). It is suspended as the
+        # slot begins, and its operator deletes and recreates the pods, in its own time. The counts must hold before the
+        # slot ends. After its plan a job goes on unchanged, so there is time for the last slot's counts.
         for slot, seconds in ((start + 1, SLOT - 2.0), (start + 2, 60.0)):
             sleep_until(slot)
             began = time.monotonic()
@@ -203,9 +204,9 @@ def test_ps_follow_the_schedule_where_the_job_says_so_and_are_held_where_not(pla
 
 
 def test_schedules_refusals_and_prices_outlive_every_crash(plane: ControlPlane, space: str) -> None:
-    """Extender and controller are killed right after each job came, at moments that differ; slots are long.
+    """Both are killed right after each job arrives; slots are long.
 
-    What was written on an object once stays so, letter by letter; what was not is decided then as it would have been.
+    What was once written on an object stays, letter by letter; what was not written is decided again in the same way.
     """
     length = next(seconds for seconds in range(600, 1600, 90) if 120 < time.time() % seconds < seconds - 240)
     with fresh_kohort(plane, settings(length), "oasis-crash") as kohort:

@@ -1,4 +1,4 @@
-"""One part after another is killed in the middle of things: no gang is left half, and what runs goes on."""
+"""Tests that kill one part after another: no gang stays half bound, and running jobs go on."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def kohort(plane: ControlPlane, started: Kohort) -> Kohort:
 
 
 def test_scheduler_killed_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """The binds of a dead scheduler count no more: the gang is held again by the new one, then bound whole."""
+    """The dead scheduler's binds are dropped, and the new one's are held and then made."""
     job = at_the_barrier(plane, kohort, space)
     kohort.scheduler.crash()
     until(lambda: at_barrier(kohort, job) == 0, "the held binds dropped")
@@ -70,7 +70,7 @@ def test_extender_killed_at_the_barrier(plane: ControlPlane, kohort: Kohort, spa
 
 
 def test_extender_killed_after_some_of_the_bindings(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """Two of five bindings are refused until it is up again: the bound members' plan is taken up and completed."""
+    """Two of five bindings are refused until it is up again."""
     with refused_bindings(plane, space, LATE):
         job = half_bound(plane, space)
         reborn(kohort)
@@ -85,7 +85,7 @@ def test_extender_killed_after_some_of_the_bindings(plane: ControlPlane, kohort:
 
 
 def commands() -> tuple[str, str]:
-    """The shell lines of docs/operations.md: the gate off, and all gated pods let go."""
+    """Return the shell lines of docs/operations.md that turn the gate off and ungate all pods."""
     text = OPERATIONS.read_text().partition("## When the controller is dead")[2].partition("\n## ")[0]
     block = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
     assert block, "docs/operations.md says how to let gated pods go"
@@ -107,7 +107,7 @@ def shell(plane: ControlPlane, folder: Path, script: str) -> str:
 
 
 def queue(kohort: Kohort) -> str:
-    """What `kohort queue` prints."""
+    """Return the output of `kohort queue`."""
     command = [sys.executable, "-m", "extender", "queue", "--server", kohort.url]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=CHECKOUT)
     assert done.returncode == 0, done.stderr
@@ -127,7 +127,7 @@ def test_controller_dead_gated_pods_are_seen_everywhere_and_let_go_by_hand(
     plane: ControlPlane, kohort: Kohort, space: str, tmp_path: Path
 ) -> None:
     bound_whole(plane, submit(plane, TFJob(space, "filler", workers=1, ps=0, worker_cpu="4")))
-    # It wants all three nodes to itself and waits; smaller jobs pass it.
+    # It needs all three nodes and waits; smaller jobs pass it.
     submit(plane, TFJob(space, "blocker", workers=3, ps=0, worker_cpu=str(CORES)))
     until(lambda: gate(plane) == "on", "the gate on while a job waits for room")
     kohort.controller.crash()
@@ -143,7 +143,7 @@ def test_controller_dead_gated_pods_are_seen_everywhere_and_let_go_by_hand(
     until(lambda: metric(kohort.health, heard) > MISSED_AFTER, "told in the metrics, which are up to a second old")
     assert f"({count} now)" in queue(kohort)
     assert "warning: controller" in queue(kohort)
-    # There is room, a plan even, and nobody to let them go.
+    # There is room and even a plan, but no controller to remove the gates.
     assert "late" in {plan["name"] for plan in kohort.get("/v1/plans")["plans"]}
     assert sum(map(is_gated, pods(plane, space))) == count
     off, let_all_go = commands()
@@ -179,6 +179,6 @@ def test_api_server_and_etcd_killed_what_runs_goes_on_and_the_next_gang_is_bound
         server.wait_until(lambda: plane.api.ok("/readyz"), "it was ready", 180)
     assert kohort.extender.alive
     assert kohort.controller.alive
-    midway.revive(plane, kohort)  # kube-scheduler and the operator end where they could not renew their leases
+    midway.revive(plane, kohort)  # kube-scheduler and the operator end when they cannot renew their leases
     bound_whole(plane, submit(plane, TFJob(space, "late", workers=4)))
     assert {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in pods(plane, space, "runs")} == before

@@ -1,4 +1,4 @@
-"""Kohort down, stopped, killed in the middle, or fed with nonsense: others do not notice, and no gang is left half."""
+"""Tests with Kohort down, suspended, killed or fed with nonsense: others are not affected, no gang stays half."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FAST = {"clientConnection": {"qps": 5000, "burst": 5000}, "leaderElection": {"le
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Four wide nodes; the default scheduler is a process of its own whose client does not slow it down."""
+    """Yield four large nodes; the default scheduler is a process of its own without client rate limits."""
     workdir = tmp_path_factory.mktemp("outages")
     wide = NodeShape(count=4, cpu="20", pods=500)
     with ControlPlane.start(wide, workdir=workdir, controller_manager=True) as started:
@@ -58,7 +58,7 @@ def kohort(plane: ControlPlane, started: Kohort) -> Kohort:
 
 @pytest.fixture
 def strangers(plane: ControlPlane) -> Iterator[str]:
-    """A namespace for pods that did not opt in."""
+    """Yield a namespace for pods that did not opt in."""
     with own_namespace(plane, "strangers") as name:
         yield name
 
@@ -83,10 +83,10 @@ def stranger(namespace: str, name: str) -> Json:
 
 
 def rate(plane: ControlPlane, namespace: str, name: str) -> float:
-    """Pods a second of the default scheduler, from its first sight of them all to the last binding.
+    """Return the default scheduler's pods per second, from seeing all of them to the last binding.
 
-    It is stopped while they are created, so that the figure is its own and not that of our client. A watch dates the
-    last binding: asked for again and again, it would be late by a good part of the half second that this takes.
+    It is stopped while they are created, so that the rate does not depend on the test's client. A watch gives the time
+    of the last binding, because polling would be late by a good part of the half second that this takes.
     """
     default = plane.processes["kube-scheduler"]
     default.pause()
@@ -104,7 +104,7 @@ def rate(plane: ControlPlane, namespace: str, name: str) -> float:
 
 
 def bindings(observer: ClusterObserver) -> dict[str, float]:
-    """When each pod was first seen on a node, by its uid."""
+    """Return when each pod was first seen on a node, by its UID."""
     seen: dict[str, float] = {}
     for sighting in list(observer.sightings):
         if sighting.node:
@@ -115,7 +115,10 @@ def bindings(observer: ClusterObserver) -> dict[str, float]:
 def test_pods_that_did_not_opt_in_are_scheduled_at_the_same_rate(
     plane: ControlPlane, kohort: Kohort, space: str, strangers: str
 ) -> None:
-    """Extender up, killed, stopped: rounds of each in turn, and the best of each, as a busy machine only slows."""
+    """The extender is up, killed or suspended, in turn.
+
+    The best round of each counts, because a busy machine only slows.
+    """
     rates: dict[str, list[float]] = {"up": [], "down": [], "stopped": []}
     waiting: list[TFJob] = []
     for n in range(ROUNDS):
@@ -166,7 +169,7 @@ def test_malformed_bodies_are_answered_with_200_and_an_error(plane: ControlPlane
 
 
 def refuses(verb: str, answer: Any) -> bool:
-    """Two verbs have no field for an error: there are no scores, and nobody is preempted."""
+    """Tell whether the answer is a refusal; two verbs have no field for an error: no scores, no preemption."""
     match verb:
         case "prioritize":
             return bool(answer == [])
@@ -180,7 +183,7 @@ def refuses(verb: str, answer: Any) -> bool:
 
 
 def lasting(jobs: Json) -> dict[str, Json]:
-    """What of /v1/jobs must survive a restart."""
+    """Return the part of /v1/jobs that must survive a restart."""
     kept = ("state", "min_workers", "max_workers", "workers", "replicas", "elastic", "utility", "arrival", "uid")
     return {f"{job['namespace']}/{job['name']}": {key: job[key] for key in kept} for job in jobs["jobs"]}
 

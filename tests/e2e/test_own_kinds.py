@@ -1,4 +1,4 @@
-"""What Kubernetes' own kinds do beside being resized, by the real controller manager; groups of pods; sets of jobs."""
+"""Tests of Kubernetes' own kinds with the real controller manager, of pod groups, and of sets of jobs."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ TRAINJOBS = f"/apis/{TRAINJOB}/namespaces/{{space}}/trainjobs"
 
 @pytest.fixture(scope="module")
 def sets(plane: ControlPlane) -> str:
-    """The path of JobSets, by their own definition and that of TrainJobs; their controllers do not run."""
+    """Return the path of JobSets; JobSets and TrainJobs are defined here, but their controllers do not run."""
     for one in DEFINITIONS:
         plane.api.create(DEFINITIONS_PATH, definition(one))
     path = f"/apis/{JOBSET}/namespaces/{{space}}/jobsets"
@@ -136,7 +136,7 @@ def create_set(plane: ControlPlane, path: str, owners: list[Json]) -> Json:
 
 
 def train_job(plane: ControlPlane, space: str) -> list[Json]:
-    """A TrainJob, as the owner of the set that its controller would make of it."""
+    """Create a TrainJob, and return it as the owner of the JobSet that its controller would create."""
     spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 3}}
     body = {"apiVersion": TRAINJOB, "kind": "TrainJob", "metadata": {"name": "train"}, "spec": spec}
     plane.api.create(TRAINJOBS.format(space=space), body)
@@ -148,7 +148,10 @@ def train_job(plane: ControlPlane, space: str) -> list[Json]:
 def test_a_set_of_jobs_starts_whole_and_is_never_resized(
     plane: ControlPlane, kohort: Kohort, space: str, sets: str, kind: str
 ) -> None:
-    """Its controller refuses other counts (JobSet 0.8.2: spec.replicatedJobs is immutable)."""
+    """Its controller refuses other counts.
+
+    In JobSet 0.8.2 spec.replicatedJobs is immutable.
+    """
     path = sets.format(space=space)
     owner = create_set(plane, path, train_job(plane, space) if kind == "TrainJob" else [])
     until(lambda: waits(kohort, space) == "WaitingForPods", "the set seen")

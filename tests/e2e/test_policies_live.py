@@ -1,4 +1,4 @@
-"""Every policy with mixed jobs on the real control plane: all end or are told why not, and it replays."""
+"""Tests of every policy with mixed jobs on the real control plane: all jobs end or are refused, and it replays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lab.study.replay import again
+from lab.study.replay import replay_journal
 from tests.controlplane import ControlPlane
 from tests.controlplane.definitions import COSCHEDULING, JOBSET, VOLCANO, definition, group_definition
 from tests.controlplane.kohort import Kohort
@@ -42,7 +42,7 @@ POLICIES: dict[str, Json] = {
         "kod2": {"cooldown_seconds": 2},
         "parameters": {"specon.interval": INTERVAL, "specon.alpha": 0.2},
     },
-    # A pause starts these pods anew: each must be done within the slot that it is given.
+    # A pause restarts these pods, so each must be done within the slot that it is given.
     "oasis": {"policy": "oasis", "parameters": {"horizon": 30, "grace": 0.2}},
 }
 TAKING = ("kod2", "drs", "dragon", "kod2+specon")
@@ -52,7 +52,7 @@ HOPELESS = {"GangExceedsCluster", "JobRejected"}
 
 @pytest.fixture(scope="module", autouse=True)
 def kinds(live_plane: ControlPlane) -> None:
-    """Every kind of the scenario is installed."""
+    """Install every kind of the scenario."""
     for made in (definition(JOBSET), group_definition(COSCHEDULING), group_definition(VOLCANO)):
         live_plane.api.create(DEFINITIONS_PATH, made)
     for kind in KINDS.values():
@@ -72,7 +72,7 @@ def test_twenty_jobs_end_or_are_told_why_not(live_plane: ControlPlane, policy: s
 
 
 def settings_of(policy: str, seconds: float, folder: Path) -> Json:
-    """The same for all, and the slots of OASiS."""
+    """Return the common settings, with OASiS's slots."""
     own = POLICIES[policy]
     if policy == "oasis":
         own = own | {"parameters": own["parameters"] | {"slot_seconds": slot_of(seconds)}}
@@ -81,14 +81,14 @@ def settings_of(policy: str, seconds: float, folder: Path) -> Json:
 
 
 def chapters_of(policy: str, people: People) -> list[Chapter]:
-    """What has to take place under it."""
+    """Return what must happen under the policy."""
     plane, space = people.plane, people.space
     found: list[Chapter] = [Taken(plane, space, people)] if policy in TAKING else []
     return [*found, Moved(plane, space, INTERVAL)] if policy in MOVING else found
 
 
 def play(plane: ControlPlane, policy: str, coming: Iterable[Arrival], gap: float, limit: float) -> None:
-    """Let the jobs come, ``gap`` seconds apart, wait for their ends, and hold what was seen to the rules."""
+    """Submit the jobs ``gap`` seconds apart, wait until they end, and check the rules."""
     jobs = list(coming)
     folder = plane.workdir / f"journal-{policy}-{len(jobs)}"
     settings = settings_of(policy, jobs[0].seconds, folder)
@@ -134,7 +134,7 @@ def is_over(people: People, kohort: Kohort, job: Arrival) -> bool:
 
 
 def charged(kohort: Kohort) -> Json:
-    """What Kohort still holds for somebody, by node."""
+    """Return the room that Kohort still charges, by node."""
     nodes = kohort.get("/v1/nodes")["nodes"]
     return {node["name"]: node for node in nodes if node["free"] != node["allocatable"]}
 
@@ -146,6 +146,6 @@ def why(kohort: Kohort, space: str, job: Arrival) -> str:
 
 def replays_as_recorded(folder: Path) -> None:
     files = sorted(folder.glob("journal-*.jsonl"))
-    replayed = [again(file) for file in files]
+    replayed = [replay_journal(file) for file in files]
     assert sum(found.decisions for found in replayed) > 0
     assert [found.departures for found in replayed] == [()] * len(files)

@@ -1,4 +1,4 @@
-"""The policy is changed in the settings' file while the service runs: the next one decides, and what runs stays."""
+"""Tests of changing the policy in the settings file of the running service: running jobs stay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = "switch"
 
 
 def choose(plane: ControlPlane, kohort: Kohort, policy: str) -> None:
-    """Write it into the file, and wait until the service says that it obeys."""
+    """Write the policy into the file, and wait until the service uses it."""
     file: Path = plane.workdir / f"{NAME}.yaml"
     before = obeyed(kohort)
     settings = yaml.safe_load(file.read_text()) | {"policy": policy, "parameters": PARAMETERS.get(policy, {})}
@@ -39,7 +39,7 @@ def obeyed(kohort: Kohort) -> int:
 
 
 def memory(plane: ControlPlane, job: TFJob) -> str:
-    """What the policy has written on the job object."""
+    """Return what the policy has written on the job object."""
     notes = plane.api.get(job.path)["metadata"].get("annotations", {})
     return str(notes.get("kohort.dev/memory", ""))
 

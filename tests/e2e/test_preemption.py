@@ -1,4 +1,4 @@
-"""Another scheduler preempts members of a gang: its pod gets the room, no node is over-committed, the gang is told."""
+"""Tests of another scheduler that preempts members: its pod gets the room, and no node is overcommitted."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 def filling(space: str, *, elastic: bool) -> TFJob:
-    """A job of one-core members that takes the whole cluster."""
+    """Return a job of one-core members that takes the whole cluster."""
     whole = NODES * CORES - 1
     least, most = (2, whole) if elastic else (None, None)
     return TFJob(space, "filling", workers=20 if elastic else whole, least=least, most=most, dynamic=True)
 
 
 def preempt(plane: ControlPlane, space: str, name: str, cpu: int) -> float:
-    """A pod of the default scheduler that finds room by preemption alone; how long it took to be bound."""
+    """Create a pod of the default scheduler that needs preemption; return how long it took to be bound."""
     create_pod(plane, space, lone_pod(name, str(cpu), scheduler="default-scheduler", priorityClassName="urgent"))
     return until(lambda: name in nodes_of(plane, space), f"{name} bound")
 
@@ -60,7 +60,7 @@ def end(plane: ControlPlane, space: str, name: str) -> None:
 
 
 def only_room_was_made(watch: RoomWatch, name: str, cpu: int) -> None:
-    """Nobody of Kohort's came into the room. kube-scheduler may mark one more than it needs, when its cache is late."""
+    """Check that no pod of Kohort's took the room; a late cache may make kube-scheduler mark one victim more."""
     assert watch.over(CORES) == []
     assert watch.bound_before(name) == []
     assert watch.preempted_twice() == []
@@ -68,7 +68,7 @@ def only_room_was_made(watch: RoomWatch, name: str, cpu: int) -> None:
 
 
 def told(plane: ControlPlane, space: str, *reasons: str) -> list[str]:
-    """The texts of the Events of these reasons."""
+    """Return the texts of the Events with these reasons."""
     found = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
     return [event.get("note", "") for event in found if event["reason"] in reasons]
 
@@ -94,7 +94,7 @@ def test_a_preempted_worker_does_not_take_the_preemptors_room(plane: ControlPlan
 @pytest.mark.parametrize("elastic", [True, False], ids=["elastic", "rigid"])
 @pytest.mark.parametrize("cpu", [3, 10])
 def test_twenty_preemptions(plane: ControlPlane, kohort: Kohort, cpu: int, elastic: bool) -> None:
-    """Five of each kind, one after another, on a cluster that is full each time."""
+    """Five of each kind one after another, each on a full cluster."""
     took = []
     for turn in range(5):
         with own_namespace(plane, f"twenty-{cpu}-{elastic}-{turn}") as space:

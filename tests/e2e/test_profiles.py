@@ -1,4 +1,4 @@
-"""One kube-scheduler process with two profiles and our extender: the default scheduler's pods go their own way."""
+"""Tests of one kube-scheduler with two profiles and our extender: the default profile's pods are not affected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HIGH = "tests-high"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Three nodes of different size, so that one of them always scores best."""
+    """Yield three nodes of different size, so that one of them always scores best."""
     directory = tmp_path_factory.mktemp("profiles")
     with ControlPlane.start(nodes=None, workdir=directory, controller_manager=True) as started:
         for name, cores in SIZES.items():
@@ -43,7 +43,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def without(plane: ControlPlane) -> list[str]:
-    """Where the stock scheduler, which knows no extender, puts the plain pods."""
+    """Return where the stock scheduler without extender places the plain pods."""
     scheduler = plane.start_scheduler(name="stock")
     with own_namespace(plane, "without") as name:
         placed = place_plain(plane, name)
@@ -53,7 +53,7 @@ def without(plane: ControlPlane) -> list[str]:
 
 @pytest.fixture(scope="module")
 def both(plane: ControlPlane, without: list[str]) -> Iterator[tuple[Kohort, Recorder]]:
-    """Kohort, asked by a scheduler with the cluster's own rights that holds both profiles and leads by no Lease."""
+    """Yield Kohort, called by a scheduler with the cluster's own rights, both profiles and no Lease."""
     port = free_ports(1)[0]
     settings = {"lease": {"identity": "*"}, "server": {"port": port}}
     with fresh_kohort(plane, settings, "both") as kohort:
@@ -81,8 +81,8 @@ def test_plain_pods_go_where_they_would_go_without_us(
     plane: ControlPlane, without: list[str], both: tuple[Kohort, Recorder], space: str
 ) -> None:
     _, recorder = both
-    assert len(set(without[:SETTLED])) > 1  # else it would say nothing
-    # With the sixth, two nodes were seen to be chosen in turn: kube-scheduler breaks ties at random.
+    assert len(set(without[:SETTLED])) > 1  # otherwise the test would show nothing
+    # From the sixth on, two nodes may be chosen, because kube-scheduler breaks ties at random.
     assert place_plain(plane, space)[:SETTLED] == without[:SETTLED]
     for number in range(len(CORES)):
         for call in recorder.of("filter", f"plain-{number}"):
@@ -111,7 +111,7 @@ def high(name: str, cores: str, **spec: Any) -> Json:
 
 
 def test_nobody_preempts_a_part_of_a_rigid_gang(plane: ControlPlane, both: tuple[Kohort, Recorder], space: str) -> None:
-    """The gang fills the cluster; without us the pod would take the room of one worker."""
+    """The gang fills the cluster; without us the pod would replace one worker."""
     kohort, recorder = both
     with ClusterObserver(plane, space) as observer:
         job = submit(plane, TFJob(space, "gang", workers=9, worker_cpu="4", ps_cpu="4"))
@@ -129,7 +129,7 @@ def test_nobody_preempts_a_part_of_a_rigid_gang(plane: ControlPlane, both: tuple
 def test_a_plain_pod_is_preempted_where_a_gang_would_be_broken(
     plane: ControlPlane, both: tuple[Kohort, Recorder], space: str
 ) -> None:
-    """The gang's members would be the smaller victims; only the node with the plain pod is left as a candidate."""
+    """The gang's members would be the cheaper victims."""
     _, recorder = both
 
     def asked() -> str:
@@ -149,7 +149,10 @@ def test_a_plain_pod_is_preempted_where_a_gang_would_be_broken(
 def test_workers_above_the_minimum_may_be_preempted_and_no_more(
     plane: ControlPlane, both: tuple[Kohort, Recorder], space: str
 ) -> None:
-    """Nine workers of four cores and a ps on 40 cores, five must stay: a pod of eight cores takes two of them."""
+    """Nine workers of four cores and a ps are on 40 cores.
+
+    Five workers must stay: a pod of eight cores takes two of them.
+    """
     with ClusterObserver(plane, space) as observer:
         sizes = TFJob(space, "gang", workers=9, least=5, most=9, worker_cpu="4", ps_cpu="4")
         job = submit(plane, sizes, dynamic=True)
@@ -157,7 +160,7 @@ def test_workers_above_the_minimum_may_be_preempted_and_no_more(
         create_pod(plane, space, high("wants", "8"))
         until(lambda: nodes_of(plane, space).get("wants"), "bound in the place of two workers")
         assert observer.deleted(job.name, "ps") == 0
-        # Two are preempted; the job may have been shrunk by then, for which its operator takes the two highest.
+        # Two are preempted; the job may have been shrunk by then, for which its operator deletes the two highest.
         assert 2 <= observer.deleted(job.name, "worker") <= 4
         assert observer.partial_seconds(job.name, 6) <= WINDOW
         assert len(observer.bound_now(job.name)) >= 6
@@ -167,7 +170,7 @@ def test_workers_above_the_minimum_may_be_preempted_and_no_more(
 def test_no_worker_is_preempted_whose_end_would_fail_its_job(
     plane: ControlPlane, both: tuple[Kohort, Recorder], space: str
 ) -> None:
-    """Without enableDynamicWorker the operator takes one running worker that is deleted for a failure of the job."""
+    """Without enableDynamicWorker a deleted worker fails the job."""
     _, recorder = both
     with ClusterObserver(plane, space) as observer:
         job = submit(plane, TFJob(space, "gang", workers=9, least=5, most=9, worker_cpu="4", ps_cpu="4"), dynamic=False)

@@ -1,4 +1,4 @@
-"""What a gang plan cannot promise by itself: each is respected with the whole gang, or refused by name."""
+"""Tests of constraints that a gang plan does not model: each is respected for the whole gang, or refused by name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Two zones of three nodes each. The controller manager is here for quotas and volumes."""
+    """Yield two zones of three nodes each, with a controller manager for quotas and volumes."""
     workdir = tmp_path_factory.mktemp("promises")
     with ControlPlane.start(nodes=None, workdir=workdir, controller_manager=True) as started:
         for prefix, zone in NODES.items():
@@ -88,7 +88,7 @@ def test_a_quota_that_stops_the_operator_halfway(
     until(lambda: len(pods(plane, space)) == 2, "the operator stopped at the quota")
     refused(plane, kohort, job, Reason.WAITING_FOR_PODS, detail="worker", limit=30)
     before = metric(kohort.health, "kohort_verb_refusals_total", verb="filter")
-    # Every try of an existing member is refused; a timeout of the barrier's would show here.
+    # Every try of an existing member is refused; a timeout at the barrier would show here.
     for n, pod in enumerate(pods(plane, space)):
         path = f"/api/v1/namespaces/{space}/pods/{pod['metadata']['name']}"
         plane.api.patch(path, {"metadata": {"annotations": {"example.com/wake": str(n)}}})
@@ -103,7 +103,7 @@ def test_a_quota_that_stops_the_operator_halfway(
 def test_a_limit_range_raises_the_real_requests(
     plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver
 ) -> None:
-    """The template asks for nothing, the real pods for 3 cores: three go on a node of ten."""
+    """The template requests nothing, the real pods 3 cores: three fit on a node."""
     defaults = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "more", "namespace": space},
                 "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "3"}}]}}  # fmt: skip
     plane.api.create(f"/api/v1/namespaces/{space}/limitranges", defaults)
@@ -146,7 +146,10 @@ HIDDEN_CORES: dict[str, Json] = {
 def test_cores_beside_the_container_are_counted(
     plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver, kind: str
 ) -> None:
-    """One core in the container, three in all: nine members go on three nodes of ten, ten do not."""
+    """With one core in the container and three in all, nine members fit.
+
+    Nine go on three nodes of ten cores, ten do not.
+    """
     plane.api.create("/apis/node.k8s.io/v1/runtimeclasses", RUNTIME)
     extra = {"nodeSelector": {ZONE: "east"}, **HIDDEN_CORES[kind]}
     nine = submit(plane, TFJob(space, "nine", workers=9, ps=0, extra=extra))
@@ -205,7 +208,7 @@ PLACES: dict[str, tuple[Json, set[str]]] = {
 def test_only_nodes_that_the_pods_accept(
     plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver, kind: str
 ) -> None:
-    """Eight members of four cores each would need four nodes; two fit on each allowed one, and no more."""
+    """Eight members of four cores would need four nodes; two fit on each allowed one."""
     extra, allowed = PLACES[kind]
     plane.kubectl("label", "node", "b-1", "disk=9", "--overwrite")
     most = 2 * len(allowed)
@@ -289,7 +292,7 @@ MOUNTED = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "
 
 
 def provide(plane: ControlPlane, space: str, node: str) -> None:
-    """A claim that only one node can serve."""
+    """Create a claim that only one node can serve."""
     plane.api.create("/apis/storage.k8s.io/v1/storageclasses", CLASS)
     plane.api.create("/api/v1/persistentvolumes", volume(space, node))
     plane.api.create(f"/api/v1/namespaces/{space}/persistentvolumeclaims", claim(space, space))
@@ -299,7 +302,7 @@ def provide(plane: ControlPlane, space: str, node: str) -> None:
 def test_a_volume_of_one_node_draws_the_gang_there(
     plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver, node: str
 ) -> None:
-    """The plan knows nothing of volumes; kube-scheduler's offer teaches it, whichever of six nodes it is."""
+    """The plan does not model volumes; kube-scheduler's offer shows the node."""
     provide(plane, space, node)
     job = submit(plane, TFJob(space, "rooted", workers=3, extra=MOUNTED))
     assert set(all_bound(plane, job, 60).values()) == {node}
@@ -341,7 +344,7 @@ def test_what_no_plan_can_promise_is_refused_by_name(
 ) -> None:
     job = submit(plane, TFJob(space, "asks", workers=2, extra=UNSUPPORTED[field]))
     refused(plane, kohort, job, Reason.UNSUPPORTED, detail=field)
-    if field != "resourceClaims":  # there kube-scheduler waits for the claim and asks nobody
+    if field != "resourceClaims":  # there kube-scheduler waits for the claim and calls no extender
         until(lambda: any(Reason.UNSUPPORTED.text in refusal(pod) for pod in pods(plane, space)), "told on the pod")
     assert not observer.bound_now("asks")
 

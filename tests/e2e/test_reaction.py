@@ -1,7 +1,7 @@
-"""How soon Kohort reacts, on a full cluster of 100 nodes: to room that appears, and to a heavier job that arrives.
+"""Tests of how soon Kohort reacts on a full cluster of 100 nodes, to free room and to a heavier job.
 
-Every node is full: of elastic jobs that run with all their workers, or of others' pods that hold a place. Two light
-gangs wait all the time. The observer reads the API server only.
+Every node is full of elastic jobs with all their workers, or of others' pods. Two light gangs wait all the time. The
+observer reads the API server only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 NODES, CORES = 100, 4
-CASES = 20  # of each kind, on one filled cluster; every one takes two nodes
+CASES = 20  # of each kind, on one filled cluster; every case takes two nodes
 BOUND_IN, PATCHED_IN = 2.0, 1.0
 LIMIT = 40.0
 
@@ -42,7 +42,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A full cluster with its witnesses."""
+    """A full cluster with its observers."""
 
     plane: ControlPlane
     kohort: Kohort
@@ -50,7 +50,9 @@ class Scene:
     observer: ClusterObserver
 
     def fill(self) -> None:
-        """Elastic jobs on the first nodes, two each; others' pods on the rest; then two gangs that find no room."""
+        """Fill the first nodes with two elastic jobs each and the rest with others' pods; then add two waiting
+        gangs.
+        """
         with ThreadPoolExecutor(8) as clients:
             list(clients.map(self._hold, range(2 * CASES, NODES)))
         elastic = [TFJob(self.space, f"wide-{n}", 7, least=3, most=7, utility="5") for n in range(CASES)]
@@ -74,7 +76,7 @@ class Scene:
         return len(self.observer.bound_now(job.name))
 
     def room_appears(self, n: int) -> float:
-        """Two nodes come free: seconds until the heaviest waiting gang, which needs both, is bound whole."""
+        """Free two nodes; return the seconds until the heaviest waiting gang, which needs both, is bound."""
         job = self.wait(TFJob(self.space, f"heavy-{n}", 7))
         first, second = (2 * (CASES + n) + at for at in range(2))
         self._free(first)
@@ -87,7 +89,7 @@ class Scene:
         self.plane.api.delete(f"/api/v1/namespaces/{self.space}/pods/holds-{node}?gracePeriodSeconds=0")
 
     def _bound_at(self, job: TFJob) -> float:
-        """When the last of its members was first seen bound."""
+        """Return when the last of its members was first seen bound."""
         first: dict[str, float] = {}
         for sighting in list(self.observer.sightings):
             if sighting.job == job.name and sighting.bound:
@@ -95,7 +97,7 @@ class Scene:
         return max(first.values())
 
     def heavier_job_arrives(self, n: int) -> float:
-        """Seconds from its creation until a running job has been told to give workers up for it."""
+        """Return the seconds from its creation until a running job was told to give workers for it."""
         before, job = self._workers(), TFJob(self.space, f"heaviest-{n}", 3, utility="100")
         began = time.monotonic()
         submit(self.plane, job)
@@ -106,7 +108,7 @@ class Scene:
         return patched
 
     def _workers(self) -> int:
-        """How many workers the elastic jobs ask for together."""
+        """Return how many workers the elastic jobs ask for together."""
         jobs = self.plane.api.get(TFJOBS.format(namespace=self.space))["items"]
         asked = (one["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] for one in jobs if _is_wide(one))
         return sum(asked)
@@ -118,7 +120,7 @@ def _is_wide(job: Json) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """So many reactions."""
+    """The reaction times."""
 
     bound: Sequence[float]
     patched: Sequence[float]
@@ -133,12 +135,12 @@ def told(seconds: Sequence[float]) -> str:
 
 
 def percentile(seconds: Sequence[float], share: int) -> float:
-    """The smallest that so many per cent do not exceed."""
+    """Return the smallest value that so many percent do not exceed."""
     return sorted(seconds)[ceil(len(seconds) * share / 100) - 1]
 
 
 def react(plane: ControlPlane, rounds: int) -> Seconds:
-    """So many rounds, each on a cluster filled anew."""
+    """Run so many rounds, each on a newly filled cluster."""
     bound, patched = list[float](), list[float]()
     settings = {"kod2": {"cooldown_seconds": 3600, "starve_limit_seconds": 86_400}}
     with fresh_kohort(plane, settings, "reaction") as kohort:
@@ -157,7 +159,7 @@ def test_room_is_used_within_two_seconds_and_made_within_one(plane: ControlPlane
     print(found)
     for seconds, bar in ((found.bound, BOUND_IN), (found.patched, PATCHED_IN)):
         assert percentile(seconds, 50) <= bar
-        assert percentile(seconds, 90) <= 3 * bar  # on a machine that does something else besides
+        assert percentile(seconds, 90) <= 3 * bar  # because the machine may be doing something else
 
 
 @pytest.mark.soak

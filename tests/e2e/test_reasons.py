@@ -1,4 +1,4 @@
-"""A gang that has no room is told what binds it, and what is lifted starts it: ``../shared/cases`` of kind 4."""
+"""Tests of the explanations for gangs without room: each names what is missing, and adding that starts the gang."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GPU = "nvidia.com/gpu"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A node that takes three pods, one with eight devices, and one that each test may cordon."""
+    """Yield a node that takes three pods, one with eight devices, and one that each test may cordon."""
     with ControlPlane.start(nodes=None, workdir=tmp_path_factory.mktemp("reasons")) as started:
         started.add_nodes(NodeShape(count=1, cpu="8", gpu=0, pods=3, labels={"for": "few"}), "few")
         started.add_nodes(NodeShape(count=1, cpu="8", gpu=8, labels={"for": "devices"}), "devices")

@@ -1,7 +1,7 @@
-"""How soon a killed extender is ready again on a large cluster of the real API server: 1,000 nodes, 10,000 bound pods.
+"""Test how soon a killed extender is ready again on the real API server with 1,000 nodes and 10,000 bound pods.
 
-The jobs' pods are bound as they are created and nobody tends the nodes: what is timed is the lists, from start to
-/readyz. Neighbours on the machine slow it: all times are printed with the load, and the median is judged.
+The jobs' pods are created bound, and the nodes have no kubelet: what is timed is the lists, from start to /readyz.
+Other load on the machine slows it, so all times are printed with the load, and the median is judged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def running(kohort: Kohort) -> float:
 
 
 def memory(kohort: Kohort) -> float:
-    """Resident MiB of the extender."""
+    """Return the extender's resident MiB."""
     status = Path(f"/proc/{kohort.extender.pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 

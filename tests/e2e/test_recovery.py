@@ -1,4 +1,4 @@
-"""What may go wrong between plan and bind: planned anew or released in time, never half."""
+"""Tests of what may go wrong between plan and bind: the gang is planned again or released in time, never half."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from tests.e2e.waiting import at_rest, never, until
 
 Json = dict[str, Any]
 pytestmark = pytest.mark.full
-REPAIR = BarrierSettings().repair_seconds  # as shipped
-SLACK = 5.0  # a crash is followed by a start
+REPAIR = BarrierSettings().repair_seconds  # the default
+SLACK = 5.0  # seconds that the start after a crash may take
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def watch(plane: ControlPlane, space: str) -> Iterator[ClusterObserver]:
 
 
 def suspension(plane: ControlPlane, job: TFJob) -> tuple[bool, bool]:
-    """Whether the job is suspended, and whether it carries the mark of a release."""
+    """Return whether the job is suspended, and whether it has the mark of a release."""
     item = plane.api.get(job.path)
     return bool(item["spec"]["runPolicy"].get("suspend")), RELEASED in item["metadata"].get("annotations", {})
 
@@ -104,7 +104,7 @@ def assert_no_node_is_overcommitted(plane: ControlPlane) -> None:
 def test_extender_killed_after_the_plan(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """kube-scheduler is stopped, so that the plan is all there is."""
+    """kube-scheduler is suspended, so that there is only the plan."""
     kohort.scheduler.pause()
     try:
         job = submit(plane, TFJob(space, "gang", workers=4))
@@ -119,10 +119,10 @@ def test_extender_killed_after_the_plan(
 def test_extender_killed_again_and_again(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """Whenever it dies, everybody gets in at last, and nobody stays half bound."""
+    """Whenever it is killed, all gangs are bound in the end, and none stays half bound."""
     jobs = [submit(plane, TFJob(space, f"gang-{n}", workers=4)) for n in range(5)]
     for moment in (0.1, 0.4, 0.2, 0.8, 0.3):
-        time.sleep(moment)  # the point of this test: at no chosen point
+        time.sleep(moment)  # the kills must come at arbitrary moments
         reborn(kohort)
     for job in jobs:
         bound_whole(plane, job)
@@ -131,7 +131,7 @@ def test_extender_killed_again_and_again(
 
 
 def test_a_restart_finds_every_job_as_it_was(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """Rigid and running, shrunk by a heavier one, and waiting."""
+    """One is rigid and running, one shrunk by a heavier one, and one waiting."""
     rigid = submit(plane, TFJob(space, "rigid", workers=4))
     light = submit(plane, TFJob(space, "light", workers=20, least=2, most=20))
     until(lambda: is_bound(plane, rigid) and is_bound(plane, light), "both bound")
@@ -157,7 +157,7 @@ def test_a_restart_finds_every_job_as_it_was(plane: ControlPlane, kohort: Kohort
 def test_a_member_deleted_at_the_barrier(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """Its bind is dropped; the operator's new pod takes its place, and then the gang is bound whole."""
+    """Its bind is dropped; the operator's new pod replaces it, and the gang is bound."""
     job = at_the_barrier(plane, kohort, space)
     gone = plane.api.get(f"/api/v1/namespaces/{space}/pods/gang-worker-1")["metadata"]["uid"]
     plane.api.delete(f"/api/v1/namespaces/{space}/pods/gang-worker-1")
@@ -186,7 +186,7 @@ def test_a_node_cordoned_at_the_barrier(
 
 
 def test_a_node_deleted_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver) -> None:
-    """The API server would bind to a node that is no more; Kohort plans anew."""
+    """The API server would bind to a deleted node; Kohort plans again."""
     job = at_the_barrier(plane, kohort, space)
     lost = only_node(kohort, job)
     plane.api.delete(f"/api/v1/nodes/{lost}")
@@ -212,7 +212,7 @@ def ready_nodes(kohort: Kohort) -> set[str]:
 
 
 def test_a_job_deleted_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver) -> None:
-    """Its plan and its room go with it, and nothing of it is ever bound."""
+    """Its plan and its room go with it, and none of its pods is ever bound."""
     job = at_the_barrier(plane, kohort, space, workers=9)
     next_one = submit(plane, TFJob(space, "next", workers=29))
     until(lambda: reason(kohort, next_one) == "WaitingForRoom", "the next one waits")
@@ -230,7 +230,7 @@ def workers_of(plane: ControlPlane, job: TFJob) -> int:
 def test_a_job_deleted_in_mid_scale(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver, deleted: str
 ) -> None:
-    """While the light job is shrunk for the heavy one, either goes: the other one gets all that it may have."""
+    """During a shrink of the light job for the heavy one, either is deleted."""
     light = submit(plane, TFJob(space, "light", workers=29, least=2, most=29))
     bound_whole(plane, light)
     heavy = submit(plane, TFJob(space, "heavy", workers=20, utility="100"))
@@ -252,9 +252,10 @@ def test_a_job_deleted_in_mid_scale(
 def test_a_gang_that_cannot_be_bound_whole_is_released_whole(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """Two of five bindings are refused for good: in the end the three are gone, and the operator does not fail the job.
+    """Two of five bindings are refused permanently.
 
-    Its members take three seconds to stop: one that terminates in a job that is not suspended would be a failure.
+    In the end the other three are gone, and the operator does not fail the job. Members take three seconds to stop: one
+    that terminates in a job that is not suspended would be a failure.
     """
     with refused_bindings(plane, space, LATE):
         job = half_bound(plane, space, stop_seconds=3)
@@ -274,18 +275,18 @@ def test_a_gang_that_cannot_be_bound_whole_is_released_whole(
 
 
 def test_a_users_suspension_wins_over_a_release(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """While the gang is being released its user resumes and suspends it, with another client: it stays suspended."""
+    """During the release, its user resumes and suspends it with another client."""
     with refused_bindings(plane, space, LATE):
         job = half_bound(plane, space, stop_seconds=3)
         until(lambda: is_released(plane, job), "suspended under our mark")
-        # In one write, or the operator sees a job that goes on with members that terminate, and fails it.
+        # In one write, or the operator would see a job that goes on with terminating members, and fail it.
         plane.kubectl("annotate", "tfjob", job.name, "-n", space, "kohort.dev/released-")
         until(lambda: not pods(plane, space, job.name), "no pod left")
         never(lambda: not suspension(plane, job)[0], "it went on", 3)
         assert reason(kohort, job) == "JobSuspended"
     plane.kubectl("patch", "tfjob", job.name, "-n", space, "--type=merge", "-p", suspend_patch(on=False))
     bound_whole(plane, job)
-    # And one that suspends a running job is not taken for us, whoever left a mark behind.
+    # A user's suspension of a running job is not taken for ours, even with a leftover mark.
     note = {"metadata": {"annotations": {RELEASED: "true"}}}
     plane.api.patch(job.path, note)
     plane.kubectl("patch", "tfjob", job.name, "-n", space, "--type=merge", "-p", suspend_patch(on=True))
@@ -297,7 +298,7 @@ def test_a_users_suspension_wins_over_a_release(plane: ControlPlane, kohort: Koh
 def test_a_release_without_its_operator_gives_the_room_back_too(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """The job stays suspended; when the operator is back, it deletes the pods, and the job is bound whole."""
+    """The job stays suspended until the operator is back."""
     with refused_bindings(plane, space, LATE):
         job = half_bound(plane, space)
         with no_operator(plane):
@@ -310,7 +311,7 @@ def test_a_release_without_its_operator_gives_the_room_back_too(
 
 
 def shrink(plane: ControlPlane, space: str, *, dynamic: bool) -> TFJob:
-    """A light job whose workers take three seconds to go is shrunk for a heavy one."""
+    """Shrink a light job, whose workers take three seconds to stop, for a heavy one."""
     light = TFJob(space, "light", workers=9, least=2, most=9, worker_cpu="3")
     submit(plane, light, dynamic=dynamic, stop_seconds=3)
     bound_whole(plane, light)
@@ -322,7 +323,10 @@ def shrink(plane: ControlPlane, space: str, *, dynamic: bool) -> TFJob:
 def test_the_operator_survives_workers_that_take_their_time(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """Over a gap (worker 8 of 8 gone while worker 9 still terminates) it ends: so they go one by one."""
+    """A gap in the indices would end it, so workers go one by one.
+
+    A gap is worker 8 gone while worker 9 still terminates.
+    """
     light = shrink(plane, space, dynamic=True)
     operator = plane.processes["training-operator"]
     until(lambda: not operator.alive or all(s.index < workers_of(plane, light) for s in watch.bound_now(light.name)),
@@ -334,7 +338,7 @@ def test_the_operator_survives_workers_that_take_their_time(
 def test_workers_that_take_their_time_to_go(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """Their room is charged until they are gone: nobody is sent into it before."""
+    """Their room is charged until they are gone, so no pod is bound into it before."""
     light = shrink(plane, space, dynamic=True)
     assert not failed(plane, light)
     assert len(nodes_of(plane, space, light.name)) == 1 + workers_of(plane, light)
@@ -343,7 +347,7 @@ def test_workers_that_take_their_time_to_go(
 
 
 def test_a_job_that_would_fail_is_not_shrunk(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """While a removed worker terminates, the operator counts it as failed unless enableDynamicWorker is set."""
+    """Without enableDynamicWorker, a terminating worker counts as failed."""
     light = submit(plane, TFJob(space, "light", workers=29, least=2, most=29), dynamic=False, stop_seconds=3)
     bound_whole(plane, light)
     heavy = submit(plane, TFJob(space, "heavy", workers=20, utility="100"))
@@ -357,7 +361,7 @@ def test_a_job_that_would_fail_is_not_shrunk(plane: ControlPlane, kohort: Kohort
 def test_room_stolen_by_the_default_scheduler(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """The thief knows nothing of the plan and takes half of the node while the gang is at the barrier."""
+    """Another pod takes half of the node while the gang is at the barrier."""
     job = at_the_barrier(plane, kohort, space, workers=6)
     lost = only_node(kohort, job)
     create_pod(plane, space, lone_pod("thief", cpu="5", scheduler="default-scheduler", **on_node(lost)))
@@ -372,7 +376,7 @@ def test_room_stolen_by_the_default_scheduler(
 def test_room_stolen_for_which_there_is_no_other(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """Nothing of the gang is bound, it says at once what it waits for, and it gets in when the thief is gone."""
+    """No member is bound; the gang waits with a reason until the room is free."""
     job = submit(plane, TFJob(space, "gang", workers=2, worker_cpu="10", ps_cpu="10"), hold="PS")
     until(lambda: at_barrier(kohort, job) == 2, "every worker at the barrier")
     for node in ("node-0", "node-1", "node-2"):
@@ -391,7 +395,7 @@ def test_room_stolen_for_which_there_is_no_other(
 
 
 def test_the_extender_survived_all_of_this_without_a_fault(kohort: Kohort) -> None:
-    """A fault in a part would have ended the process or left a traceback."""
+    """A fault would have ended the process or left a traceback."""
     assert httpx.get(f"{kohort.health}/livez", timeout=60, trust_env=False).is_success
     for process in (kohort.extender, kohort.controller):
         log = process.log.read_text()

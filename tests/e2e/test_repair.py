@@ -1,4 +1,4 @@
-"""A running gang that loses a node: made whole at a lighter job's cost, or released whole and queued again."""
+"""Tests of a running gang that loses a node: a lighter job makes room for it, or it is released and queued again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 REPAIR = 10.0
-IN_TIME = 60.0  # a new pod is created, planned, scheduled and started; nothing here is about how soon
+IN_TIME = 60.0  # a new pod is created, planned, scheduled and started; these tests do not measure speed
 OTHERS = "node-2"
 
 
@@ -42,11 +42,11 @@ def space(live_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[
 
 @contextmanager
 def without_node(plane: ControlPlane, name: str) -> Iterator[None]:
-    """The node is gone, and its pods with it; the collector of such pods would take 40 s."""
+    """Delete the node and its pods; the pod garbage collector would take 40 s."""
     plane.api.delete(f"/api/v1/nodes/{name}")
     lost = plane.api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={name}")["items"]
     for meta in (pod["metadata"] for pod in lost):
-        with suppress(ControlPlaneError):  # gone already
+        with suppress(ControlPlaneError):  # the pod is gone already
             plane.api.delete(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}?gracePeriodSeconds=0")
     try:
         yield
@@ -55,7 +55,7 @@ def without_node(plane: ControlPlane, name: str) -> Iterator[None]:
 
 
 def bring_back(plane: ControlPlane, name: str) -> None:
-    """As new, if it is not there, and ready."""
+    """Recreate the node if it is missing, and make it ready."""
     if not plane.api.ok(f"/api/v1/nodes/{name}"):
         manifest = next(m for m in NodeShape().manifests("node") if m["metadata"]["name"] == name)
         plane.api.create("/api/v1/nodes", manifest)
@@ -68,7 +68,7 @@ def is_ready(plane: ControlPlane, name: str) -> bool:
 
 
 def fill(plane: ControlPlane, space: str, *, elastic: bool) -> TFJob:
-    """A light job that fills one node: a ps and three workers of three cores, or one worker where it is elastic."""
+    """Submit a light job that fills one node: a ps and three workers of three cores, at least one if elastic."""
     least, most = (1, 3) if elastic else (None, None)
     job = TFJob(space, "light", workers=3, least=least, most=most, worker_cpu="3", extra=on_node(OTHERS))
     submit(plane, job, stop_seconds=1)
@@ -77,13 +77,13 @@ def fill(plane: ControlPlane, space: str, *, elastic: bool) -> TFJob:
 
 
 def heavy_tfjob(plane: ControlPlane, space: str) -> None:
-    """A ps and a worker on one node, a worker on another; neither has room for one worker more."""
+    """Submit a job with a ps and a worker on one node and a worker on another, which are then full."""
     job = TFJob(space, "heavy", ps_cpu="3", worker_cpu="6", utility="50", dynamic=True)
     submit(plane, job, stop_seconds=1)
 
 
 def heavy_template() -> Json:
-    """The pods of two: each on a node of its own."""
+    """Return a template of two pods, each of which needs its own node."""
     container = {"name": "train", "image": "none", "resources": {"requests": {"cpu": "6", "memory": "1Gi"}}}
     return {
         "metadata": {"labels": {"app": "heavy"}, "annotations": {STOP: "1"}},
@@ -114,7 +114,7 @@ HEAVY = {"TFJob": (heavy_tfjob, 3), "StatefulSet": (heavy_stateful_set, 2), "Job
 
 
 def members(plane: ControlPlane, space: str) -> dict[str, tuple[str, str]]:
-    """Node and uid of each bound member of the heavy job, by the slot that its binding wrote."""
+    """Return node and UID of each bound member of the heavy job, by the slot that its binding wrote."""
     found = (pod for pod in pods(plane, space) if pod["metadata"]["name"].startswith("heavy-"))
     return {
         pod["metadata"]["annotations"][SLOT]: (pod["spec"]["nodeName"], pod["metadata"]["uid"])
@@ -124,13 +124,13 @@ def members(plane: ControlPlane, space: str) -> dict[str, tuple[str, str]]:
 
 
 def alone(running: dict[str, tuple[str, str]]) -> tuple[str, str]:
-    """The slot of a member that is alone on its node, and the node."""
+    """Return the slot of a member that is alone on its node, and the node."""
     hosts = [node for node, _ in running.values()]
     return next((slot, node) for slot, (node, _) in sorted(running.items()) if hosts.count(node) == 1)
 
 
 def told(plane: ControlPlane, space: str, reason: str) -> list[str]:
-    """The notes of Events about the heavy job with that reason."""
+    """Return the notes of Events about the heavy job with that reason."""
     events = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
     return [e["note"] for e in events if (e["regarding"]["name"], e["reason"]) == ("heavy", reason)]
 
@@ -160,11 +160,11 @@ def test_a_lost_member_is_replaced_in_room_that_a_lighter_job_gives(
         assert observer.deleted("light", "ps") == 0
 
 
-@pytest.mark.parametrize("kind", ["TFJob", "StatefulSet"])  # a successor has the name of the lost one
+@pytest.mark.parametrize("kind", ["TFJob", "StatefulSet"])  # a successor has the name of the lost pod
 def test_a_member_that_takes_longer_to_stop_than_a_repair_costs_nobody_else(
     live_plane: ControlPlane, kohort: Kohort, space: str, kind: str
 ) -> None:
-    """As in a drain: a process that does not heed its signal has the whole grace period, 30 s unless stated."""
+    """As in a drain with the full grace period."""
     plane, (make, count) = live_plane, HEAVY[kind]
     make(plane, space)
     until(lambda: len(members(plane, space)) == count, "the job running")
@@ -183,7 +183,7 @@ def test_a_member_that_takes_longer_to_stop_than_a_repair_costs_nobody_else(
 
 
 def is_another(now: dict[str, tuple[str, str]], before: dict[str, tuple[str, str]], slot: str) -> bool:
-    """Whether another pod runs in that slot than before."""
+    """Tell whether another pod than before runs in that slot."""
     return slot in now and now[slot][1] != before[slot][1]
 
 
@@ -194,7 +194,7 @@ def explained(kohort: Kohort, space: str) -> str:
 def test_a_gang_that_cannot_be_made_whole_is_released_whole_and_queues_with_its_arrival(
     live_plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """The other job is lighter and rigid: it is not touched."""
+    """The lighter, rigid job stays."""
     plane, heavy = live_plane, TFJob(space, "heavy")
     fill(plane, space, elastic=False)
     heavy_tfjob(plane, space)

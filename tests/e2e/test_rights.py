@@ -1,4 +1,4 @@
-"""The ServiceAccounts' rights at a real API server: what each part needs is allowed, everything else is refused."""
+"""Tests of the ServiceAccounts' rights on a real API server: each part has what it needs and nothing else."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ NEEDED: dict[str, list[Asked]] = {
         *ask("configmaps", "get", namespace="kube-system", name="extension-apiserver-authentication"),
     ],
 }  # fmt: skip
-# The pod of three containers has the rights of all three parts and no other.
+# The pod with three containers has the rights of all three parts and no others.
 NEEDED[WHOLE] = [asked for part in (EXTENDER, CONTROLLER, SCHEDULER) for asked in NEEDED[part]]
 
 NOBODYS = [
@@ -130,13 +130,13 @@ ONLY_OTHERS: dict[str, list[Asked]] = {
     ],
     WHOLE: [],
 }  # fmt: skip
-# kube-scheduler's own role, as Kubernetes defines it, may do these; they are no more than a kube-scheduler has.
+# Kubernetes' own role of kube-scheduler includes these.
 OF_KUBE_SCHEDULER = {(LEASE, "create"), ("pods", "delete")}
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """No scheduler and no part of Kohort runs here: only its accounts."""
+    """Yield a control plane without scheduler and without Kohort, but with its ServiceAccounts."""
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("rights")) as started:
         started.apply(*manifests())
         started.kubectl("create", "namespace", TEAM)
@@ -144,7 +144,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 class Account:
-    """A client with the token of one ServiceAccount and nothing else."""
+    """A client with the token of one ServiceAccount."""
 
     def __init__(self, plane: ControlPlane, name: str) -> None:
         config = yaml.safe_load(plane.service_account_kubeconfig(NAMESPACE, name).read_text())
@@ -222,7 +222,7 @@ NOMINATE = {"status": {"nominatedNodeName": "node-0"}}
 
 @pytest.fixture
 def ours_and_theirs(plane: ControlPlane) -> Iterator[tuple[str, str]]:
-    """A pod that opted in and one that did not."""
+    """Yield a pod that opted in and one that did not."""
     for name, scheduler in (("ours", "kohort"), ("theirs", "default-scheduler")):
         plane.api.create(POD, pod(name, scheduler))
     yield f"{POD}/ours", f"{POD}/theirs"
@@ -235,7 +235,7 @@ def test_the_controller_changes_and_deletes_only_pods_that_opted_in(
 ) -> None:
     ours, theirs = ours_and_theirs
     account = accounts[name]
-    # A policy counts a moment after it was created.
+    # A policy is in force a moment after it was created.
     until(lambda: account.status("PATCH", theirs, TOUCH) == FORBIDDEN, "the policy in force")
     ungate = [{"op": "remove", "path": "/spec/schedulingGates/0"}]
     for refused in (
@@ -246,7 +246,7 @@ def test_the_controller_changes_and_deletes_only_pods_that_opted_in(
     ):
         assert refused.status_code == FORBIDDEN, refused.text
         assert "only pods with schedulerName kohort" in refused.text
-    # Nor can it make them its own first.
+    # Nor can it opt them in first.
     assert account.status("PATCH", theirs, {"spec": {"schedulerName": "kohort"}}) in (403, 422)
     after = plane.api.get(theirs)
     assert len(after["spec"]["schedulingGates"]) == 1
@@ -295,7 +295,7 @@ def test_jobs_are_resized_by_the_controller_and_otherwise_left_alone(
 
 @pytest.mark.full
 def test_who_leads_no_more_changes_nothing(plane: ControlPlane, accounts: dict[str, Account]) -> None:
-    """What a paused replica sends when it wakes up names itself; the Lease is another's by then."""
+    """A replica that wakes from a pause names itself, but the Lease is another's by then."""
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "kohort-scheduler"}}
     plane.api.create(leases, lease | {"spec": {"holderIdentity": "new_1234"}})
@@ -401,7 +401,7 @@ def test_the_server_takes_the_overlay_for_a_shared_scheduler(plane: ControlPlane
 
 @pytest.mark.full
 def test_a_manifest_with_a_fault_is_not_taken(plane: ControlPlane) -> None:
-    """The dry run above can fail: an unknown field is enough."""
+    """The dry run above can fail: an unknown field suffices."""
     text = (BASE / "deployment.yaml").read_text().replace("enableServiceLinks:", "enableServiceLink:")
     with pytest.raises(ControlPlaneError, match="enableServiceLink"):
         plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text)

@@ -1,4 +1,4 @@
-"""The cluster's own kube-scheduler asks Kohort over mutual TLS, as manifests/overlays/shared-scheduler says."""
+"""Tests of the cluster's own kube-scheduler with Kohort over mutual TLS (manifests/overlays/shared-scheduler)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OVERLAY = CHECKOUT / "manifests" / "overlays" / "shared-scheduler"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-extender"
 FILTER = {"Pod": {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {}}, "NodeNames": ["node-0"]}
 WINDOW = 4.0
-HANDED_OVER = 8.0  # seconds: two looks at the Lease and the probe's own delay
+HANDED_OVER = 8.0  # seconds: two checks of the Lease and the probe's own delay
 
 
 def shipped(name: str) -> Json:
@@ -48,14 +48,14 @@ SERVER_NAME = CONFIG["extenders"][0]["tlsConfig"]["serverName"]
 
 @dataclass(slots=True)
 class Certificates:
-    """Two CAs, one for the extender and one for its callers, and the files that both sides read."""
+    """Two CAs, one for the extender and one for its callers, with the files that both sides read."""
 
     folder: Path
     servers: trustme.CA = field(default_factory=trustme.CA)
     callers: trustme.CA = field(default_factory=trustme.CA)
 
     def write(self) -> None:
-        """A new certificate for the extender, and for kube-scheduler its own."""
+        """Write a new certificate for the extender and one for kube-scheduler."""
         self.rotate()
         self.servers.cert_pem.write_to_path(str(self.folder / "server-ca.crt"))
         self.callers.cert_pem.write_to_path(str(self.folder / "ca.crt"))
@@ -64,14 +64,14 @@ class Certificates:
         caller.cert_chain_pems[0].write_to_path(str(self.folder / "client.crt"))
 
     def rotate(self) -> None:
-        """Key and certificate one after the other, as a careless admin would: for a moment they do not match."""
+        """Replace key and certificate one after the other, so that for a moment they do not match."""
         leaf = self.servers.issue_cert(SERVER_NAME)
         (self.folder / "tls.key").write_bytes(leaf.private_key_pem.bytes())
         time.sleep(0.1)
         (self.folder / "tls.crt").write_bytes(leaf.cert_chain_pems[0].bytes())
 
     def caller(self, name: str = PEER, ca: trustme.CA | None = None) -> ssl.SSLContext:
-        """What a caller with that name shows."""
+        """Return the TLS context of a caller with that name."""
         context = ssl.create_default_context(cafile=str(self.folder / "server-ca.crt"))
         context.check_hostname = False
         (ca or self.callers).issue_cert("client.invalid", common_name=name).configure_cert(context)
@@ -80,14 +80,14 @@ class Certificates:
 
 @dataclass(slots=True)
 class Shared:
-    """Kohort, the scheduler that asks it, and where."""
+    """Kohort, the scheduler that calls it, and its address."""
 
     kohort: Kohort
     certificates: Certificates
     url: str
 
     def status(self, context: ssl.SSLContext) -> int:
-        """Of a filter call; 0 where the handshake fails."""
+        """Return the status of a filter call, or 0 if the handshake fails."""
         try:
             with httpx.Client(verify=context, trust_env=False, timeout=60) as client:
                 return client.post(f"{self.url}/filter", json=FILTER).status_code
@@ -103,7 +103,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 def settings_of(folder: Path, port: int) -> Json:
-    """The overlay's, with this machine's ports and files."""
+    """Return the overlay's settings with this machine's ports and files."""
     files = {"certificate": "tls.crt", "key": "tls.key", "client_ca": "ca.crt"}
     tls = SETTINGS["server"]["tls"] | {key: str(folder / name) for key, name in files.items()}
     tls |= {"host": LOOPBACK, "port": port}
@@ -112,7 +112,7 @@ def settings_of(folder: Path, port: int) -> Json:
 
 
 def leader_binding() -> Json:
-    """Which Lease tells who leads, as the overlay patches the base."""
+    """Return the binding that names the leader's Lease, with the overlay's patch applied."""
     patch = shipped("leader-policy.yaml")
     of = (patch["kind"], patch["metadata"]["name"])
     (base,) = (one for one in manifests() if (one["kind"], one["metadata"]["name"]) == of)
@@ -128,7 +128,7 @@ def shared(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     url = f"https://{LOOPBACK}:{port}/scheduler/v1"
     kohort = start_kohort(plane, settings_of(certificates.folder, port), name="shared")
     plane.apply(leader_binding())
-    kohort.scheduler.stop()  # the one in Kohort's pod, which the overlay has not
+    kohort.scheduler.stop()  # the one in Kohort's pod, which the overlay does not have
     extender = CONFIG["extenders"][0] | {"urlPrefix": url}
     extender["tlsConfig"] = {"serverName": SERVER_NAME} | {
         key: str(certificates.folder / name)
@@ -142,7 +142,10 @@ def shared(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def test_jobs_are_bound_whole_while_certificates_rotate(plane: ControlPlane, shared: Shared, space: str) -> None:
-    """A new certificate every few hundred milliseconds; no call fails, and other pods pass too."""
+    """Every few hundred milliseconds there is a new certificate.
+
+    No call fails, and other pods are scheduled too.
+    """
     shown = set()
     with ClusterObserver(plane, space) as observer:
         jobs = []
@@ -181,7 +184,7 @@ def test_nobody_else_reaches_the_verbs(shared: Shared) -> None:
 
 
 def second_extender(plane: ControlPlane, shared: Shared) -> tuple[Process, str]:
-    """Another replica, with ports of its own; its probes' address."""
+    """Start another replica with its own ports; return it with its probes' address."""
     tls, port, health = free_ports(3)
     config = yaml.safe_load((plane.workdir / "shared.yaml").read_text())
     config["server"] |= {"port": port, "health_port": health}

@@ -1,4 +1,4 @@
-"""Gangs of 1, 5, 100 and 1,000 members bind whole; one that is larger than the settings admit waits and says why."""
+"""Tests of gangs with 1, 5, 100 and 1,000 members, and of one that is larger than the settings admit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.e2e.waiting import until
 pytestmark = pytest.mark.full
 
 WINDOW = 30.0
-CREATORS = 8  # requests at once: as fast as the API server takes them
+CREATORS = 8  # requests at once, which is as fast as the API server takes them
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Twelve large nodes: room for 1,200 pods."""
+    """Yield twelve large nodes, with room for 1,200 pods."""
     shape = NodeShape(count=12, cpu="110", memory="512Gi", gpu=0)
     with ControlPlane.start(shape, workdir=tmp_path_factory.mktemp("sizes"), controller_manager=True) as started:
         yield started
@@ -31,7 +31,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="class")
 def kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    """A window in which 1,000 members pass kube-scheduler on a slow and busy machine."""
+    """Yield a Kohort with a window in which 1,000 members pass kube-scheduler on a slow and busy machine."""
     with fresh_kohort(plane, window(WINDOW), "wide") as started:
         yield started
 
@@ -41,7 +41,7 @@ def say(members: int, seconds: float) -> None:
 
 
 def test_the_largest_gang_is_said_at_the_start_and_a_larger_one_waits(plane: ControlPlane, space: str) -> None:
-    """8 s at 2 pods/s make 16 members: seventeen are too many, sixteen are not."""
+    """8 s at 2 pods/s admit 16 members, but not 17."""
     kohort_settings = window(8, pods_per_second=2)
     with fresh_kohort(plane, kohort_settings, "narrow") as kohort, ClusterObserver(plane, space) as observer:
         log = kohort.extender.log.read_text()
@@ -57,7 +57,7 @@ def test_the_largest_gang_is_said_at_the_start_and_a_larger_one_waits(plane: Con
 
 
 def _told(plane: ControlPlane, namespace: str, job: str, members: int) -> bool:
-    """Whether every pod of the job says why it waits (one that is gated was never refused)."""
+    """Tell whether every pod of the job says why it waits (a gated one was never refused)."""
     text = "the gang is larger than the barrier's settings admit"
     found = [pod["status"].get("conditions", []) for pod in pods(plane, namespace, job)]
     told = [any(text in c.get("message", "") or c["reason"] == "SchedulingGated" for c in seen) for seen in found]
@@ -65,7 +65,7 @@ def _told(plane: ControlPlane, namespace: str, job: str, members: int) -> bool:
 
 
 class TestWide:
-    """One Kohort whose settings admit a thousand; it is stopped before another one is started."""
+    """One Kohort whose settings admit a thousand members; it is stopped before another one is started."""
 
     def test_a_lone_pod_is_a_gang_of_one(self, plane: ControlPlane, kohort: Kohort, space: str) -> None:
         create_pod(plane, space, lone_pod("alone"))
@@ -85,9 +85,10 @@ class TestWide:
         assert len({s.node for s in observer.bound_now(job.name)}) == (1 if members <= 110 else 10)
 
     def test_a_thousand_members_bind_whole(self, plane: ControlPlane, kohort: Kohort, space: str) -> None:
-        """The operator is stopped and we create its pods, as fast as can be: it would take 50 s for them.
+        """The operator is stopped, and the test creates its pods much faster.
 
-        The last test, for the operator then makes a Service for each of them.
+        The operator would take 50 s for them. This test is the last, because the operator then creates a Service for
+        each pod.
         """
         job = TFJob(space, "gang", workers=999, memory="64Mi")
         with ClusterObserver(plane, space) as observer, no_operator(plane):

@@ -1,4 +1,4 @@
-"""The main flow and the extender's contract on older and newer Kubernetes, and beside kube-scheduler's own gangs."""
+"""Tests of the main flow and the extender's protocol on other versions of Kubernetes, and beside native gangs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.e2e.waiting import never, until
 pytestmark = pytest.mark.skew
 Json = dict[str, Any]
 CORES = 7
-GATED_FROM = 36  # the minor version that serves MutatingAdmissionPolicy v1
+GATED_FROM = 36  # the minor version from which MutatingAdmissionPolicy v1 is served
 
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """Kubernetes' own gangs in one version: their gates, and the API that has them. 1.34 has none.
+    """Kubernetes' own gangs in one version: feature gates and the API. 1.34 has none.
 
-    groups: whether pods name a PodGroup there; in 1.35 they name a place in a Workload, which was given up in 1.36.
+    ``groups`` tells whether pods name a PodGroup; in 1.35 they name a place in a Workload, which 1.36 replaced.
     """
 
     gates: str
@@ -59,7 +59,7 @@ def cluster(workdir: Path, version: str, native: Native | None = None) -> Iterat
 
 
 def main_flow(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """Two to six workers, a heavier gang that takes some, all of it back; pods of others and lone pods pass."""
+    """Run a job of two to six workers, a heavier gang that takes some, and the growth back; other pods run too."""
     with ClusterObserver(plane, space) as watch:
         light = submit(plane, TFJob(space, "light", workers=2, least=2, most=6), stop_seconds=0.5)
         until(lambda: len(nodes_of(plane, space)) == CORES, "six workers and a ps")
@@ -77,13 +77,13 @@ def main_flow(plane: ControlPlane, kohort: Kohort, space: str) -> None:
 
 
 def remove(plane: ControlPlane, job: TFJob) -> None:
-    """The job and its pods: a controller manager of another version than the API server's collects nothing here."""
+    """Delete the job and its pods, because a controller manager of another version collects nothing here."""
     plane.api.delete(job.path)
     plane.kubectl("delete", "pods", "-n", job.namespace, "-l", f"{JOB}={job.name}", "--wait=false")
 
 
 def understood(kohort: Kohort) -> None:
-    """Every call of this kube-scheduler could be read and was answered."""
+    """Check that every call of this kube-scheduler was parsed and answered."""
     for reason in ("RequestError", "InternalError"):
         assert metric(kohort.health, "kohort_verb_refusals_total", reason=reason) == 0
     for verb in ("filter", "bind"):
@@ -91,7 +91,7 @@ def understood(kohort: Kohort) -> None:
 
 
 def minor_of(version: str) -> int:
-    """36 of ``v1.36.3``."""
+    """Return 36 for ``v1.36.3``."""
     return int(version.split(".")[1])
 
 
@@ -108,7 +108,7 @@ def test_the_main_flow(tmp_path: Path, version: str) -> None:
 
 @pytest.mark.parametrize(("version", "native"), NATIVE.items(), ids=NATIVE)
 def test_beside_kube_schedulers_own_gangs(tmp_path: Path, version: str, native: Native) -> None:
-    """The main flow, and a native group where pods name one."""
+    """Run the main flow, and a native group if pods can name one."""
     with cluster(tmp_path, version, native) as (plane, kohort), own_namespace(plane, "native") as space:
         main_flow(plane, kohort, space)
         if native.groups:

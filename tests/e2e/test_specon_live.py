@@ -1,4 +1,4 @@
-"""SpeCon on the real control plane: what has converged leaves a crowded node once; lies of others change nothing."""
+"""Tests of SpeCon on the real control plane: a converged job leaves a crowded node once; false reports do not count."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def space(live_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[
 
 
 def start(plane: ControlPlane, space: str, name: str, *, migratable: bool = False) -> TFJob:
-    """A ps and a worker on the node whose turn it is."""
+    """Start a ps and a worker on the next node in turn."""
     job = TFJob(space, name, workers=1, extra=ACCOUNT, notes={"migratable": "true"} if migratable else None)
     submit(plane, job)
     until(lambda: running(plane, job) == 2, f"{name} running")
@@ -86,7 +86,10 @@ def migrations(kohort: Kohort) -> list[Json]:
 def test_a_converged_job_leaves_a_crowded_node_once_whatever_others_tell(
     plane: ControlPlane, kohort: Kohort, space: str, port: int
 ) -> None:
-    """Two jobs share node-0: one has converged, the other grows. A third, on node-1, lies, and as loud as it can."""
+    """One of two jobs on node-0 has converged.
+
+    The other one grows. A third job, on node-1, sends false reports as fast as it can.
+    """
     done = start(plane, space, "done", migratable=True)
     liar = start(plane, space, "liar", migratable=True)
     third = start(plane, space, "third")
@@ -106,14 +109,14 @@ def test_a_converged_job_leaves_a_crowded_node_once_whatever_others_tell(
         growing = enter(Trainee(plane, port, space, "grows", lambda n: 1000.0 - 10.0 * n))
         flood = enter(Flood(port, token(plane, "liar-worker-0", space), lies, space))
         until(lambda: is_on(plane, done, IDLE), "moved to the idle node")
-        assert time.monotonic() - began < CHECKPOINT  # it said that it has saved, and was not waited for
+        assert time.monotonic() - began < CHECKPOINT  # it reported a checkpoint, so the full wait was not needed
         (move,) = migrations(kohort)
         assert (move["job"]["name"], set(move["nodes"].values())) == ("done", {IDLE})
         crash(kohort)
         moved = uids(plane, done)
         never(lambda: uids(plane, done) != moved, "moved again", 4 * ROUND)
     assert uids(plane, liar, grows) == others
-    assert migrations(kohort) == []  # of this process: nothing since the restart
+    assert migrations(kohort) == []  # of this process: none since the restart
     assert set(growing.answers) <= {204, 200, 429, 503}
     assert converged.asked == 1
     assert growing.asked == 0

@@ -1,4 +1,4 @@
-"""A growth that a ResourceQuota stops: reported, given back by patching the replicas, and tried again after a rest."""
+"""Tests of a growth that a ResourceQuota stops: it is reported, undone by patching replicas, and retried later."""
 
 from __future__ import annotations
 

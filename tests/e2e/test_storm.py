@@ -1,4 +1,4 @@
-"""100 nodes, jobs arriving, every part killed in mid-gang and mid-resize while the API server fails (issue 4, b)."""
+"""Tests on 100 nodes: jobs arrive, and every part is killed at critical moments while the API server has faults."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ Json = dict[str, Any]
 NODES, CORES = 100, 2
 SEED = 7
 MORE_SEEDS = (1007, 1008)
-QUIET_LIMIT = 60.0  # seconds after the last fault in which everything comes to rest
-PARTIAL_LIMIT = 60.0  # httpTimeout, then barrier.repair_seconds, and a start of the extender between
+QUIET_LIMIT = 60.0  # seconds after the last fault within which everything settles
+PARTIAL_LIMIT = 60.0  # httpTimeout, then barrier.repair_seconds, with a start of the extender in between
 STALL_LIMIT = 75.0  # a silent watch is given up after 50
 
 
@@ -70,10 +70,11 @@ def storm(
     plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, *, kills: int, rounds: int, unfinished: int,
     seed: int,
 ) -> tuple[int, Killer]:  # fmt: skip
-    """So many kills of each part in mid-gang, as many in mid-resize, in so many rounds; then rest, and the accounts.
+    """Kill each part so often in mid-gang and in mid-resize, in so many rounds; then wait, and check the outcome.
 
-    Returns how many faults the API server's clients met, and the killer. How soon the extender is ready again is told
-    and not judged, for that goes by the load of the machine: `python -m benchmarks.rebuild --check` judges it.
+    Returns how many faults the API server's clients met, and the killer. How soon the extender is ready again is
+    printed, but not judged, because it depends on the load of the machine: `python -m benchmarks.rebuild --check`
+    judges it.
     """
     chance, before = random.Random(seed), proxy.injected.total()
     standing = [
@@ -129,7 +130,7 @@ def _by_kind(proxy: FaultProxy) -> dict[str, int]:
 
 
 def _assert_rebuilt_is_fresh(kohort: Kohort, space: str) -> None:
-    """The ledger that lived through all this is the one that a new process makes of the API server's objects."""
+    """Check that the ledger equals the one that a new process builds from the API server."""
     settled = at_rest(lambda: view(kohort, space))
     kohort.extender.crash()
     kohort.extender.start()
@@ -154,10 +155,10 @@ def test_a_long_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, sp
 
 @pytest.mark.soak
 def test_watches_that_go_silent_are_noticed(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str) -> None:
-    """They stay open and tell nothing, as behind a firewall that forgot them; new ones are good."""
+    """They stay open without events, as behind a firewall that dropped them."""
     proxy.inject(Fault("stall"))
     job = submit(plane, TFJob(space, "gang", workers=4))
-    # What tells of the job and its pods is the first that is not told.
+    # The first thing that is not delivered is the news of the job and its pods.
     never(lambda: knows(kohort, space), "told of a job by a silent watch", 3)
     proxy.inject(Fault("delay", seconds=0.0))
     took = until(lambda: len(nodes_of(plane, space, job.name)) == 5, "bound", STALL_LIMIT)

@@ -1,4 +1,4 @@
-"""Ten jobs at once beside the plain scheduler, which deadlocks or scatters them; a stream of jobs starves nobody."""
+"""Tests of ten jobs at once beside the plain scheduler, which deadlocks or scatters them; and of starvation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPEATS = 3
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Three empty nodes of KOD2's shape."""
+    """Yield three empty nodes of KOD2's shape."""
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("tenjobs"), controller_manager=True) as started:
         started.start_scheduler()
         yield started
@@ -38,13 +38,13 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
     started.stop()
 
 
-# Cores of a worker, and workers; a ps has one core. Nodes have ten.
+# (cores of a worker, workers); a ps has one core, and nodes have ten.
 LARGE = ((3, 6), (2, 6), (3, 5), (1, 6), (2, 5), (3, 6), (3, 4), (2, 6), (1, 5), (3, 5))
 NODE_SIZED = ((1, 4), (2, 4), (3, 3), (2, 3), (1, 6), (3, 2), (2, 4), (1, 5), (2, 4), (1, 8))
 
 
 def ten_jobs(namespace: str, scheduler: str, sizes: tuple[tuple[int, int], ...]) -> list[TFJob]:
-    """KOD2's experiment in small: ten jobs of one ps and several workers of different size."""
+    """Return KOD2's experiment in small: ten jobs of one ps and several workers of different size."""
     return [
         TFJob(namespace, f"job-{n}", workers=most, least=1 + n % 2, most=most, worker_cpu=str(cpu), scheduler=scheduler)
         for n, (cpu, most) in enumerate(sizes)
@@ -53,7 +53,7 @@ def ten_jobs(namespace: str, scheduler: str, sizes: tuple[tuple[int, int], ...])
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What the observer saw of ten jobs under one scheduler."""
+    """The observer's record of ten jobs under one scheduler."""
 
     finished: int
     stuck: dict[str, int]
@@ -70,7 +70,7 @@ def run_ten(
     computes: float,
     limit: float,
 ) -> Run:
-    """One every second; each computes for ``computes`` seconds once it is whole. Ends with the last."""
+    """Submit one job per second, each of which computes for ``computes`` seconds once it is whole; wait for all."""
     with (
         own_namespace(plane, name) as namespace,
         ClusterObserver(plane, namespace) as observer,
@@ -97,7 +97,7 @@ def test_ten_jobs_finish_whole_where_the_plain_scheduler_deadlocks(plane: Contro
     plain = run_ten(plane, "large-plain", "default-scheduler", LARGE, computes=8, limit=25)
     assert ours.finished == TEN
     assert ours.partial_seconds <= WINDOW
-    # The same submission under the plain scheduler: jobs that hold room, and none of them can ever start.
+    # Under the plain scheduler, the same jobs hold room, and none of them can ever start.
     assert plain.finished < TEN
     assert len(plain.stuck) >= 2
 
@@ -121,7 +121,7 @@ STARVE = 15.0
 
 @pytest.fixture
 def impatient(plane: ControlPlane, kohort: Kohort) -> Iterator[None]:
-    """STARVELIMIT of a few seconds, in a Kohort of this test's own."""
+    """Run a Kohort with a STARVELIMIT of a few seconds."""
     kohort.stop()
     started = start_kohort(plane, {"kod2": {"cooldown_seconds": 5, "starve_limit_seconds": STARVE}}, name="impatient")
     yield
@@ -133,7 +133,7 @@ def impatient(plane: ControlPlane, kohort: Kohort) -> Iterator[None]:
 
 @pytest.mark.parametrize("kind", ["a light job under heavy ones", "a large gang under small ones"])
 def test_nobody_starves(plane: ControlPlane, kohort: Kohort, impatient: None, space: str, kind: str) -> None:
-    """A stream of jobs that come first fills every gap; the one that waits starts by STARVELIMIT and one run more."""
+    """A stream of jobs with precedence fills every gap; the waiting job starts soon after STARVELIMIT."""
     run = 5.0
     light = "light" in kind
     victim = TFJob(space, "waits", workers=2 if light else 24, utility="0.001" if light else "1")

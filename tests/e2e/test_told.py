@@ -1,4 +1,4 @@
-"""People are told what the API server has: a plan as a plan, and a refusal in the API server's own words."""
+"""Tests of what users are told: a plan as a plan, and a refusal in the API server's own words."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def space(plane: ControlPlane, space: str) -> Iterator[str]:
 
 
 def events(plane: ControlPlane, space: str, name: str) -> list[tuple[str, str, str]]:
-    """Type, reason and note of every Event of ours on that object."""
+    """Return type, reason and note of each of our Events on that object."""
     found = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
     ours = (one for one in found if one.get("reportingController") == "kohort.dev/controller")
     return [(one["type"], one["reason"], one["note"]) for one in ours if one["regarding"]["name"] == name]
 
 
 def told_at(plane: ControlPlane, space: str, name: str, word: str) -> datetime:
-    """When that was last decided or seen, by our own Event on that object."""
+    """Return when that was last decided or seen, by our own Event on that object."""
     found = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
     mine = (one for one in found if (one["regarding"]["name"], one["reason"]) == (name, word))
     return max(datetime.fromisoformat(one["eventTime"]) for one in mine)
@@ -67,7 +67,7 @@ def reasons(plane: ControlPlane, space: str, name: str) -> set[str]:
 
 
 def warned(plane: ControlPlane, space: str, name: str, *words: str) -> bool:
-    """Whether an Event on that object says that a write was refused, with these words."""
+    """Tell whether an Event on that object reports a refused write with these words."""
     notes = [note for kind, reason, note in events(plane, space, name) if (kind, reason) == ("Warning", "WriteRefused")]
     return any(all(word in note for word in words) for note in notes)
 
@@ -83,7 +83,7 @@ def bound(plane: ControlPlane, space: str, prefix: str) -> int:
 
 @contextmanager
 def denied(plane: ControlPlane, space: str, rule: Json, expression: str, message: str) -> Iterator[None]:
-    """A ValidatingAdmissionPolicy for one namespace, as a cluster's administrators write them."""
+    """Apply a ValidatingAdmissionPolicy to one namespace, as administrators write them."""
     name = f"told-{space}"
     where = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}}, "resourceRules": [rule]}
     validation = {"expression": expression, "message": message}
@@ -107,7 +107,7 @@ def rule(group: str, resource: str, operation: str = "UPDATE") -> Json:
 
 
 def refuses(plane: ControlPlane, path: str, patch: Json, words: str) -> bool:
-    """Whether the API server refuses that change with these words: only then is a policy in force."""
+    """Tell whether the API server refuses that change with these words, so that a policy is in force."""
     try:
         plane.api.patch(f"{path}?dryRun=All", patch)
     except ControlPlaneError as error:
@@ -221,7 +221,7 @@ def test_a_shrink_that_is_made_is_told_when_its_pods_are_gone(plane: ControlPlan
 
 @pytest.mark.full
 def test_a_scale_subresource_that_is_refused_is_told_too(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """A StatefulSet is resized by /scale, whose refusal names another object than the set."""
+    """A StatefulSet is resized by /scale, whose refusal names the Scale."""
     words = "sets keep their size"
     container = {"name": "train", "image": "none", "resources": {"requests": {"cpu": "2"}}}
     inside = {"metadata": {"labels": {"app": "set"}}, "spec": {"schedulerName": "kohort", "containers": [container]}}
@@ -251,7 +251,10 @@ def test_a_scale_subresource_that_is_refused_is_told_too(plane: ControlPlane, ko
 def test_a_webhook_that_is_down_is_told_in_the_api_servers_words(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """It is answered with 500: whether the write was made is not known, so only the deadline of the plan ends it."""
+    """The answer is 500, so the write may have been made.
+
+    Only the deadline of the plan ends it.
+    """
     big = submit(plane, TFJob(space, "big", workers=10, least=2, most=10))
     until(lambda: bound(plane, space, "big") == 11, "big whole")
     hook = {
@@ -298,5 +301,5 @@ def test_a_gate_that_may_not_be_removed_is_told_at_its_pod(plane: ControlPlane, 
         assert metric(kohort.health, "kohort_refused_writes", write="Ungate") == 1
     until(lambda: bound(plane, space, "gated") == 1, "bound once nobody refuses")
     until(lambda: explain(kohort, space, "gated")["refused"] == [], "the refusal is over")
-    # The controller tells its refusals look by look, and what it tells last counts.
+    # The controller reports its refusals at each check, and the last report counts.
     until(lambda: metric(kohort.health, "kohort_refused_writes", write="Ungate") == 0, "counted no more")

@@ -1,4 +1,4 @@
-"""docs/tutorial.md as it stands there: ten jobs on a cluster in memory, then a TFJob on what `make cluster` starts."""
+"""Tests of docs/tutorial.md: ten jobs on a cluster in memory, then a TFJob on the cluster of `make cluster`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADDRESS = re.compile(r"export KOHORT_CLI_SERVER=(http://\S+)")
 
 @pytest.fixture(autouse=True)
 def usual_port_taken() -> Iterator[bool]:
-    """No command of the page needs the usual port: here we have it; where others do, they may let it go meanwhile."""
+    """Hold the usual port, because no command of the page needs it."""
     with ExitStack() as held:
         try:
             held.enter_context(socket.create_server((LOOPBACK, USUAL_PORTS[0])))
@@ -36,7 +36,7 @@ def usual_port_taken() -> Iterator[bool]:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What the first terminal runs, and what it has printed."""
+    """The process of the first terminal, and its output."""
 
     process: subprocess.Popen[bytes]
     output: Path
@@ -46,7 +46,7 @@ class Demo:
         return self.output.read_text()
 
     def has_come(self) -> bool:
-        """Whether the job that the page asks about is there."""
+        """Tell whether the job that the page asks about exists."""
         if (address := ADDRESS.search(self.printed)) is None:
             return False
         try:

@@ -1,4 +1,4 @@
-"""Two replicas of all three parts: the leading one is killed or paused in the middle of admissions and resizes."""
+"""Tests of two replicas of all three parts: the leader is killed or suspended during admissions and resizes."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Pair:
     replicas: dict[str, Kohort]
 
     def leader(self) -> str:
-        """The one that decides."""
+        """Return the replica that decides."""
         leading = [name for name, kohort in self.replicas.items() if is_leading(kohort)]
         return leading[0] if len(leading) == 1 else ""
 
     def strike(self, name: str, fault: signal.Signals) -> None:
-        """All three parts at once, as when a node dies or hangs."""
+        """Kill or suspend all three parts at once, as when a node dies or hangs."""
         for part in self._parts(name):
             part.kill(fault)
 
@@ -54,7 +54,7 @@ class Pair:
             part.resume()
 
     def mend(self, name: str) -> None:
-        """What a kubelet does: start what has ended. A kube-scheduler that finds its Lease lost ends within 10 s."""
+        """Restart what has ended, as a kubelet does; a kube-scheduler that lost its Lease ends within 10 s."""
         until(lambda: not self.replicas[name].scheduler.alive, f"the end of {name}'s kube-scheduler")
         for part in self._parts(name):
             if not part.alive:
@@ -62,7 +62,7 @@ class Pair:
         self.replicas[name].wait_ready()
 
     def revive(self, name: str) -> None:
-        """Start what is dead and let go on what is stopped."""
+        """Start what is dead, and continue what is suspended."""
         for part in self._parts(name):
             part.resume() if part.alive else part.restart()
         self.replicas[name].wait_ready()
@@ -101,7 +101,7 @@ def started(plane: ControlPlane) -> Iterator[Pair]:
 
 @pytest.fixture
 def pair(started: Pair) -> Pair:
-    """Both replicas up, also after a test that left one dead or stopped."""
+    """Return both replicas running, even after a test that left one dead or suspended."""
     for name in started.replicas:
         started.revive(name)
     return started
@@ -109,7 +109,7 @@ def pair(started: Pair) -> Pair:
 
 @dataclass(slots=True)
 class Replicas(Background):
-    """The number of workers that each job of a namespace asked for, change by change."""
+    """Records each number of workers that the jobs of a namespace asked for."""
 
     plane: ControlPlane
     namespace: str
@@ -131,13 +131,13 @@ def whole(plane: ControlPlane, job: TFJob) -> bool:
 
 
 def wrote(plane: ControlPlane, space: str, leader: str) -> bool:
-    """Whether that replica has bound a pod or resized a job."""
+    """Tell whether that replica has bound a pod or resized a job."""
     jobs = plane.api.get(f"/apis/kubeflow.org/v1/namespaces/{space}/tfjobs")["items"]
     return any(one["metadata"].get("annotations", {}).get(LEADER) == leader for one in (*pods(plane, space), *jobs))
 
 
 def turns(counts: list[int]) -> int:
-    """How often a job's number of workers changed its direction."""
+    """Return how often a job's number of workers changed its direction."""
     steps = [later > earlier for earlier, later in pairwise(counts)]
     return sum(1 for one, other in pairwise(steps) if one is not other)
 
@@ -146,12 +146,12 @@ def overfull(plane: ControlPlane) -> dict[str, int]:
     taken: dict[str, int] = defaultdict(int)
     for pod in plane.api.get("/api/v1/pods")["items"]:
         if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed"):
-            taken[pod["spec"]["nodeName"]] += 1  # each asks for one core
+            taken[pod["spec"]["nodeName"]] += 1  # each requests one core
     return {node: count for node, count in taken.items() if count > CORES}
 
 
 def state(plane: ControlPlane, space: str) -> Json:
-    """What must not change when the old leader wakes up: pods, their nodes, and what the jobs ask for."""
+    """Return what must not change when the old leader wakes up: pods, their nodes, and the jobs' replicas."""
     jobs = plane.api.get(f"/apis/kubeflow.org/v1/namespaces/{space}/tfjobs")["items"]
     return {
         "pods": {pod["metadata"]["uid"]: pod["spec"].get("nodeName") for pod in pods(plane, space)},
@@ -161,7 +161,7 @@ def state(plane: ControlPlane, space: str) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Seconds since the leader was struck: the other kube-scheduler has the Lease, its extender leads, it has acted."""
+    """Seconds since the fault until the other kube-scheduler has the Lease, its extender leads, and it has acted."""
 
     leased: float
     leading: float
@@ -173,7 +173,7 @@ class TakeOver:
 
 
 def follow(pair: Pair, space: str, new: str, limit: float) -> TakeOver:
-    """Watch the other replica take over; what it had done before counts as nothing."""
+    """Watch the other replica take over; earlier actions do not count."""
     struck, wall, leading = time.monotonic(), time.time(), 0.0
     while not wrote(pair.plane, space, new):
         passed = time.monotonic() - struck
@@ -187,7 +187,7 @@ def follow(pair: Pair, space: str, new: str, limit: float) -> TakeOver:
 
 
 def fail_over(pair: Pair, space: str, fault: signal.Signals, acting: float, after: float) -> TakeOver:
-    """Two elastic jobs fill the cluster; four heavier gangs come, and ``after`` seconds later the leader is struck."""
+    """Fill the cluster with two elastic jobs, submit four heavier gangs, and hit the leader ``after`` seconds later."""
     plane = pair.plane
     with ClusterObserver(plane, space) as watch, Replicas(plane, space) as replicas:
         light = [submit(plane, TFJob(space, f"light-{n}", workers=2, least=2, most=13)) for n in range(2)]
@@ -212,7 +212,7 @@ def until_led(pair: Pair) -> str:
 
 
 def undisturbed(pair: Pair, space: str, old: str) -> None:
-    """The old leader wakes up: it may neither bind, nor resize, nor delete."""
+    """Wake the old leader up: it may neither bind, nor resize, nor delete."""
     settled = at_rest(lambda: state(pair.plane, space))
     pair.wake(old)
     never(lambda: state(pair.plane, space) != settled, "a change by the old leader", 5)
@@ -236,7 +236,7 @@ def verify(
         counts = replicas.counts[job.name]
         assert watch.deleted(job.name, "ps") == 0
         assert set(counts) <= set(range(2, 14))
-        assert turns(counts) <= 2, counts  # out, in for the heavier ones, and out again where room is left
+        assert turns(counts) <= 2, counts  # grown, shrunk for the heavier ones, and grown again where room is left
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -260,7 +260,10 @@ def test_the_follower_knows_what_the_leader_knows(pair: Pair, space: str) -> Non
 def test_by_the_shipped_lease_times_the_other_one_acts_within_twenty_seconds(
     plane: ControlPlane, space: str, fault: str
 ) -> None:
-    """A lease of 15 s. kube-scheduler looks at it every 1 to 2.2 s, so it takes it over within 19.4 s at the latest."""
+    """The lease lasts 15 s.
+
+    kube-scheduler checks it every 1 to 2.2 s, so it takes it over after at most 19.4 s.
+    """
     pair = start_pair(plane, f"soak-{fault}", {})
     try:
         for number in range(5):

@@ -1,4 +1,4 @@
-"""A member whose volume does not come: its gang says so and backs off, and other gangs start meanwhile."""
+"""Tests of a member whose volume is missing: its gang reports it and backs off, and other gangs start meanwhile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONLY = "volumes-0"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """The controller manager makes the Jobs' pods and binds claims to volumes; no provisioner answers."""
+    """Yield a control plane whose controller manager creates the Jobs' pods and binds claims; it has no provisioner."""
     workdir = tmp_path_factory.mktemp("volumes")
     with ControlPlane.start(nodes=None, workdir=workdir, controller_manager=True) as started:
         started.add_nodes(NodeShape(count=1, cpu="8", gpu=0), "volumes")
@@ -48,7 +48,7 @@ def claim(plane: ControlPlane, space: str) -> None:
 
 
 def two_pods(plane: ControlPlane, space: str, name: str, *, volume: bool = False, node: str = ONLY) -> None:
-    """An Indexed Job: a gang of two members of three cores each, which one node holds."""
+    """Create an Indexed Job: a gang of two members of three cores each, which fits on one node."""
     container: Json = {"name": "m", "image": "none", "resources": {"requests": {"cpu": "3"}}}
     spec: Json = {"schedulerName": "kohort", "restartPolicy": "Never", "containers": [container], **on_node(node)}
     if volume:
@@ -105,7 +105,7 @@ def test_a_volume_that_comes_after_a_minute_still_binds(plane: ControlPlane, koh
 
 
 def provision(plane: ControlPlane, space: str, claimed: Json) -> None:
-    """What a provisioner does at last."""
+    """Provision the volume."""
     meta = claimed["metadata"]
     ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": space, "name": "data", "uid": meta["uid"]}
     provisioned = {"pv.kubernetes.io/provisioned-by": GHOST["provisioner"]}

@@ -1,4 +1,4 @@
-"""What what-if says is what then happens, on the real control plane, with nothing else changing meanwhile."""
+"""Tests that what-if predicts what then happens on the real control plane, if nothing else changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDS, SOAK_ROUNDS = 5, 50
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Three nodes of ten cores."""
+    """Yield three nodes of ten cores."""
     shape = NodeShape(count=3, cpu="10")
     with ControlPlane.start(shape, workdir=tmp_path_factory.mktemp("whatif"), controller_manager=True) as started:
         started.start_scheduler()
@@ -40,32 +40,32 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 def ask(kohort: Kohort, manifest: Json) -> dict[str, Json]:
-    """Where each job would stand that would stand elsewhere, by name."""
+    """Return by name the prediction for each job that would change."""
     answer = httpx.post(f"{kohort.url}/v1/what-if", json={"job": manifest}, timeout=60, trust_env=False)
     assert answer.status_code == httpx.codes.OK, answer.text
     return {job["name"]: job["after"] for job in answer.json()["jobs"]}
 
 
 def calm(kohort: Kohort) -> bool:
-    """Whether nobody is on the way anywhere: all plans run, and the controller has nothing to write."""
+    """Tell whether nothing is under way: all plans run, and the controller has nothing to write."""
     wanted = kohort.get("/v1/desired")
     orders = [wanted[kind] for kind in ("ungate", "wake", "replicas", "suspend", "release", "evict")]
     return not any(orders) and {plan["state"] for plan in kohort.get("/v1/plans")["plans"]} <= {"running"}
 
 
 def settle(kohort: Kohort) -> None:
-    """Wait until it has been calm for a while and nothing was decided."""
+    """Wait until it has been calm for a while without new decisions."""
     until(lambda: at_rest(lambda: (calm(kohort), latest(kohort)), QUIET_SECONDS)[0], "quiet",
           seen=lambda: kohort.get("/v1/plans"))  # fmt: skip
 
 
 def latest(kohort: Kohort) -> int:
-    """The number of the newest decision."""
+    """Return the number of the newest decision."""
     return int(kohort.get("/v1/decisions")["latest"])
 
 
 def where(plane: ControlPlane, job: TFJob) -> dict[str, str]:
-    """Node by member of the bound pods."""
+    """Return the node of each bound member."""
     return {
         pod["metadata"]["name"].removeprefix(f"{job.name}-"): pod["spec"]["nodeName"]
         for pod in pods(plane, job.namespace, job.name)
@@ -74,7 +74,7 @@ def where(plane: ControlPlane, job: TFJob) -> dict[str, str]:
 
 
 def drawn(draw: random.Random, space: str, number: int) -> TFJob:
-    """Rigid and elastic ones, light and heavy, some that fit nowhere."""
+    """Return a random job: rigid or elastic, light or heavy, some too large."""
     least = draw.randint(1, 4)
     elastic = draw.random() < 0.6
     return TFJob(
@@ -85,7 +85,7 @@ def drawn(draw: random.Random, space: str, number: int) -> TFJob:
 
 
 def came_so(plane: ControlPlane, kohort: Kohort, job: TFJob, foretold: dict[str, Json]) -> None:
-    """Members where they were said to go, shrinks as deep as they were said to be, or the reason that was said."""
+    """Check the prediction: the members' nodes, the shrinks, or the reason for waiting."""
     told = foretold[job.name]
     if told["members"]:
         until(lambda: len(where(plane, job)) >= len(told["members"]), f"{told} bound")
@@ -111,13 +111,13 @@ def came_so(plane: ControlPlane, kohort: Kohort, job: TFJob, foretold: dict[str,
 
 
 def given(kohort: Kohort, job: TFJob) -> list[int]:
-    """The workers that each decision about the job gave it: a start at the minimum, and growth in the same step."""
+    """Return the workers that each decision gave the job: its start at the minimum, and growth in the same step."""
     decisions = kohort.get("/v1/decisions")["decisions"]
     return [one["workers"] for one in decisions if (one["job"] or {}).get("name") == job.name and one["workers"]]
 
 
 def positions(kohort: Kohort) -> dict[str, int]:
-    """Each waiting job's place in the queue."""
+    """Return each waiting job's position in the queue."""
     return {one["name"]: one["position"] for one in kohort.get("/v1/queue")["jobs"]}
 
 
@@ -128,7 +128,7 @@ def reason(kohort: Kohort, job: TFJob) -> str:
 
 
 def run(plane: ControlPlane, kohort: Kohort, space: str, seed: int, rounds: int) -> list[str]:
-    """Submissions one after the other; now and then one goes, so that there is room. What became of each."""
+    """Submit jobs one after the other, and end some to free room; return the outcome of each."""
     draw, there, became = random.Random(seed), list[TFJob](), list[str]()
     for number in range(rounds):
         if len(there) > 4:

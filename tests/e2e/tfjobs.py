@@ -1,4 +1,4 @@
-"""TFJobs for the end-to-end tests: one method of writing them down."""
+"""TFJobs for end-to-end tests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ TFJOBS = "/apis/kubeflow.org/v1/namespaces/{namespace}/tfjobs"
 
 @dataclass(frozen=True, slots=True)
 class TFJob:
-    """A TFJob of one or more ps and workers. ``least``/``most``: its bounds; None makes it rigid.
+    """A TFJob of one or more ps and workers; ``least`` and ``most`` are its bounds, None makes it rigid.
 
-    ``notes``: more annotations, by their names after ``kohort.dev/``.
+    ``notes`` are more annotations, by their names after ``kohort.dev/``.
     """
 
     namespace: str
@@ -35,11 +35,11 @@ class TFJob:
 
     @property
     def path(self) -> str:
-        """Where the API server has it."""
+        """Return the path of the job."""
         return f"{TFJOBS.format(namespace=self.namespace)}/{self.name}"
 
     def manifest(self) -> Json:
-        """The object to create."""
+        """Return the object to create."""
         notes = {"min-workers": self.least, "max-workers": self.most, "utility": self.utility or None} | (
             self.notes or {}
         )
@@ -61,7 +61,7 @@ class TFJob:
 
     @property
     def _dynamic(self) -> bool:
-        """Whether the operator lets workers come and go; by default where the job has bounds."""
+        """Tell whether the operator lets workers come and go; by default if the job has bounds."""
         return self.dynamic if self.dynamic is not None else (self.least, self.most) != (None, None)
 
     def _role(self, replicas: int, cpu: str) -> Json:

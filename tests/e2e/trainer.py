@@ -1,7 +1,7 @@
-"""What training does, on fake nodes: a job computes only while all members that its spec asks for run.
+"""Simulated training on fake nodes: a job computes only while all members that its spec asks for run.
 
-Each pod is told by annotation when to end (the kit's KWOK stages obey). A job of which a part runs computes nothing and
-holds its room: the deadlock that a gang scheduler exists to prevent.
+An annotation tells each pod when to end (the kit's KWOK stages obey it). A partly running job computes nothing and
+holds its room, which is the deadlock that a gang scheduler prevents.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RUN_SECONDS = "demo.kohort.dev/run-seconds"
 
 @dataclass(slots=True)
 class Trainer(Background):
-    """Lets every job of a namespace compute ``seconds`` once it is whole."""
+    """Lets every job of a namespace compute for ``seconds`` once it is whole."""
 
     plane: ControlPlane
     namespace: str
@@ -30,7 +30,7 @@ class Trainer(Background):
     started: dict[str, float] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Look at every job four times a second."""
+        """Check every job four times a second."""
         while not self.stopped.wait(0.25):
             jobs = self.plane.api.get(TFJOBS.format(namespace=self.namespace))["items"]
             pods = self.plane.api.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
@@ -52,7 +52,7 @@ class Trainer(Background):
     def _end(self, pod: Json, left: float) -> None:
         ran = (datetime.now(UTC) - datetime.fromisoformat(pod["status"]["startTime"])).total_seconds()
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
-        with contextlib.suppress(ControlPlaneError):  # gone meanwhile
+        with contextlib.suppress(ControlPlaneError):  # the pod is gone meanwhile
             self.plane.api.patch(path, {"metadata": {"annotations": {RUN_SECONDS: f"{max(0.1, ran + left):.2f}"}}})
 
 

@@ -1,6 +1,6 @@
-"""Waiting for what must come, and watching that nothing comes: the clock of these tests, and no judge of speed.
+"""Wait for what must happen, and watch that something does not happen; durations are never judged.
 
-A machine that others keep busy only makes a test longer: `PATIENCE` is for what will never come.
+A busy machine only makes a test longer: `PATIENCE` is for what will never happen.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 PATIENCE = 120.0
-TEST_LIMIT = 400  # seconds of one test: a guard for what waits in other ways
+TEST_LIMIT = 400  # seconds for one test, as a guard for other kinds of waiting
 
 
 def until(
@@ -21,9 +21,9 @@ def until(
     seen: Callable[[], object] = str,
     pause: Callable[[], object] = lambda: time.sleep(0.1),
 ) -> float:
-    """Wait until ``look()`` is true; return the seconds it took, to be told and not to be judged.
+    """Wait until ``look()`` is true; return the seconds that it took, for information only.
 
-    ``seen()`` is shown where it does not come. ``pause()`` comes between two looks.
+    ``seen()`` is shown if it does not happen. ``pause()`` is called between two looks.
     """
     began = time.monotonic()
     while not (last := look()):
@@ -33,12 +33,12 @@ def until(
 
 
 def eventually(look: Callable[[], object], want: object) -> None:
-    """Wait until ``look()`` gives ``want``."""
+    """Wait until ``look()`` returns ``want``."""
     until(lambda: look() == want, f"{want!r}", seen=look)
 
 
 def never(look: Callable[[], object], what: str, seconds: float) -> None:
-    """Watch for ``seconds`` that ``look()`` stays false: that something does not happen has no end to wait for."""
+    """Check for ``seconds`` that ``look()`` stays false, because there is no event to wait for."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         seen = look()
@@ -47,7 +47,7 @@ def never(look: Callable[[], object], what: str, seconds: float) -> None:
 
 
 def at_rest(look: Callable[[], T], seconds: float = 2.0, pause: float = 0.1) -> T:
-    """Return what ``look()`` gives once it has given the same for ``seconds``."""
+    """Return the value of ``look()`` once it has not changed for ``seconds``."""
     end = time.monotonic() + PATIENCE
     last, since = look(), time.monotonic()
     while time.monotonic() - since < seconds:

@@ -1,1 +1,1 @@
-"""Whatever comes, by seed: requests on every route, and pods, nodes and jobs."""
+"""Seeded fuzzing: requests on every route, and pods, nodes and jobs."""

@@ -1,6 +1,6 @@
-"""What gets hurt: an object of each kind of job and of pod group, their pods, lone pods, and nodes.
+"""The objects to damage: one of each kind of job and of pod group, their pods, single pods, and nodes.
 
-All are in a namespace of their own; some name the job that runs. ``OF_KIND`` has an entry for each row of the tables.
+All are in a namespace of their own; some name the running job. ``OF_KIND`` has an entry for each row of the tables.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _pod(name: str, owner: Json | None = None, on: str = "", **more: Any) -> Jso
 
 
 def _with_roles(kind: JobKind, **roles: int) -> list[Hurt]:
-    """A job of the training operator's, and a pod of each role."""
+    """Return a job of the training operator, and a pod of each role."""
     specs = {role: {"replicas": count, "template": template("1")} for role, count in roles.items()}
     policy = {"minReplicas": 1, "maxReplicas": 3, "metrics": []}
     job = _object(kind, {
@@ -75,18 +75,18 @@ def _with_roles(kind: JobKind, **roles: int) -> list[Hurt]:
 
 
 def _tfjob() -> list[Hurt]:
-    """Also a pod that names the job that runs, and one that did not opt in."""
+    """Return a TFJob and pods, including one that names the running job, and one that did not opt in."""
     mine = tfjob(WILD, namespace=WILD)
     mine["metadata"]["annotations"] = dict(NOTES)
     forged = {**mine, "metadata": {**mine["metadata"], "name": "runs", "uid": "job-runs"}}
     pods = [member(mine, "worker", 0), member(mine, "ps", 0, "wild-0"), member(forged, "worker", 0), stranger(WILD)]
     for number, pod in enumerate(pods):
-        pod["metadata"] |= {"uid": f"uid-wild-{number}", "namespace": WILD}  # uids are the API server's
+        pod["metadata"] |= {"uid": f"uid-wild-{number}", "namespace": WILD}  # the API server sets UIDs
     return [(TFJOB.resource, mine), *((PODS, pod) for pod in pods)]
 
 
 def _counted(kind: JobKind, **spec: Any) -> tuple[Json, Json]:
-    """A job of one template, and the reference of its pods to it."""
+    """Return a job with one template, and the owner reference of its pods."""
     job = _object(kind, {**dict.fromkeys(kind.counts, 2), "template": template("1"), **spec})
     return job, _owner(job["apiVersion"], kind.kind, job["metadata"]["name"], job["metadata"]["uid"])
 
@@ -105,7 +105,7 @@ def _stateful_set() -> list[Hurt]:
 
 
 def _deployment() -> list[Hurt]:
-    """Its pods belong to a ReplicaSet, which is found by its name; one is bound, with its number."""
+    """Return a Deployment and pods of its ReplicaSet, which is found by name; one is bound, with its number."""
     made, _ = _counted(DEPLOYMENT)
     ref = _owner("apps/v1", "ReplicaSet", "deployment-h", "uid-wild-replicas")
     labels = {"pod-template-hash": "h"}
@@ -114,7 +114,7 @@ def _deployment() -> list[Hurt]:
 
 
 def _jobset() -> list[Hurt]:
-    """Its pods belong to the Jobs that it makes."""
+    """Return a JobSet and pods of the Jobs that it creates."""
     inner = {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": template("1")}
     made = _object(JOBSET, {"replicatedJobs": [{"name": "workers", "replicas": 1, "template": {"spec": inner}}]})
     made["metadata"]["annotations"] = {}
@@ -126,7 +126,7 @@ def _jobset() -> list[Hurt]:
 
 
 def _group(kind: GroupKind) -> list[Hurt]:
-    """A PodGroup, and two pods that name it as the first of its ways says."""
+    """Return a PodGroup and two pods that name it in the kind's first way."""
     group = kind.resource.group
     name = f"group-{group}-{kind.resource.version}"
     made = {
@@ -143,7 +143,7 @@ def _group(kind: GroupKind) -> list[Hurt]:
 
 
 def group_key(kind: GroupKind) -> str:
-    """What its objects are filed under: two rows may differ in their version alone."""
+    """Return the key of the kind, because two rows may differ in their version alone."""
     return f"{kind.resource}/{kind.resource.version}"
 
 

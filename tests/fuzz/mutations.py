@@ -13,7 +13,7 @@ JUNK: tuple[Any, ...] = (
     "9" * 400, "n1", "team", "\ud800", "\u202e", "\x00", "a\nb", "<b>", "../..", "x" * 5000, [], [None], [[]], {},
     {"": None}, {"a": {"b": []}}, [{}], ["TFJob"], float("nan"), float("inf"),
 )  # fmt: skip
-# What Python would not write: stands for itself as a text among the junk, for the bytes once written.
+# Bytes that Python would not write; each has a text that stands for it until the value is written.
 RAW = {
     "@lists": b"[" * 2000 + b"]" * 2000, "@objects": b'{"a":' * 2000 + b"1" + b"}" * 2000, "@digits": b"9" * 5000,
     "@surrogate": b'"\\udfff"', "@bytes": b'"\xff\xfe"', "@exponent": b"1e999999999",
@@ -26,18 +26,18 @@ PIECES = (
 
 
 def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in the value, the whole included."""
+    """Return every path in the value, that of the whole included."""
     inner: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [way, *(place for key, part in inner for place in places(part, (*way, key)))]
 
 
 def junk(chance: random.Random) -> Any:
-    """A piece of junk of one's own: what is hurt further must not change what the next case gets."""
+    """Return a new piece of junk, because later damage must not change other cases."""
     return copy.deepcopy(chance.choice(JUNK))
 
 
 def hurt(value: Json, chance: random.Random, most: int = 3) -> Any:
-    """A copy with up to ``most`` parts replaced by junk or by another part of it, taken away, or added."""
+    """Return a copy with up to ``most`` parts replaced by junk or another part, removed, or added."""
     result: Any = copy.deepcopy(value)
     for _ in range(chance.randint(1, most)):
         way = chance.choice(places(result))
@@ -68,7 +68,7 @@ def _hurt_one(at: Any, key: Any, whole: Any, chance: random.Random) -> None:
 
 
 def written(value: Any, chance: random.Random) -> bytes:
-    """The value as JSON, at times with a key that stands twice, blanks, or bytes out of place."""
+    """Return the value as JSON, sometimes with a repeated key, blanks, or invalid bytes."""
     text = json.dumps(value, indent=chance.choice((None, None, 1)), ensure_ascii=chance.random() < 0.9)
     data = text.encode("utf-8", "surrogatepass")
     for word, raw in RAW.items():
@@ -79,7 +79,7 @@ def written(value: Any, chance: random.Random) -> bytes:
 
 
 def spoilt(data: bytes, chance: random.Random) -> bytes:
-    """The bytes with a few of them cut out, doubled, flipped, or something put between."""
+    """Return the bytes with a few of them removed, doubled, flipped, or inserted."""
     result = bytearray(data)
     for _ in range(chance.randint(1, 3)):
         start = chance.randrange(len(result) + 1)

@@ -1,4 +1,4 @@
-"""The real service on an API server that writes down what is written to it, with a small cluster in its ledger."""
+"""The real service with a small cluster in its ledger, on an API server that records writes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def stranger(name: str = "stranger") -> Json:
 
 
 class Service:
-    """Two nodes, a rigid gang that runs, one that waits for more than there is, and a pod that did not opt in."""
+    """Two nodes, a running rigid gang, one that waits for more than there is, and a pod that did not opt in."""
 
     def __init__(self) -> None:
         self.api = FakeApi()
@@ -89,12 +89,12 @@ class Service:
         return self.live.ledger.snapshot
 
     def see(self, resource: Resource, items: Iterable[Any], change: str = "ADDED") -> None:
-        """The watch shows these objects."""
+        """Let the watch show these objects."""
         events = [e for item in items for e in self.live.translator.events(resource, {"type": change, "object": item})]
         self.live.ledger.step(*events)
 
     def established(self) -> Json:
-        """What nobody but the API server may change: the objects that it has shown, and the gang that runs."""
+        """Return what only the API server may change: the objects that it has shown, and the running gang."""
         known = {item["metadata"]["uid"] for item in (*self.runners, *self.waiters, stranger())}
         shot = self.snapshot
         return {

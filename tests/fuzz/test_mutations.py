@@ -1,4 +1,4 @@
-"""What the cases are made of stays as it is: else a case depends on those before it and cannot be replayed."""
+"""Tests that damaging a value does not change the originals, so that each case can be replayed."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def test_hurting_a_value_again_and_again_changes_neither_it_nor_the_junk() -> No
     value = tfjob("runs")
     before = repr(value), repr(JUNK)
     for seed in range(300):
-        json.dumps(hurt(value, random.Random(seed), most=30))  # what holds itself cannot be written
+        json.dumps(hurt(value, random.Random(seed), most=30))  # a value that contains itself could not be written
     assert (repr(value), repr(JUNK)) == before

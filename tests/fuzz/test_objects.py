@@ -1,4 +1,4 @@
-"""Pods, nodes and jobs with anything in them: no fault of ours, no page that cannot be shown, no harm to others."""
+"""Fuzz pods, nodes and jobs: no error of ours, every page can be shown, and other objects are not affected."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.fuzz.mutations import hurt
 from tests.fuzz.service import Service
 
 Json = dict[str, Any]
-BATCHES, BATCH = 20, 10  # of one service
-DAMAGED = 0.7  # of the objects: the damaged ones are to meet whole ones of their kind
+BATCHES, BATCH = 20, 10  # for one service
+DAMAGED = 0.7  # share of the objects, so that damaged ones meet whole ones of their kind
 GATE_SEEDS, SEEDS, SOAK_SEEDS = 4, 10, 750
 PAGES = ("jobs", "queue", "nodes", "plans", "desired", "decisions", "explain/team/waits", "explain/team/runs")
 
 
 def _away_from_the_victims(item: Any) -> bool:
-    """The API server vouches for names and uids: what has a victim's is that victim, changed by who may."""
+    """Tell whether the object does not claim a victim's name or UID, which the API server guarantees."""
     meta = item.get("metadata") if isinstance(item, dict) else None
     if not isinstance(meta, dict):
         return True
@@ -37,7 +37,7 @@ def _away_from_the_victims(item: Any) -> bool:
 
 
 def _read(item: Any) -> Any:
-    """As it comes out of the API server's answer; what that cannot hold becomes nothing."""
+    """Return the value as decoded from the API server's answer, or None if JSON cannot represent it."""
     try:
         return msgspec.json.decode(json.dumps(item, allow_nan=False).encode())
     except ValueError:
@@ -45,7 +45,7 @@ def _read(item: Any) -> Any:
 
 
 async def fuzz(seed: int) -> Counter[str]:
-    """Many batches of hurt objects, come, changed and gone; after each, everything is looked at."""
+    """Send many batches of damaged objects (added, changed, deleted); check everything after each batch."""
     service, seen = Service(), Counter[str]()
     before, chance = service.established(), random.Random(f"objects/{seed}")
     transport = httpx.ASGITransport(app=service.live.with_verbs(service.live.rest()))
@@ -55,7 +55,8 @@ async def fuzz(seed: int) -> Counter[str]:
                 kind = chance.choice(list(OF_KIND))
                 resource, item = chance.choice(OF_KIND[kind])
                 item = copy.deepcopy(item)
-                item["metadata"]["resourceVersion"] = str(10 + batch * BATCH + number)  # what is older says nothing
+                # an older version would be ignored
+                item["metadata"]["resourceVersion"] = str(10 + batch * BATCH + number)
                 damaged = _read(hurt(item, chance)) if chance.random() < DAMAGED else item
                 change = chance.choice(("ADDED", "MODIFIED", "MODIFIED", "DELETED"))
                 if _away_from_the_victims(damaged):
@@ -74,7 +75,7 @@ async def fuzz(seed: int) -> Counter[str]:
 
 
 def pages_of_one(snapshot: Snapshot, chance: random.Random) -> tuple[str, ...]:
-    """The answers about one of those that were shown, whatever it is called by now."""
+    """Return the paths of the pages about one of the shown jobs, by its present name."""
     names = sorted(job.name for job in snapshot.jobs.values() if job.namespace == WILD)
     if not names:
         return ()
@@ -83,7 +84,7 @@ def pages_of_one(snapshot: Snapshot, chance: random.Random) -> tuple[str, ...]:
 
 
 def understood(snapshot: Snapshot) -> Counter[str]:
-    """How many of each kind are jobs by now, and how many of these are malformed."""
+    """Count by kind the known jobs, and those of them that are malformed."""
     found = [job for job in snapshot.jobs.values() if job.namespace == WILD]
     return Counter(f"{'malformed' if job.invalid else 'good'} {job.kind}" for job in found)
 
@@ -101,7 +102,7 @@ async def test_no_object_harms_anything_but_itself(seeds: int) -> None:
 
 
 def test_an_object_of_every_kind_is_hurt() -> None:
-    """A new row of either table comes with its objects."""
+    """A new row of either table needs objects here."""
     groups = {group_key(kind) for kind in GROUPS}
     assert {*KINDS, *groups, LONE_POD} == OF_KIND.keys() - {"Node"}
     resources = {name: kind.resource for name, kind in KINDS.items()} | {group_key(one): one.resource for one in GROUPS}

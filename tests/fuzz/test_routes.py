@@ -1,4 +1,4 @@
-"""Requests on every route over real sockets: each is answered, none with 5xx, and nothing is changed by them."""
+"""Fuzz requests on every route over real sockets: each is answered, none with 5xx, and none changes anything."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LIMITS = Limits(
 )  # fmt: skip
 PROGRESS = ProgressSettings(interval_seconds=0.001)
 GATE_CASES, CASES, SOAK_CASES = 1_000, 2_000, 100_000
-HANGS = 60.0  # seconds without a byte: what the service starts a process for is slow on a busy machine
+HANGS = 60.0  # seconds without a byte: what starts a process is slow on a busy machine
 AT_ONCE = 16
 PATHS = (
     "/v1/jobs", "/v1/jobs/team/runs", "/v1/queue", "/v1/nodes", "/v1/plans", "/v1/desired", "/v1/decisions",
@@ -64,7 +64,7 @@ def chunked(path: str, body: bytes, chance: random.Random) -> bytes:
 
 
 def good_bodies(service: Service) -> dict[str, list[Json]]:
-    """Per verb what kube-scheduler might send: about a bound member, a waiting one, and a pod that is not ours."""
+    """Return by verb what kube-scheduler might send: about a bound member, a waiting one, and another's pod."""
     pods = [service.runners[1], service.waiter, stranger()]
     asked = [{"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]} for pod in pods]
     binds = [
@@ -90,7 +90,7 @@ PEOPLE = 3
 
 
 def for_people(chance: random.Random, service: Service) -> bytes:
-    """A question with a token, most often the right one, on any path."""
+    """Return a request with a token, most often the right one, on any path."""
     token = chance.choice((*[TOKEN] * 8, "", "x", "\xe9"))
     name = chance.choice((*["Authorization"] * 4, "X-Kohort-Authorization", "X-Other"))
     header = f"{name}: {chance.choice((*['Bearer'] * 6, 'Basic'))} {token}"
@@ -101,7 +101,7 @@ def for_people(chance: random.Random, service: Service) -> bytes:
 
 
 def other_case(chance: random.Random, service: Service) -> tuple[bytes, int]:
-    """A question that is a POST too, or a report of training code; and the listener that it is for."""
+    """Return a POST request or a progress report, and the listener that it is for."""
     if chance.random() < 0.4:
         return for_people(chance, service), PEOPLE
     if chance.random() < 0.5:
@@ -115,7 +115,7 @@ def other_case(chance: random.Random, service: Service) -> tuple[bytes, int]:
 
 
 def case(chance: random.Random, bodies: dict[str, list[Json]]) -> tuple[bytes, bool]:
-    """One request, and whether it is well-formed HTTP that a verb has to answer with 200."""
+    """Return one request, and whether it is well-formed HTTP that a verb must answer with 200."""
     verb = chance.choice(VERBS)
     path = f"/scheduler/v1/{verb}"
     body = written(hurt(chance.choice(bodies[verb]), chance), chance)
@@ -148,7 +148,7 @@ def _path(chance: random.Random) -> str:
 
 
 def _piece(chance: random.Random) -> str:
-    """Junk as part of a URL; blanks would end it."""
+    """Return junk as part of a URL, without blanks, which would end it."""
     text = chance.choice((*map(str, JUNK), "%00", "%ff", "%2e%2e", "%", "0.01", "-0", "1e400", "é"))
     return re.sub(r"\s", "%20", text[:300])
 
@@ -172,7 +172,7 @@ class Running:
         self.addresses = addresses
 
     async def ask(self, data: bytes, listener: int = 0) -> bytes:
-        """All that comes back until the server closes; of a stream of events its beginning."""
+        """Return all bytes until the server closes; for a stream of events only its beginning."""
         reader, writer = await asyncio.open_connection(*self.addresses[listener])
         found = b""
         try:
@@ -181,7 +181,7 @@ class Running:
                 found += more
             return found
         except ConnectionError:
-            return found  # the answer may have come before the server cut off what else was sent
+            return found  # the answer may have come before the server closed the connection to the rest of the request
         finally:
             writer.close()
 
@@ -211,12 +211,12 @@ async def running() -> AsyncIterator[Running]:
 
 
 def status_of(answer: bytes) -> int:
-    """The last status line, since a 100 may come first; 0 where there is none."""
+    """Return the last status line's code, because a 100 may come first; 0 without any."""
     found = re.findall(rb"^HTTP/1\.1 (\d{3})", answer, re.MULTILINE)
     return int(found[-1]) if found else 0
 
 
-# A request line, fields, and the blank line after them. CONNECT names no path, and other words are no methods of HTTP.
+# A request line, fields, and an empty line. CONNECT has no path, and other words are no HTTP methods.
 HEAD = re.compile(
     rb"(?:GET|POST|PUT|DELETE|PATCH|HEAD|OPTIONS|TRACE) /[!-~]* HTTP/1\.1\r\n"
     rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~]*\r\n)+\r\n"
@@ -224,12 +224,12 @@ HEAD = re.compile(
 
 
 def has_its_head(data: bytes) -> bool:
-    """Whether the request's head is well-formed HTTP: then it has an answer, whatever its body is."""
+    """Tell whether the request's head is well-formed HTTP, so that it gets an answer whatever its body is."""
     return HEAD.match(data) is not None
 
 
 async def fuzz(cases: int, seed: int) -> Counter[Any]:
-    """Ask so many times; the statuses by count."""
+    """Send so many requests; return the statuses by count."""
     statuses: Counter[Any] = Counter()
     async with running() as server:
         bodies = good_bodies(server.service)
@@ -271,7 +271,7 @@ async def fuzz(cases: int, seed: int) -> Counter[Any]:
 
 
 def _nothing_has_changed(service: Service, before: Json) -> None:
-    """Only the scheduler's own right was used: to bind a pod that is not ours, or a member where it is already."""
+    """Check that only bindings of others' pods, or of members to their own node, were made."""
     assert service.established() == before
     assert violations(service.snapshot) == []
     assert set(service.snapshot.reports) <= {RUNNING}
@@ -313,14 +313,14 @@ async def test_no_request_breaks_a_route_or_changes_what_it_may_not(
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 async def test_no_request_of_very_many_does(caplog: pytest.LogCaptureFixture) -> None:
-    """A new service now and then, for it keeps the pods that it was asked about until the next list of all pods."""
+    """Use a new service at times, as it remembers pods asked about until the next list."""
     for seed in range(2, 2 + SOAK_CASES // CASES):
         caplog.clear()
         reached(await fuzz(CASES, seed), CASES, caplog)
 
 
 def reached(statuses: Counter[Any], cases: int, caplog: pytest.LogCaptureFixture) -> None:
-    """The requests went as far as they were to go, and nothing was logged as an error."""
+    """Check that the requests reached all intended code, and that no error was logged."""
     print(dict(statuses))
     assert statuses[200] > cases / 3, "most are understood as far as the verbs"
     few, many = cases * 3 / 2000, cases * 10 / 2000

@@ -1,6 +1,6 @@
-"""Connections that stall, against the real service in a process of its own: all are closed, and filter is answered.
+"""Tests of stalled connections to the real service: all are closed, and filter is answered meanwhile.
 
-How soon, and what it costs filter, is measured by `benchmarks.stalled`.
+`benchmarks.stalled` measures how soon, and what it costs filter.
 """
 
 from __future__ import annotations

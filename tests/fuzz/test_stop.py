@@ -1,4 +1,4 @@
-"""`kohort serve` stops whatever its clients have begun and not ended."""
+"""Tests that `kohort serve` stops although clients have unfinished requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_it_stops_under_all_of_that(served: Served) -> None:
         for begun in [*BEGUN.values()] * MANY:
             client = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=60))
             client.sendall(begun)
-        # Connections are accepted in turn: once this one is answered, all are open.
+        # Connections are accepted in order, so once this one is answered, all are open.
         last = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
         stack.callback(last.close)
         last.request("GET", "/v1/queue")

@@ -1,1 +1,1 @@
-"""Runs the real kubectl and kohort on the same kubeconfigs and environment, and records who was asked, how, as whom."""
+"""Run the real kubectl and kohort with the same kubeconfigs and environment, and record the requests of both."""

@@ -1,4 +1,4 @@
-"""One question, asked by kubectl and by kohort under the same files and environment."""
+"""Ask one question with kubectl and with kohort under the same files and environment."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ SECONDS = 30
 
 @dataclass(frozen=True)
 class Case:
-    """What both find. files: by path in the case's folder; a mapping is written as YAML, a `#!` text may be run.
+    """The input of both commands.
 
-    {folder} in values of environ and in options is that folder. account: the files of the pod that both run in; empty:
-    in none.
+    ``files`` are by path in the case's folder: a mapping is written as YAML, and a `#!` text can be executed. {folder}
+    in values of ``environ`` and in ``options`` is that folder. ``account`` has the files of the pod's ServiceAccount in
+    which both run; if empty, they run outside of a pod.
     """
 
     files: Mapping[str, Any] = field(default_factory=dict)
@@ -40,7 +41,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it. words: what was told of a failure."""
+    """The outcome of one command; ``words`` is its error message."""
 
     done: bool
     asked: tuple[Request, ...]
@@ -60,7 +61,7 @@ class Pair:
 
     @property
     def refused(self) -> bool:
-        """Whether Kohort has refused by name what kubectl does, and asked nobody."""
+        """Tell whether Kohort has refused by name something that kubectl does, without any request."""
         return not self.kohort.done and not self.kohort.asked and REFUSAL in self.kohort.words
 
     @property
@@ -72,7 +73,7 @@ class Pair:
 
 
 def ask(case: Case, world: World, kubectl: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
-    """Ask twice. Kohort is run in this process, but in one of its own where the case is within a pod."""
+    """Ask with both; Kohort runs in this process, or in one of its own for a case within a pod."""
     folder.mkdir(parents=True)
     _write(case, folder)
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
@@ -119,7 +120,7 @@ def _here(
 
 
 def _within(account: Path) -> list[str]:
-    """The start of a command that sees ``account`` as the account of its pod, and nobody else does."""
+    """Return the start of a command that sees ``account`` as its pod's ServiceAccount, in a mount namespace."""
     script = (
         f'mount -t tmpfs none "$(readlink -f /var/run)" && mkdir -p {ACCOUNT} && cp {account}/* {ACCOUNT} && exec "$@"'
     )
@@ -127,7 +128,7 @@ def _within(account: Path) -> list[str]:
 
 
 def pods_are_possible() -> bool:
-    """Whether this machine lets a process have mounts of its own."""
+    """Tell whether this machine allows mount namespaces."""
     script = ["unshare", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/run"]
     return (
         shutil.which("unshare") is not None and subprocess.run(script, capture_output=True, check=False).returncode == 0

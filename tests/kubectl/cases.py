@@ -1,4 +1,4 @@
-"""The cases by hand: each is one rule of kubectl, and which server has to be asked is known beforehand."""
+"""Handwritten cases: each is one rule of kubectl, with the server that must be asked."""
 
 from __future__ import annotations
 
@@ -388,11 +388,11 @@ def _pods(kit: Kit) -> dict[str, tuple[Case, str]]:
 
 
 def by_hand(world: World) -> dict[str, tuple[Case, str]]:
-    """Each with the server that has to be asked; empty: none may be, and the command fails."""
+    """Return each case with the server that must be asked; "" means that none may be, and the command fails."""
     kit = Kit(world)
     return {**_files(kit), **_options(kit), **_users(kit), **_servers(kit), **_proxies(kit)}
 
 
 def in_pods(world: World) -> dict[str, tuple[Case, str]]:
-    """Those within a pod."""
+    """Return the cases within a pod."""
     return _pods(Kit(world))

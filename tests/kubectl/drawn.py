@@ -1,4 +1,4 @@
-"""Draws cases at random: each part of a kubeconfig and of the environment by itself, now and then one that is wrong."""
+"""Draw random cases: each part of a kubeconfig and of the environment separately, sometimes an invalid one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tests.kubectl.kit import API_VERSION, ECHO, TOKEN, Json, Kit, b64, kubeconf
 from tests.kubectl.servers import LOGIN, NAME, OTHER_NAME, World
 
 Files = dict[str, Any]
-WRONG: Final = 0.12  # how likely a part is one that kubectl refuses, or that leads nowhere
+WRONG: Final = 0.12  # the probability of a part that kubectl refuses, or that leads nowhere
 
 
 class Drawer:
-    """One seed, one sequence of cases."""
+    """Draws the sequence of cases of one seed."""
 
     def __init__(self, world: World, seed: int) -> None:
         self._kit = Kit(world)
         self._chance = random.Random(seed)
 
     def case(self) -> Case:
-        """The next one."""
+        """Return the next case."""
         files: Files = {"broken": "{", "other": several({"other": (self._kit.cluster("two"), TOKEN)}, "other")}
         own = kubeconfig(self._cluster(files), self._user(files))
         environ, options = self._placed(files, own)
@@ -116,7 +116,7 @@ class Drawer:
         ]
         return {**self._draw(right, wrong), **(self._draw(acting, [{"as-groups": ["g"]}]) if self._is(0.25) else {})}
 
-    # -- where it stands, and what is said beside it ---------------------------------------------------
+    # -- where the kubeconfig is, and what is given besides --------------------------------------------
 
     def _placed(self, files: Files, own: Json) -> tuple[dict[str, str], tuple[str, ...]]:
         if self._is(0.15):

@@ -1,4 +1,4 @@
-"""Makes kubeconfigs, plugins and cases for the servers of a world."""
+"""Create kubeconfigs, plugins and cases for the servers of a world."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ API_VERSION = "client.authentication.k8s.io/v1"
 
 @dataclass(frozen=True)
 class Kit:
-    """Makes parts of kubeconfigs for the servers of a world."""
+    """Creates parts of kubeconfigs for the servers of a world."""
 
     world: World
 
@@ -25,7 +25,7 @@ class Kit:
         return f"{scheme}://{host}:{self.world.ports[at]}"
 
     def cluster(self, at: str = "one", *, host: str = "127.0.0.1", **more: Any) -> Json:
-        """With the authority that has signed the servers' certificates; ``x=None`` leaves x out."""
+        """Return a cluster entry with the CA of the servers' certificates; ``x=None`` leaves x out."""
         fields = {"server": self.url(at, host), "certificate-authority-data": self.ca_data, **_kebab(more)}
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -34,12 +34,12 @@ class Kit:
         return b64(self.world.ca)
 
     def certificate(self, user: str) -> tuple[bytes, bytes]:
-        """A client certificate and its key."""
+        """Return a client certificate and its key."""
         leaf = self.world.authority.issue_cert("client.invalid", common_name=user)
         return leaf.cert_chain_pems[0].bytes(), leaf.private_key_pem.bytes()
 
     def holder(self, user: str) -> Json:
-        """A user with a certificate."""
+        """Return a user entry with a certificate."""
         certificate, key = self.certificate(user)
         return {"client-certificate-data": b64(certificate), "client-key-data": b64(key)}
 
@@ -54,7 +54,7 @@ class Kit:
 
 
 def kubeconfig(cluster: Json | None = None, user: Json | None = None, **more: Any) -> Json:
-    """A kubeconfig with one context."""
+    """Return a kubeconfig with one context."""
     return {
         "apiVersion": "v1", "kind": "Config", "current-context": "here",
         "clusters": [{"name": "c", "cluster": cluster}] if cluster is not None else [],
@@ -65,7 +65,7 @@ def kubeconfig(cluster: Json | None = None, user: Json | None = None, **more: An
 
 
 def several(names: Mapping[str, tuple[Json, Json]], current: str = "") -> Json:
-    """A kubeconfig with a cluster, a user and a context of each name."""
+    """Return a kubeconfig with a cluster, a user and a context of each name."""
     return {
         "apiVersion": "v1", "kind": "Config", "current-context": current,
         "clusters": [{"name": name, "cluster": cluster} for name, (cluster, _) in names.items()],
@@ -75,7 +75,7 @@ def several(names: Mapping[str, tuple[Json, Json]], current: str = "") -> Json:
 
 
 def script(status: Json | str, code: int = 0, words: str = "", api_version: str = API_VERSION) -> str:
-    """A plugin that prints this."""
+    """Return a plugin that prints this."""
     printed = {"kind": "ExecCredential", "apiVersion": api_version, "status": status}
     text = status if isinstance(status, str) else json.dumps(printed)
     said = f"echo '{words}' >&2\n" if words else ""
@@ -103,6 +103,6 @@ def b64(data: bytes) -> str:
 
 
 def one(config: Json | str, *options: str, environ: Mapping[str, str] | None = None, **files: Any) -> Case:
-    """A case with one kubeconfig, which KUBECONFIG names."""
+    """Return a case with one kubeconfig, which KUBECONFIG names."""
     named = {"KUBECONFIG": "{folder}/config"}
     return Case({"config": config, **files}, {**named, **(environ or {})}, options)

@@ -1,4 +1,4 @@
-"""API servers that record who asks them, and proxies that record what goes through them, all on one machine."""
+"""API servers that record their clients, and proxies that record their connections, all on one machine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from typing import Any
 
 import trustme
 
-NAME = "api.cluster.invalid"  # no resolver knows it: only a proxy leads there
-OTHER_NAME = "other.cluster.invalid"  # in the certificate only
+NAME = "api.cluster.invalid"  # no resolver knows it, so only a proxy leads there
+OTHER_NAME = "other.cluster.invalid"  # only in the certificate
 JOB = "/apis/kubeflow.org/v1/namespaces/team/tfjobs/j"
 LOGIN = ("proxy-user", "proxy:password")
 SECONDS = 5.0
@@ -26,7 +26,7 @@ SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, order=True)
 class Request:
-    """One request as the server had it. via: the proxy that it came through; empty: none."""
+    """One request as the server got it; ``via`` is the proxy that it came through, or ""."""
 
     server: str
     via: str
@@ -40,7 +40,7 @@ class Request:
 
 @dataclass
 class Record:
-    """What has happened since it was last emptied."""
+    """The requests since it was last emptied."""
 
     requests: list[Request] = field(default_factory=list)
     through: dict[int, str] = field(default_factory=dict)  # the proxy by the local port of its connection
@@ -77,11 +77,11 @@ class Listener(ThreadingMixIn, TCPServer):
             request.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever does not trust the certificate ends the connection."""
+        """Ignore clients that do not trust the certificate and disconnect."""
 
 
 class ApiHandler(BaseHTTPRequestHandler):
-    """Answers every question; a token that is `wrong` is refused."""
+    """Answers every request; the token `wrong` is refused."""
 
     server: Listener
     protocol_version = "HTTP/1.1"
@@ -94,7 +94,7 @@ class ApiHandler(BaseHTTPRequestHandler):
             server=self.server.name,
             via=self.server.record.through.get(self.client_address[1], ""),
             method=self.command,
-            path=self.path.partition("?")[0],  # kubectl adds its time limit
+            path=self.path.partition("?")[0],  # kubectl appends its time limit
             certificate=str(names.get("commonName", "")),
             authorization=self.headers.get("Authorization", ""),
             acts_as=tuple(one for one in headers if one[0].startswith(("impersonate-", "x-kohort-"))),
@@ -116,7 +116,7 @@ class ApiHandler(BaseHTTPRequestHandler):
 
 
 class _Passing(StreamRequestHandler):
-    """Connects to the server that is asked for, whose address is always on this machine."""
+    """Connects to the requested server, whose address is always on this machine."""
 
     server: Listener
 
@@ -140,7 +140,7 @@ class _Passing(StreamRequestHandler):
 
 
 class ConnectHandler(_Passing):
-    """An HTTP proxy: CONNECT, or the whole URL of a request. Where its name says so, it wants a login."""
+    """An HTTP proxy: CONNECT, or the whole URL of a request; if its name says so, it requires a login."""
 
     def handle(self) -> None:
         head = b""
@@ -194,7 +194,7 @@ def _basic(user: str, password: str) -> bytes:
 
 @dataclass(frozen=True)
 class World:
-    """All servers and proxies. address: of this machine, other than loopback; empty: it has none."""
+    """All servers and proxies; ``address`` is one of this machine other than loopback, or ""."""
 
     folder: Path
     record: Record
@@ -210,7 +210,9 @@ class World:
 
 @contextmanager
 def world(folder: Path) -> Iterator[World]:
-    """Two API servers, one whose certificate a stranger has signed, one by plain HTTP; proxies of five kinds."""
+    """Yield two API servers, one with a certificate of an unknown CA, one over plain HTTP, and proxies of five
+    kinds.
+    """
     authority, stranger, record = trustme.CA(), trustme.CA(), Record()
     address = _own_address()
     names = [NAME, OTHER_NAME, "127.0.0.1", "localhost", *([address] if address else [])]
@@ -251,7 +253,7 @@ def _tls(signer: trustme.CA, clients: trustme.CA, *names: str) -> ssl.SSLContext
 
 
 def _own_address() -> str:
-    """An address of this machine that others see; nothing is sent."""
+    """Return an address of this machine that others see; nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             sock.connect(("198.51.100.1", 9))

@@ -1,4 +1,4 @@
-"""DRAGON: Table 1 and the deadlock on a few seeds here, every bar and mutant on all of them in the soak."""
+"""Tests of DRAGON's experiments: Table 1 and the deadlock on a few seeds; every bar and mutant in `make soak`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from lab.sim.papers.dragon import HUNDRED, TABLE_1
 from lab.sim.papers.dragondeadlock import DEADLOCK
-from lab.sim.papers.experiment import Experiment, Row, beside
+from lab.sim.papers.experiment import Experiment, Row, with_own_rows
 
 FIRST, FEW = 1000, 8
-# The default scheduler's mean over so few seeds swings by 5 points; these hold whatever it is.
+# The default scheduler's mean over so few seeds varies by 5 points; these bars hold regardless.
 SURE = (
     "elapsed, DRAGON below locality-only",
     "running, DRAGON below locality-only",
@@ -50,5 +50,5 @@ def test_every_bar_is_met_and_every_mutant_caught(experiment: Experiment) -> Non
     own = [experiment.measure(seed) for seed in seeds]
     assert missed(experiment, own) == []
     for mutant in experiment.mutants:
-        rows = beside(own, [mutant.measure(seed) for seed in seeds])
+        rows = with_own_rows(own, [mutant.measure(seed) for seed in seeds])
         assert [bar.claim for bar in experiment.bars if bar.claim in mutant.misses and bar.met(rows)] == [], mutant.name

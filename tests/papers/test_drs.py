@@ -1,11 +1,11 @@
-"""DRS: E1 to E3 on a few seeds here, every bar and mutant on all of them in the soak."""
+"""Tests of DRS's experiments: E1 to E3 on a few seeds; every bar and mutant in `make soak`."""
 
 from __future__ import annotations
 
 import pytest
 
 from lab.sim.papers.drs import DRAWN, EQUAL, EXPERIMENTS, LATE, drawn_utilities, late_large_job
-from lab.sim.papers.experiment import Experiment, beside
+from lab.sim.papers.experiment import Experiment, with_own_rows
 
 FIRST = 1000
 
@@ -39,5 +39,5 @@ def test_every_bar_is_met_and_every_mutant_caught(experiment: Experiment) -> Non
     own = [experiment.measure(seed) for seed in seeds]
     assert [f"{bar.claim}: {bar.value(own)}" for bar in experiment.bars if not bar.met(own)] == []
     for mutant in experiment.mutants:
-        rows = beside(own, [mutant.measure(seed) for seed in seeds])
+        rows = with_own_rows(own, [mutant.measure(seed) for seed in seeds])
         assert [bar.claim for bar in experiment.bars if bar.claim in mutant.misses and bar.met(rows)] == [], mutant.name

@@ -1,4 +1,4 @@
-"""KOD2's experiments (lab/sim/papers/kod2.py) on fewer seeds than ``kohort paper kod2`` takes."""
+"""Tests of KOD2's experiments (lab/sim/papers/kod2.py) on fewer seeds than ``kohort paper kod2`` uses."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_every_step_keeps_the_invariants_and_no_node_holds_more_than_it_has(seed
 
 @pytest.mark.full
 def test_the_baseline_as_a_policy_loses_as_many_jobs_as_the_plain_scheduler() -> None:
-    """``fifo-pod`` goes through the ledger; the plain scheduler knows nothing of it."""
+    """``fifo-pod`` uses the ledger, the other does not."""
     lost = sum(10 - row["finished"] for row in rows(TEN_JOBS.name, "no gang"))
     plain = sum(row["lost_1800"] for row in rows(TEN_JOBS.name))
     assert lost == pytest.approx(plain, rel=0.2)

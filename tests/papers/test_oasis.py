@@ -1,4 +1,4 @@
-"""OASiS's experiments (lab/sim/papers/oasis.py): a few seeds here, every bar and mutant in the soak run."""
+"""Tests of OASiS's experiments (lab/sim/papers/oasis.py): a few seeds; every bar and mutant in `make soak`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from policy.systems.drf import Drf
 from policy.systems.oasis.prices import Floor
 
 pytestmark = pytest.mark.timeout(1800)
-HOURS = pytest.mark.timeout(24 * 3600)  # of oasis-load: 400 jobs, and Dorm's solver, on 30 seeds
+HOURS = pytest.mark.timeout(24 * 3600)  # for oasis-load: 400 jobs and Dorm's solver on 30 seeds
 MUTANTS = [(experiment, mutant) for experiment in EXPERIMENTS for mutant in experiment.mutants if mutant.misses]
 
 
 @cache
 def rows(name: str, variant: str = "") -> list[Row]:
-    """Of as many seeds as the experiment's bars are stated for."""
+    """Return the rows of as many seeds as the experiment's bars are stated for."""
     seeds = papers.experiments()[name].seeds
     return [papers.measure(name, variant, seed) for seed in range(1000, 1000 + seeds)]
 
@@ -68,7 +68,7 @@ def test_one_seed_of_the_testbed_has_every_measure_that_its_bars_ask_for() -> No
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [1000, 1001])
 def test_plans_are_kept_to_the_slot_and_the_invariants_after_every_step(seed: int) -> None:
-    """Who is admitted completes, in the slot that its admission promised; nothing is promised twice."""
+    """Each admitted job ends in its promised slot."""
     drawn, faults, promised = trace(Draw(60, 20, arrivals=20), seed), list[str](), dict[str, int]()
 
     def look(step: SimulatedStep) -> None:

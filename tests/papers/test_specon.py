@@ -1,4 +1,4 @@
-"""SpeCon (Mao et al., 2021), section VI, in the simulator: few seeds; every bar and mutant on all of them in soak."""
+"""Tests of SpeCon's experiments (Mao et al., 2021, section VI): few seeds; every bar and mutant in `make soak`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.papers import specon, speconmoves
-from lab.sim.papers.experiment import Experiment, Row, beside
+from lab.sim.papers.experiment import Experiment, Row, with_own_rows
 from lab.sim.papers.speconworld import AS_RUN, FIXED, MIXED, SETTINGS, RunTimes, compare, run, trace_of
 from lab.sim.pods.simulatedservice import SimulatedStep
 from policy.cluster.invariants import promised_beyond, violations
@@ -22,7 +22,7 @@ from policy.systems.specon import SpeCon
 pytestmark = pytest.mark.timeout(300)
 
 FEW = range(1000, 1004)
-# Completion times of Figure 12 as its bars have them, job 1 to 50 (s).
+# Completion times in seconds from the bars of SpeCon's Figure 12, jobs 1 to 50.
 FIGURE_12_DEFAULT = (
     641, 396, 219, 233, 396, 217, 638, 406, 652, 755, 433, 451, 604, 511, 266, 244, 646, 752, 252, 343, 922, 354, 890,
     612, 526, 1007, 378, 362, 878, 948, 1048, 428, 1048, 433, 982, 816, 368, 982, 1016, 803, 391, 788, 786, 970, 363,
@@ -92,7 +92,7 @@ def test_the_algorithms_as_printed_move_nothing() -> None:
 
 @pytest.mark.full
 def test_jobs_of_one_size_do_not_gain() -> None:
-    """The paper's 14.7 % is out of reach: the job that is slowed down is the next to end."""
+    """The paper's 14.7 % cannot be reached, because the slowed-down job is next to end."""
     assert mean(rows(partial(specon.fixed, AS_RUN)), "average") > -2.0
 
 
@@ -137,11 +137,11 @@ def test_no_step_breaks_a_rule(policy: SpeCon | Guests | Rebalanced) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("experiment", specon.EXPERIMENTS, ids=lambda one: one.name)
 def test_every_bar_and_every_mutant(experiment: Experiment) -> None:
-    """A bar with a reason may be missed, as docs/policies/specon.md says; a mutant must miss those that it names."""
+    """A bar with a reason may be missed (docs/policies/specon.md); mutants must miss theirs."""
     seeds = range(1000, 1000 + experiment.seeds)
     found = [experiment.measure(seed) for seed in seeds]
     assert [bar.claim for bar in experiment.bars if not bar.met(found) and not bar.reason] == []
     bars = {bar.claim: bar for bar in experiment.bars}
     for mutant in experiment.mutants:
-        broken = beside(found, [mutant.measure(seed) for seed in seeds])
+        broken = with_own_rows(found, [mutant.measure(seed) for seed in seeds])
         assert [claim for claim in mutant.misses if bars[claim].met(broken)] == [], mutant.name

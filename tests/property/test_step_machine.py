@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order: the invariants hold after every step, and facts alone bring the state back."""
+"""Property test: whatever happens in any order, invariants hold after each step, and facts restore the state."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from tests.builders import (
     node,
 )  # fmt: skip
 
-pytestmark = pytest.mark.timeout(300)  # a hundred courses of forty steps each
+pytestmark = pytest.mark.timeout(300)  # a hundred runs of forty steps each
 
 NODES = ("n1", "n2", "n3")
 JOBS = ("a", "b", "c", "d")
@@ -62,7 +62,7 @@ LONGEST_PARTIAL = RULES.window_seconds + RULES.repair_seconds + RULES.plan_secon
 
 @dataclass(slots=True)  # so that the field takes the place of the property
 class Restless(Policy):
-    """A system, and on request one of the running gangs is moved to nodes where it has no member."""
+    """A system that also moves, on request, one of the running gangs to nodes where it has no member."""
 
     beneath: Policy
     name: str = "restless"
@@ -93,7 +93,7 @@ class Restless(Policy):
 
 @dataclass
 class Pausing(Policy):
-    """That one, but these jobs get no room: what they have is taken from them, and it may not touch them."""
+    """A system that takes the room of some jobs away, and hides these jobs from the system that it wraps."""
 
     inner: Restless
     paused: frozenset[str] = frozenset()
@@ -111,7 +111,7 @@ class Pausing(Policy):
 
 
 class Cluster(RuleBasedStateMachine):
-    """``api`` is the truth: what the API server holds. The snapshot learns it by events; on binds it may lag behind."""
+    """The state machine; ``api`` is the API server's state, which the snapshot learns by events that may lag."""
 
     system: Policy = Kod2(starve_limit=100.0, cooldown=20.0)
 
@@ -142,7 +142,7 @@ class Cluster(RuleBasedStateMachine):
                 self.answer(effect)
 
     def answer(self, bind: Bind) -> None:
-        """The API server's answer depends on the pod's name only, so that a failing run can be replayed."""
+        """Answer a binding by the pod's name only, so that a failing run can be replayed."""
         known = self.api_pods.get(bind.uid)
         made = known is not None and not known.node
         match hash_of(bind.uid, self.version) % 16:
@@ -203,7 +203,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule()
     def all_goes_well(self) -> None:
-        """Everybody does their work a few times: without it, few gangs would come as far as running."""
+        """Let every component do its work a few times, without which few gangs would ever run."""
         for _ in range(3):
             self.operator()
             self.schedule_all()
@@ -214,7 +214,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule()
     def operator(self) -> None:
-        """The training operator makes the job's pods be what its object asks for, and garbage collection the rest."""
+        """Create and delete pods as the training operator and garbage collection do."""
         for uid in [p.uid for p in self.api_pods.values() if p.job_uid and p.job_uid not in self.api_jobs]:
             self.remove(uid)
         for this in list(self.api_jobs.values()):
@@ -267,7 +267,7 @@ class Cluster(RuleBasedStateMachine):
         for replicas in orders.replicas:
             this = self.api_jobs.get(replicas.uid)
             if this is not None and this.version == replicas.version:
-                # Above the maximum only on the way down from a count that was above it before (one worker at a time).
+                # Above the maximum only when coming down from a higher count (one worker at a time).
                 before = this.worker.replicas if this.worker else 0
                 assert this.min_workers <= replicas.workers <= max(this.max_workers, before - 1)
                 self.put_job(resized(this, replicas.workers))
@@ -290,7 +290,7 @@ class Cluster(RuleBasedStateMachine):
         self.now += seconds
         self.do(Tick())
 
-    # -- what goes wrong ------------------------------------------------------------------------------
+    # -- faults --------------------------------------------------------------------------------------
 
     @rule(pick=st.integers(0, 50), how=st.sampled_from(["going", "gone", Phase.FAILED, Phase.SUCCEEDED, Phase.RUNNING]))
     def pod_changes(self, pick: int, how: str | Phase) -> None:
@@ -366,9 +366,9 @@ class Cluster(RuleBasedStateMachine):
             self.do(Tick())
             gang = self.snapshot.gang(this.uid)
             assert not (pauses and gang.admitted and self.snapshot.leading)
-            # A decision that would also admit another that pauses is dropped whole: then this one waits on.
+            # A decision that would also admit another pausing job is dropped whole, so this one keeps waiting.
             free = self.snapshot.leading and queued(this) and gang.admitted_at is None and not others
-            # It starts, or waits for what every job waits for, its pods and room, in the state that it has.
+            # It starts, or waits for its pods and for room like every job, in its present state.
             held = gang.state is State.PAUSED and reason_of(self.snapshot, this).reason is Reason.PAUSED
             assert pauses or not free or not held
 
@@ -393,7 +393,7 @@ class Cluster(RuleBasedStateMachine):
             assert settled_gangs(again) == settled_gangs(live)
 
     def facts(self) -> list[object]:
-        """In the order of the lists' first delivery: pods may come before their jobs and nodes."""
+        """Return the facts in the order of the first lists: pods may come before their jobs and nodes."""
         pods = [PodSeen(pod) for pod in self.api_pods.values()]
         return [*pods, *map(JobSeen, self.api_jobs.values()), *map(NodeSeen, self.api_nodes.values())]
 
@@ -406,7 +406,7 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def what_is_remembered_is_what_would_be_worked_out(self) -> None:
-        """Answers out of the memo, asked for after every step, and those of a snapshot that remembers nothing."""
+        """Compare memoised answers with those of a fresh snapshot."""
         fresh = replace(self.snapshot, index=replace(self.snapshot.index, memo=Memo()))
         assert desired(self.snapshot, 500) == desired(fresh, 500)
         for this in self.snapshot.waiting():
@@ -429,7 +429,7 @@ class Cluster(RuleBasedStateMachine):
 
 
 def at_rest(snapshot: Snapshot, api_pods: dict[str, Pod]) -> bool:
-    """Nothing in flight: every gang waits, runs whole on its target, or is done; the watch has told everything."""
+    """Tell whether nothing is under way: each gang waits, runs on its target, or is done, and the watch is current."""
     told = all(snapshot.pods.get(uid) == pod for uid, pod in api_pods.items()) and len(api_pods) == len(snapshot.pods)
     return told and snapshot.leading and all(_rests(snapshot, uid) for uid in snapshot.gangs)
 
@@ -439,7 +439,7 @@ def _rests(snapshot: Snapshot, uid: str) -> bool:
     if gang.in_flight or this.invalid or this.deleting or this.suspended or this.released:
         return False
     if gang.grew is False:
-        return False  # its cool-down is volatile: after a restart it may grow at once
+        return False  # its cool-down is not persistent: after a restart it may grow at once
     if gang.state in (State.WAITING, State.COMPLETED):
         return True
     slots = this.slots(gang.workers)
@@ -473,13 +473,13 @@ TestCluster = Cluster.TestCase
 
 
 class UnderDrs(Cluster):
-    """The same world under DRS."""
+    """The same state machine under DRS."""
 
     system = Drs(cooldown=20.0)
 
 
 class UnderDragon(Cluster):
-    """The same world under DRAGON, which remembers since when each node's room is idle."""
+    """The same state machine under DRAGON, which remembers since when each node's room is idle."""
 
     system = Dragon(urgent_threshold=20.0, idle_threshold=20.0, idle=Idle.NODE)
 

@@ -190,7 +190,7 @@ class BarePods:
             return
 
         def write(world: SimulatedWorld) -> None:
-            world._ground.write_pod(replace(pod, phase=Phase.SUCCEEDED, ended=world.now))
+            world._core.write_pod(replace(pod, phase=Phase.SUCCEEDED, ended=world.now))
 
         self._sim.cluster.bridge.do(write)
 

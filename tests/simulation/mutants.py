@@ -1,6 +1,7 @@
 """Seeded defects, most of them from other schedulers' issue trackers, each made by replacing a few functions.
 
-The numbers are those of the list of defects found in other schedulers.
+A docstring names the project and the issue that a defect is from, and is the description in
+docs/reliability/defects.md.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def switched_on(name: str) -> Iterator[None]:
 
 
 def rollback_on_ambiguous_bind() -> list[Patch]:
-    """1 (HAMi #2645): an answer that was lost is taken for a refusal."""
+    """HAMi #2645: a bind call whose answer was lost counts as refused."""
 
     def post(self: ledger.Ledger, *events: Any) -> None:
         changed = [BindRefused(e.uid, "lost") if isinstance(e, BindUnknown) else e for e in events]
@@ -67,7 +68,7 @@ _POST = ledger.Ledger.post
 
 
 def leaked_reservation() -> list[Patch]:
-    """2 (HAMi #2308): a binding that failed keeps its room."""
+    """HAMi #2308: the reservation of a failed binding is never released."""
 
     def landed(draft: drafts.Draft, uid: str) -> None:
         pod = gangs.pod_of(draft, uid)
@@ -81,7 +82,7 @@ _LANDED = bars._landed
 
 
 def partial_permit() -> list[Patch]:
-    """4 (coscheduling #930): the gang is let through with its first members."""
+    """Coscheduling #930: a gang is bound as soon as its first members have arrived."""
 
     def complete(job: Any, slots: Any, workers: int, servers: int | None = None) -> bool:
         return bool(slots)
@@ -90,7 +91,7 @@ def partial_permit() -> list[Patch]:
 
 
 def plan_of_a_hopeless_gang_kept() -> list[Patch]:
-    """5 (coscheduling #713): a plan whose members do not come keeps its room for ever."""
+    """Coscheduling #713: a plan whose members do not arrive keeps its reservation for ever."""
     return [
         (expiry, "_end_deadline", lambda draft, gang, over, now, *, gives_back: []),
         (expiry, "_end_window", lambda draft, gang, now: []),
@@ -98,7 +99,7 @@ def plan_of_a_hopeless_gang_kept() -> list[Patch]:
 
 
 def hold_and_wait() -> list[Patch]:
-    """6 (coscheduling #117, Koordinator #872): a released gang keeps the members that it has bound."""
+    """Coscheduling #117, Koordinator #872: a released gang keeps the members that are bound."""
 
     def suspensions(snapshot: Any, job: Any, gang: Any) -> Any:
         return (order for order in _SUSPENSIONS(snapshot, job, gang) if not order.suspend)
@@ -110,7 +111,7 @@ _SUSPENSIONS = desired._suspensions
 
 
 def stale_spec_while_scaling() -> list[Patch]:
-    """7 (Volcano #6010), by its form: a resize is sent without the version that it was decided at."""
+    """Volcano #6010: a resize is sent without the resource version on which it was decided."""
 
     async def set_replicas(api: Any, order: Any, leader: str) -> Any:
         unconditional: Any = _Unconditional(api)
@@ -131,7 +132,7 @@ class _Unconditional:
 
 
 def stale_decision_lands() -> list[Patch]:
-    """7 (Volcano #6010), by its effect: a resize is sent as it was decided, at whatever version there is by then."""
+    """Volcano #6010: an outdated resize is sent with the newest resource version, so that it is accepted."""
 
     async def set_replicas(api: Any, order: Any, leader: str) -> Any:
         newest: Any = _Newest(api)
@@ -152,7 +153,7 @@ class _Newest:
 
 
 def repaired_gang_starves() -> list[Patch]:
-    """8 (Volcano #5805): a gang that lost members is not looked at again."""
+    """Volcano #5805: a gang that has lost members is not considered again."""
     from policy import step
     from policy.systems.elastic import ElasticCycle
 
@@ -165,7 +166,7 @@ _NOT_PODS = {settle.Finding.FINISHED, settle.Finding.WITHDRAWN}
 
 
 def finished_jobs_admitted_again() -> list[Patch]:
-    """9 (Kueue #1654): whether a job has finished is not read."""
+    """Kueue #1654: the translator does not read whether a job has finished."""
 
     def read_job(*given: Any) -> Any:
         job = _READ_JOB(*given)
@@ -178,7 +179,7 @@ _READ_JOB = jobs.read_job
 
 
 def usage_not_counted_after_restart() -> list[Patch]:
-    """10 (Kueue PR 5334): pods that were bound before the start are not charged."""
+    """Kueue PR 5334: pods that were bound before the process started are not charged."""
 
     def deliver(self: app.Live, batch: reflector.WatchBatch) -> None:
         if batch.kind == "page" and str(batch.resource) == "pods":
@@ -193,7 +194,7 @@ _DELIVER = app.Live.deliver
 
 
 def failing_bind_wins_each_cycle() -> list[Patch]:
-    """13 (KAI #2075): a refused bind never ends, and the window is never over."""
+    """KAI #2075: a refused bind call is repeated for ever, and the window of its gang never ends."""
 
     async def bind(self: barrier.Barrier, effect: Bind) -> None:
         outcome = await barrier.create_binding(self._api, effect, self._notes(effect))
@@ -209,7 +210,7 @@ def failing_bind_wins_each_cycle() -> list[Patch]:
 
 
 def cleanup_on_stale_cache() -> list[Patch]:
-    """14 (KAI PR 1387): what a list lacks is deleted, however old the list is."""
+    """KAI PR 1387: objects that a list lacks are deleted, however old the list is."""
 
     def unlisted(self: app.Live) -> list[Any]:
         return [PodGone(uid) for uid in self.ledger.snapshot.pods if uid not in self.ledger._listed]
@@ -218,7 +219,7 @@ def cleanup_on_stale_cache() -> list[Patch]:
 
 
 def unlisted_pod_stays_a_member() -> list[Patch]:
-    """A pod that only filter has shown, and that is gone by the next list, still counts in its gang. It was ours."""
+    """Once in Kohort: a pod that only filter has shown, and that the next list lacks, stays in its gang."""
 
     def unlisted(self: app.Live) -> list[Any]:
         return [PodGone(uid) for uid, pod in self.ledger.snapshot.pods.items() if self.ledger.lacks(uid, pod.version)]
@@ -227,12 +228,12 @@ def unlisted_pod_stays_a_member() -> list[Patch]:
 
 
 def pods_beyond_the_minimum_go_first() -> list[Patch]:
-    """Pods that a group has beyond its minimum go by themselves, whether its members run or not. It was ours."""
+    """Once in Kohort: a pod group's pods beyond its minimum are bound although its minimum does not run."""
     return [(ownerindex, "waiting_slots", lambda owned: {})]
 
 
 def success_after_failure() -> list[Patch]:
-    """15 (KAI PR 2155): a binding that failed is answered with success."""
+    """KAI PR 2155: the bind call of a failed binding is answered with success."""
 
     def answer(self: barrier.Barrier, uid: str, text: str) -> None:
         failed = text.startswith(Reason.BIND_FAILED.text) or text == barrier.UNKNOWN_OUTCOME
@@ -245,7 +246,7 @@ _ANSWER = barrier.Barrier._answer
 
 
 def key_is_the_name() -> list[Patch]:
-    """23 (Sieve, stale state): a pod's end is taken for its successor's, which has the same name."""
+    """Sieve, stale state: the deletion of a pod counts as that of its successor, which has the same name."""
 
     def page(self: reflector.Reflector, items: Any, listed: Any) -> Iterator[Any]:
         return (event for event in _PAGE(self, items, listed) if event["type"] != "DELETED")
@@ -265,12 +266,12 @@ _LOSE_POD = facts.lose_pod
 
 
 def wall_clock_in_a_timeout() -> list[Patch]:
-    """25: deadlines follow a wall clock that is set anew."""
+    """Deadlines are measured on the wall clock, which can be set to another time."""
     return [(ledger.Ledger, "now", lambda self: self.clock.now())]
 
 
 def swallowed_exception() -> list[Patch]:
-    """27 (informer.py): events of a batch that the ledger cannot take at once are lost."""
+    """An exception that is swallowed: events that the ledger cannot apply at once are lost."""
 
     def post(self: ledger.Ledger, *events: Any) -> None:
         if self._timer is None:
@@ -280,7 +281,7 @@ def swallowed_exception() -> list[Patch]:
 
 
 def error_that_a_retry_heals() -> list[Patch]:
-    """A verb fails now and then; kube-scheduler asks again, and all comes right."""
+    """A verb fails now and then, and succeeds when kube-scheduler asks again."""
     calls = count(1)
 
     async def fails(self: verbs.Verbs, request: Any) -> Any:
@@ -295,12 +296,12 @@ _FILTER = verbs.Verbs._filter
 
 
 def no_wake_up() -> list[Patch]:
-    """30: nobody wakes the members that were refused before."""
+    """Members that were refused before are not woken when there is room."""
     return [(controller, "calls", lambda desired: (c for c in calls.calls(desired) if not isinstance(c, calls.Wake)))]
 
 
 def force_bind() -> list[Patch]:
-    """26 (HiveD): when the window is over, the members that came are bound all the same."""
+    """HiveD: when the window ends, the members that have arrived are bound without the others."""
 
     def end(draft: drafts.Draft, gang: Any, now: float) -> Any:
         job = gangs.job_of(draft, gang.job_uid)
@@ -315,7 +316,7 @@ _END_WINDOW = expiry._end_window
 
 
 def bind_without_plan() -> list[Patch]:
-    """3 (HAMi #3030): whatever is asked for is bound, plan or not."""
+    """HAMi #3030: every bind call is carried out, whether or not there is a plan."""
 
     async def hold(self: barrier.Barrier, uid: str, node: str, gone: Any) -> str:
         asyncio.ensure_future(gone).cancel()
@@ -327,7 +328,7 @@ def bind_without_plan() -> list[Patch]:
 
 
 def the_asked_node_is_bound() -> list[Patch]:
-    """A member is bound to the node that kube-scheduler names, also where its plan has been made anew since filter."""
+    """A member is bound to the node that kube-scheduler names, although its plan has changed since filter."""
 
     async def hold(self: barrier.Barrier, uid: str, node: str, leaving: Any) -> str:
         vars(self).setdefault("asked", {})[uid] = node
@@ -355,7 +356,7 @@ def released_by_deletion() -> list[Patch]:
 
 
 def goes_on_too_early() -> list[Patch]:
-    """A released job goes on while its members still terminate, which the operator takes for failures."""
+    """A released job is resumed while its members still terminate, which the operator counts as failures."""
 
     def suspensions(snapshot: Any, job: Any, gang: Any) -> Iterator[Any]:
         if releasing(job) and any(pod.terminating for pod in snapshot.every_pod_of(job.uid)):
@@ -369,7 +370,7 @@ _SUSPENSIONS = desired._suspensions
 
 
 def users_suspension_undone() -> list[Patch]:
-    """Every suspended job is taken for one of ours."""
+    """Every suspended job counts as suspended by Kohort, and is resumed."""
 
     def read(item: Any, kind: Any) -> Any:
         job = _BARE_JOB(item, kind)
@@ -382,12 +383,12 @@ _BARE_JOB = jobs._bare_job
 
 
 def old_leader_writes() -> list[Patch]:
-    """Known of etcd 3.4.3 (Jepsen): who once led takes the Lease for his until he hears otherwise."""
+    """Known of etcd 3.4.3 (Jepsen): a former leader acts as the leader until it reads that it is not."""
     return [(lease.Lease, "leading", lambda self: self._always or self._ours)]
 
 
 def renewal_dated_by_its_reading() -> list[Patch]:
-    """A renewal counts from the look that shows it, however old it is by then. It was ours."""
+    """Once in Kohort: a renewal of the Lease counts from when it is read, not from when it was made."""
 
     def note(self: lease.Lease, spec: Any, asked: float) -> None:
         self._looked = asked
@@ -400,12 +401,12 @@ _NOTE = lease.Lease._note
 
 
 def lease_taken_too_early() -> list[Patch]:
-    """Our own election takes a Lease over before it has run out."""
+    """Kohort's own election takes a Lease over before it has expired."""
     return [(election, "DURATION_SECONDS", 6)]
 
 
 def lease_written_blindly() -> list[Patch]:
-    """Our own election writes the Lease whoever was first."""
+    """Kohort's own election writes the Lease without a precondition."""
 
     async def write(self: election.Election, found: Any, spec: Any) -> bool:
         return isinstance(await self._api.patch(self._ref, {"spec": spec}), Done)
@@ -414,7 +415,7 @@ def lease_written_blindly() -> list[Patch]:
 
 
 def binds_without_asking_who_leads() -> list[Patch]:
-    """After a pause the ledger still leads, until the next look at the Lease; so does the barrier."""
+    """After a pause the barrier binds before the Lease has been read again."""
 
     def make(self: barrier.Barrier, *given: Any, **_: Any) -> None:
         _BARRIER(self, *given[:5])
@@ -426,18 +427,18 @@ _BARRIER = barrier.Barrier.__init__
 
 
 def follower_decides() -> list[Patch]:
-    """A replica that does not lead admits and resizes as well."""
+    """A replica that does not lead admits and resizes jobs too."""
     return [(facts, "lead", lambda draft, leading, now: []), (lease.Lease, "leading", lambda self: True)]
 
 
 def stale_deletion_costs() -> list[Patch]:
-    """What a Deployment's pod bears of its number and cost is never written anew. It was ours."""
+    """Once in Kohort: the number and the deletion cost of a Deployment's pod are never updated."""
     return [(desired, "_renumberings", lambda snapshot, job: ()),
             (desired, "_misnumbered", lambda snapshot, job: iter(()))]  # fmt: skip
 
 
 def users_stop_undone() -> list[Patch]:
-    """A StatefulSet or a Deployment of which its user wants no replicas is taken for one that has lost its workers."""
+    """A StatefulSet or Deployment that its user has scaled to 0 counts as one that has lost its workers."""
 
     def read(spec: Any, kind: Any) -> bool:
         return bool(kind.suspends and _IS_SUSPENDED(spec, kind))

@@ -20,24 +20,24 @@ Patch = tuple[object, str, object]
 
 
 def nominated_pods_not_counted() -> list[Patch]:
-    """Kubernetes #72124: room that another scheduler keeps for a nominated pod counts as free."""
+    """Kubernetes #72124: room that another scheduler reserves for a nominated pod counts as free."""
     return [(Pod, "claims", property(lambda self: False))]
 
 
 def slot_given_again_to_the_preempted() -> list[Patch]:
-    """Kubernetes #130429: the successor of a preempted member is to have the very room that was taken from it."""
+    """Kubernetes #130429: the successor of a preempted member is planned into the room of the preemptor."""
     return [(facts, "lose_room", lambda draft, pod: None), (taken, "_drop_open_slots", lambda draft, name, gang: []),
             (bars, "is_taken", lambda draft, gang, pod, name: False)]  # fmt: skip
 
 
 def no_second_look() -> list[Patch]:
-    """What the watch has shown since the plan was made is not looked at when a member is bound."""
+    """Changes that the watch shows after the plan was made are not checked when a member is bound."""
     return [(bars, "is_taken", lambda draft, gang, pod, name: False),
             (bars, "_is_shaken", lambda draft, gang: False)]  # fmt: skip
 
 
 def conditions_not_heard() -> list[Patch]:
-    """What kube-scheduler's plugins say of a member, a volume that is not there, does not reach its plan."""
+    """Failures of kube-scheduler's plugins, for example a missing volume, do not reach the member's plan."""
     return [(bars, "hear_condition", lambda draft, uid, now: [])]
 
 
@@ -61,7 +61,7 @@ _TAKE_REFUSED = refusedwrites.take_refused
 
 
 def refused_binding_keeps_its_room() -> list[Patch]:
-    """The room of a binding that admission refuses stays taken."""
+    """The room of a binding that admission refuses stays reserved."""
 
     def apply(draft: drafts.Draft, event: Any, now: float) -> Any:
         if isinstance(event, BindRefused) and "denied" in event.message:
@@ -75,7 +75,7 @@ _APPLY = bars.apply_bind_event
 
 
 def refusals_not_told() -> list[Patch]:
-    """Nobody hears what admission says against a write."""
+    """A write that admission refuses is reported nowhere."""
     return [(refusalreports.RefusalReports, "note", lambda self, call, outcome: None),
             (bars, "refused_binding", lambda draft, uid, message: [])]  # fmt: skip
 

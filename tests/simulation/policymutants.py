@@ -25,7 +25,7 @@ Patch = tuple[object, str, object]
 
 
 def memory_forgotten_at_a_restart() -> list[Patch]:
-    """Kueue #1654, in our words: what was decided for good is decided again by the next process."""
+    """Like Kueue #1654: OASiS's final decisions on a job are made again by the next process."""
     return [(oasis.Oasis, "recalled", _nothing)]
 
 
@@ -34,12 +34,12 @@ def _nothing(*_: Any) -> dict[str, object]:
 
 
 def growth_forgotten_at_a_restart() -> list[Patch]:
-    """The same of SpeCon: a job's growth begins anew with the next process, and it may be moved once more."""
+    """Like Kueue #1654: SpeCon's progress of a job starts anew in the next process, which may move it again."""
     return [(specon.SpeCon, "recalled", _nothing)]
 
 
 def move_forgotten_at_a_restart() -> list[Patch]:
-    """The next process knows how a job grows, and not that it has had its only move."""
+    """The next process knows a job's progress, but not that the job has had its only move."""
 
     def read(written: object) -> Progress | None:
         told = _READ(written)
@@ -57,7 +57,7 @@ def moved_against_its_users_word() -> list[Patch]:
 
 
 def reports_for_anybody() -> list[Patch]:
-    """KAI CVE-2026-24176, in our words: the path says whose report it is, and nobody looks whose token."""
+    """Like KAI CVE-2026-24176: the path names the report's job, and the token is not compared with it."""
 
     def job(self: progress.Progress, pod: Any, path: Any) -> Any:
         known = self._ledger.snapshot.jobs
@@ -73,12 +73,12 @@ _JOB = progress.Progress._job
 
 
 def absurd_reports_taken() -> list[Patch]:
-    """A body that cannot be read counts as progress."""
+    """A report whose body is invalid counts as progress."""
     return [(progress, "read_report_body", lambda body: ReportBody(metric=0.0, step=1, steps=1))]
 
 
 def one_worker_too_few() -> list[Patch]:
-    """A shrink goes one below what was decided (Acto: bounds are the place to look)."""
+    """A shrink takes one worker more than was decided (Acto: errors are found at the bounds)."""
 
     def resize(draft: Any, action: Resize, now: float) -> None:
         fewer = action.workers < draft.gang(action.job_uid).workers
@@ -91,7 +91,7 @@ _RESIZE = carry._resize
 
 
 def no_cool_down() -> list[Patch]:
-    """S3: a job is grown as soon as there is room, however lately it was shrunk."""
+    """Rule S3: a job grows as soon as there is room, however recently it was shrunk."""
 
     def rested(self: Any, job: Any) -> bool:
         return bool(self.may_grow(job))
@@ -100,7 +100,7 @@ def no_cool_down() -> list[Patch]:
 
 
 def ps_shrunk_with_the_workers() -> list[Patch]:
-    """S4: a shrink takes a ps as well."""
+    """Rule S4: a shrink takes a ps too."""
 
     class WithPs:
         def __init__(self, api: Any) -> None:
@@ -123,7 +123,7 @@ _SET_REPLICAS = calls._set_replicas
 
 
 def pause_without_an_end() -> list[Patch]:
-    """Who was suspended to give room up is never let go on."""
+    """A job that was suspended to make room is never resumed."""
 
     def suspensions(snapshot: Any, job: Any, gang: Any) -> Iterator[Any]:
         yield from (order for order in _SUSPENSIONS(snapshot, job, gang) if order.suspend)
@@ -135,12 +135,12 @@ _SUSPENSIONS = desired._suspensions
 
 
 def plans_outlive_their_bounds() -> list[Patch]:
-    """OASiS keeps to a plan that its job's user has since forbidden. It was ours."""
+    """Once in Kohort: OASiS keeps a plan outside the bounds that the job's user has set since."""
     return [(plans.Plans, "obey_edits", lambda self: None), (execute, "within", lambda job, shift: True)]
 
 
 def memory_without_a_version() -> list[Patch]:
-    """A late writer's memory of a job replaces a newer one."""
+    """An outdated write of a job's memory replaces a newer one."""
 
     class AnyVersion:
         def __init__(self, api: Any) -> None:

@@ -495,5 +495,5 @@ def go_on(world: SimulatedWorld, job: JobObject) -> WorldRefusal | None:
 
 def end_pod(world: SimulatedWorld, pod: PodObject, phase: Phase) -> WorldRefusal | None:
     """Let the pod's process end."""
-    world._ground.write_pod(replace(pod, phase=phase, ended=world.now))
+    world._core.write_pod(replace(pod, phase=phase, ended=world.now))
     return None

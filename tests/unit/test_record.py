@@ -137,7 +137,7 @@ def test_a_full_file_is_followed_by_one_that_can_be_replayed_by_itself(tmp_path:
     steps = steps_of_a_run()
     paths = recorded(tmp_path, steps, 40_000, 100)
     assert len(paths) > 3
-    found = [replay.again(path) for path in paths]
+    found = [replay.replay_journal(path) for path in paths]
     assert [one.departures for one in found] == [()] * len(paths)
     assert sum(one.steps for one in found) == len(steps)
     assert sum(one.decisions for one in found) == sum(len(step.effects) for step in steps)
@@ -176,7 +176,7 @@ def test_what_the_disk_cannot_follow_is_left_out_and_a_new_file_begins_behind_it
         recorder.write(step.at, step.events, step.effects, step.snapshot)
         keep_up(recorder, 10)
     recorder.close(60)
-    first, second = (replay.again(path) for path in sorted(tmp_path.iterdir()))
+    first, second = (replay.replay_journal(path) for path in sorted(tmp_path.iterdir()))
     assert first.steps == 21
     assert second.steps == len(steps) - 100
     assert (first.departures, second.departures) == ((), ())
@@ -263,15 +263,15 @@ def test_the_step_on_which_a_process_died_is_recorded_and_dies_again(
         ledger.step(JobSeen(TRAINED))
     recorder.close(60)
     (path,) = tmp_path.iterdir()
-    found = replay.again(path)
+    found = replay.replay_journal(path)
     assert (found.steps, found.departures, found.stopped) == (2, (), "ZeroDivisionError: a bug")
     monkeypatch.undo()
-    assert [one.line for one in replay.again(path).departures] == [3]  # mended: it decides now
+    assert [one.line for one in replay.replay_journal(path).departures] == [3]  # mended: it decides now
 
 
 def test_a_line_that_was_being_written_is_no_step(tmp_path: Path) -> None:
     (tmp_path / "j").write_bytes(head(Kod2(), Snapshot()) + line_of(1.0, (Synced(),), ()) + b'{"at": 2.0, "eve')
-    assert replay.again(tmp_path / "j").steps == 1
+    assert replay.replay_journal(tmp_path / "j").steps == 1
 
 
 BROKEN = {

@@ -47,12 +47,12 @@ class FluidCluster:
         events: list[Event] = []
         for members, gang in found:
             events += members.scale(gang)
-            events += self._noted(gang.job_uid, members.shed(gang))
+            events += self._noted(gang.job_uid, members.delete_surplus(gang))
         for members, gang in found:
             events += self._noted(gang.job_uid, members.fill(gang, self, now))
         return events
 
-    def befall(self, fault: faults.Fault, uids: Mapping[str, str]) -> list[Event]:
+    def apply_fault(self, fault: faults.Fault, uids: Mapping[str, str]) -> list[Event]:
         """Apply a fault other than a deleted job; ``uids`` maps the jobs' names to UIDs."""
         match fault:
             case faults.NodeLost(name) if name in self.nodes:

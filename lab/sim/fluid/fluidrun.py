@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from lab.sim.engine import Engine
-from lab.sim.fluid import faults as befalls
+from lab.sim.fluid import faults as faultkinds
 from lab.sim.fluid.flow import Activity, Do, Flow
 from lab.sim.fluid.fluidcluster import FluidCluster
 from lab.sim.fluid.fluidmeter import FluidMeter
@@ -43,7 +43,7 @@ def simulate(
     policy: Policy,
     settings: FluidSettings | None = None,
     *,
-    faults: Iterable[tuple[float, befalls.Fault]] = (),
+    faults: Iterable[tuple[float, faultkinds.Fault]] = (),
     on_step: Callable[[SimulatedStep], None] | None = None,
 ) -> RunResult:
     """Run the trace under the policy; ``faults`` are (seconds after the start, fault).
@@ -53,7 +53,7 @@ def simulate(
     """
     run = FluidRun(trace, policy, settings or FluidSettings(), on_step)
     for at, what in faults:
-        run.let_happen(at, what)
+        run.schedule_fault(at, what)
     return run.until_done()
 
 
@@ -92,10 +92,10 @@ class FluidRun:
             self._clock.schedule(START + settings.report_seconds, partial(self._report, settings.report_seconds))
         self._await_moment()
 
-    def let_happen(self, seconds: float, fault: befalls.Fault) -> None:
+    def schedule_fault(self, seconds: float, fault: faultkinds.Fault) -> None:
         """Schedule a fault. Raises ValueError if it names a node or job that the trace does not have."""
-        befalls.check(fault, self._cluster.known, self._uids)
-        self._events.schedule(START + seconds, partial(self._befall, fault))
+        faultkinds.check(fault, self._cluster.known, self._uids)
+        self._events.schedule(START + seconds, partial(self._apply_fault, fault))
 
     def until_done(self) -> RunResult:
         """Continue until all jobs have ended, to the horizon, or until only ticks have happened for long."""
@@ -151,13 +151,13 @@ class FluidRun:
         self._stalls.pop(uid, None)
         self._meter.end(uid, self._flow.leave(uid, self._now), self._now, **how)
 
-    def _befall(self, fault: befalls.Fault) -> None:
-        if isinstance(fault, befalls.JobDeleted):
+    def _apply_fault(self, fault: faultkinds.Fault) -> None:
+        if isinstance(fault, faultkinds.JobDeleted):
             uid = self._uids[fault.job]
             if uid in self._cluster.jobs:
                 self._end(uid, terminated=True)
             return
-        self._post(self._cluster.befall(fault, self._uids))
+        self._post(self._cluster.apply_fault(fault, self._uids))
         self._open |= self._cluster.moved
 
     # -- the clock ---------------------------------------------------------------------------------
@@ -240,9 +240,9 @@ class FluidRun:
         self._due = self._now + self._settings.tick_seconds
         if self._on_step is not None:
             self._on_step(SimulatedStep(self._now, self._snapshot, events, effects))
-        self._follow({uid for effect in effects if (uid := self._heed(effect))} | self._open)
+        self._follow({uid for effect in effects if (uid := self._record_effect(effect))} | self._open)
 
-    def _heed(self, effect: Effect) -> str:
+    def _record_effect(self, effect: Effect) -> str:
         """Record the effect; return the UID of the job whose pods it changes, or "" if there is none."""
         match effect:
             case Admit(job_uid=uid, workers=workers) | Resize(job_uid=uid, workers=workers):

@@ -80,7 +80,7 @@ class Members:
             self.job = replace(self.job, roles=roles, version=self.job.version + 1)
             yield JobSeen(self.job)
 
-    def shed(self, gang: Gang) -> Iterator[PodGone]:
+    def delete_surplus(self, gang: Gang) -> Iterator[PodGone]:
         """Delete surplus pods, and bound pods of a gang that is released or whose plan has them on another node."""
         wanted = frozenset(self._wanted())
         for slot, pod in list(self.pods.items()):

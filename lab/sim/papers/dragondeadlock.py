@@ -12,7 +12,7 @@ from policy.systems.baselines import FifoPod, Retry
 
 FIVE = ("kod2", "drs", "dragon", "specon", "oasis")
 DEADLOCKS = {"2x5": (2, 5), "6x4": (6, 4)}
-BASELINE = "it is about the baseline alone"
+BASELINE = "the bar measures the baseline alone, and the mutant changes the five systems"
 
 
 def deadlock(seed: int) -> Row:

@@ -122,17 +122,21 @@ TOP_MEAN = "elapsed of the highest utility's jobs, mean gain over DRAGON"
 NOT_PUBLISHED = "no number in the text"
 SOURCE = "DRS, experiments 1-3 (their tables are not in the text)"
 ASSUMED = (
-    "the article's job tables and charts are not in its text: the jobs are DRAGON's Table 1, the utilities are ours",
-    "speeds, restart and placement of the default scheduler as in dragon-table-1",
+    "the article's job tables and charts are not in its text: the jobs are those of DRAGON's Table 1, and the "
+    "utilities are our choice",
+    "speeds, the cost of a restart and the default scheduler's placement are those of dragon-table-1",
 )
 
 NO_SCALE_UP = WithoutScaleOut(DRS)
 NO_SCALE_DOWN = WithoutScaleIn(DRS)
 ANYWHERE = Drs(scale_up=Where.ANYWHERE)
-NOBODY_YIELDS = "among jobs of one utility nobody gives workers back for another; drs-newcomers tells it"
+NOBODY_YIELDS = (
+    "among jobs of one utility no job gives workers up for another; drs-newcomers is the experiment in which "
+    "scale-down decides"
+)
 SHORT_QUEUE = (
-    "on Table 1 nearly nobody waits, and the scale-up, which passes over room on other nodes, makes the difference; "
-    "drs-loaded is the experiment that utilities decide, drs-newcomers that which scale-down does"
+    "with the jobs of Table 1 hardly any job waits, and the difference comes from the scale-up, which leaves free "
+    "capacity on other nodes unused; utilities decide in drs-loaded, and scale-down in drs-newcomers"
 )
 
 

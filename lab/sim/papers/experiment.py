@@ -84,7 +84,7 @@ class Experiment:
     assumed: tuple[str, ...] = field(default_factory=tuple)
 
 
-def beside(own: Sequence[Row], changed: Sequence[Row]) -> list[dict[str, float]]:
+def with_own_rows(own: Sequence[Row], changed: Sequence[Row]) -> list[dict[str, float]]:
     """Return the mutant's rows: the experiment's own rows, seed by seed, overwritten with what the mutant measured."""
     return [{**row, **new} for row, new in zip(own, changed, strict=True)]
 

@@ -101,7 +101,7 @@ BARS = (
         share("lost_1800", _above_zero),
         at_least=0.9,
         paper="some tasks fall into a deadlock",
-        untested="it is about the baseline alone",
+        untested="the bar measures the baseline alone, and a mutant changes KOD2",
     ),
     _cut(600, 20.0),
     _cut(1800, 60.0),
@@ -121,19 +121,19 @@ BARS = (
 )
 
 ASSUMED = (
-    "workers of 1-3 cores and 2, 4 or 6 GiB, minimum 1-2, maximum 4-6, 5-20 minutes of one worker's work, a ps of 1 "
-    "core and 2 GiB: drawn by the seed",
-    "a job of the baseline asks for its maximum and, holding pods without computing for D seconds, is ended and counts "
-    "with that time",
-    "n workers do n / (1 + 0.1 (n - 1)); one that is not on its ps's node counts half",
-    "CPU utilisation: cores of gangs that compute, over the run",
+    "the seed draws the jobs: workers of 1-3 cores and 2, 4 or 6 GiB, a minimum of 1-2 workers and a maximum of "
+    "4-6, 5-20 minutes of one worker's work, and a ps of 1 core and 2 GiB",
+    "a job of the baseline asks for its maximum; if it holds pods for D seconds without computing, it is ended and "
+    "its time until then counts as its completion time",
+    "n workers have n / (1 + 0.1 (n - 1)) times the speed of one; a worker that is not on its ps's node counts half",
+    "CPU utilisation is the share of the nodes' cores, over the run, that belong to gangs that compute",
 )
 
 CUTS = (*(f"mean JCT reduction, D = {patience} s" for patience in PATIENCE), "p10 of the JCT reduction, D = 1800 s")
 FIFO_ORDER = ("mean JCT reduction, FIFO retry order", "mean gain of CPU utilisation, FIFO retry order")
 YIELDING = (
-    "in half of the seeds nobody yields, and what it saves the heavier job in waiting the lighter one pays in running; "
-    "kod2-newcomers is the experiment that scale-in decides"
+    "in half of the seeds no job gives workers up, and in the others the lighter job's longer running time costs "
+    "what the heavier job saves in waiting; kod2-newcomers is the experiment in which scale-in decides"
 )
 
 TEN_JOBS = Experiment(

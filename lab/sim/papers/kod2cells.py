@@ -184,10 +184,10 @@ def _falling(rows: Sequence[Row]) -> float:
 
 
 ASSUMED = (
-    "jobs, patience (D = 1800 s) and retry order as in kod2-ten-jobs",
-    "a step: 6 operations for each multiply-add on 2 cores of 15 GFLOP/s, parameters both ways at 1 GB/s on a node and "
-    "117 MB/s between nodes, 20 ms besides; work relative to batch 32",
-    "multiply-adds and parameters of the CIFAR-10 variants; ResNext-110 as ResNeXt-29 (8 x 64d)",
+    "the jobs, the patience (D = 1800 s) and the retry order are those of kod2-ten-jobs",
+    "a step takes 6 operations for each multiply-add on 2 cores of 15 GFLOP/s, the transfer of the parameters both "
+    "ways at 1 GB/s within a node and 117 MB/s between nodes, and 20 ms more; work is relative to batch size 32",
+    "multiply-adds and parameters are those of the CIFAR-10 variants; ResNext-110 is taken to be ResNeXt-29 (8 x 64d)",
 )
 CELLS, GAINS = "cells of 20 with a lower mean JCT", "models of 4 with higher mean CPU utilisation"
 FALLING = "models of 4 whose training time falls with each worker"

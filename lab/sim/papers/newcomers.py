@@ -131,7 +131,7 @@ def _experiment(policy: Policy, most_minutes: float, rigid: Policy, small: Polic
             Mutant("no scale-out", NewcomersCase({"ours": small}), (LONG,)),
         ),
         figure=draw_newcomers,
-        assumed=("speeds and restart as in dragon-table-1",),
+        assumed=("speeds and the cost of a restart are those of dragon-table-1",),
     )
 
 
@@ -148,7 +148,7 @@ SMALLER = Experiment(
         Bar("jobs finished of 6, worst seed", worst("finished/ours")),
     ),
     mutants=(Mutant("no smaller starts", NewcomersCase({"ours": Dragon(sizes=Sizes.ASKED)}, gaps), (WAITING,)),),
-    assumed=("speeds and restart as in dragon-table-1",),
+    assumed=("speeds and the cost of a restart are those of dragon-table-1",),
 )
 
 EXPERIMENTS = (

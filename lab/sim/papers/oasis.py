@@ -23,13 +23,15 @@ SCARCE = 2e3  # the price ratio for the highest load
 DORM_AT = (100, 200)
 
 ASSUMED = (
-    "the text has lost its numbers: ranges of the printed paper as far as known; tau log-uniform in 2e-5 ... 5e-4 "
-    "slots, worker bandwidth from 0.5 Gbit/s, no job that needs more than 15 slots with all its workers",
-    "workers on P2 and G3 servers, ps on C4 (the text has them swapped); NIC 20-50 Gbit/s; arrivals in the first 80 "
-    "slots, one of them with twenty times the usual number",
-    "a job that completes after T is worth nothing; price ratio U / L 1e4",
-    "FIFO and RRH: 1 to 30 workers, fixed; RRH's threshold 0.05; Dorm's bounds 0.1 and 0.1, solved to 2 %",
-    "no time to start or to resize, as in the paper's simulation",
+    "the paper's text that we have lacks its numbers, so the ranges are those of the printed paper as far as they "
+    "are known; tau is log-uniform in 2e-5 ... 5e-4 slots, worker bandwidth is 0.5 Gbit/s or more, and no job needs "
+    "more than 15 slots with all its workers",
+    "workers run on P2 and G3 servers, and ps on C4 (the text has them swapped); a server has 20-50 Gbit/s; jobs "
+    "arrive in the first 80 slots, and one of these slots has twenty times the usual number",
+    "a job that completes after T is worth nothing; the price ratio U / L is 1e4",
+    "FIFO and RRH give a job a fixed number of workers, from 1 to 30; RRH's threshold is 0.05; Dorm's bounds are "
+    "0.1 and 0.1, and its problem is solved to a gap of 2 %",
+    "starting and resizing a job take no time, as in the paper's simulation",
 )
 
 
@@ -100,7 +102,7 @@ def _lead(rows: Sequence[Row]) -> float:
 
 
 BEST = "OASiS performs the best, more so with more jobs (Figure 4)"
-SUSPENDS = "our RRH suspends what runs for what is dearer, and OASiS keeps to what it has admitted"
+SUSPENDS = "our RRH suspends running jobs for jobs of more value, while OASiS never gives up a job that it has admitted"
 BARS = (
     Bar("utility over FIFO's, least of all loads", _least("fifo", LOADS), at_least=1.5, paper=BEST),
     Bar("utility over FIFO with backfill's, least of all loads", _least("fifo-backfill", LOADS), at_least=1.3),
@@ -175,7 +177,10 @@ def _wins(kind: str, what: str) -> Callable[[Sequence[Row]], float]:
 
 
 CLOSEST = "closest to zero, with the smallest variance (Figure 4, right)"
-WIDE = "the rivals finish every job, however late: jobs that are admitted for slots spread less under every mutant"
+WIDE = (
+    "the rivals finish every job, however late, while jobs that are admitted for chosen slots spread less under "
+    "every mutant"
+)
 LATENESS = Experiment(
     name="oasis-lateness",
     system="oasis",
@@ -236,7 +241,7 @@ def _distance(rival: str) -> Callable[[Sequence[Row]], float]:
     return lambda rows: abs(mean("oasis_mean")(rows)) / abs(mean(f"{rival}_mean")(rows))
 
 
-FAR = "its queue makes this rival so late that OASiS is nearer to the target under every mutant of ours"
+FAR = "this rival's queue makes its jobs so late that OASiS is nearer to the target under every mutant"
 TESTBED = Experiment(
     name="oasis-testbed",
     system="oasis",
@@ -258,9 +263,9 @@ TESTBED = Experiment(
                ("utility over that of rrh", "mean lateness's distance from 0, over that of rrh")),
     ),
     assumed=(
-        f"T = {TESTBED_SLOTS} slots; one to five slots with all workers, targets in the same range (in the simulation "
-        "both end at 15 slots); ps 3-8 and workers 0.5-3 Gbit/s",
-        "4 GPUs on 4 of the 7 worker servers; 22 Gbit/s a server",
+        f"T is {TESTBED_SLOTS} slots; a job needs one to five slots with all its workers, and targets are in the same "
+        "range (in the simulation both end at 15 slots); a ps has 3-8 Gbit/s and a worker 0.5-3 Gbit/s",
+        "4 of the 7 worker servers have one GPU each; every server has 22 Gbit/s",
     ),
 )  # fmt: skip
 

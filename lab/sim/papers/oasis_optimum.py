@@ -126,14 +126,14 @@ def _against_right(wrong: str) -> Callable[[Sequence[Row]], float]:
 
 
 ALONE = (
-    "a job is charged the prices before it (22), and on two servers one job takes most of the room of its slots: the "
-    "first to come pays the price of an empty cluster for it, whatever comes a slot later. The proof's premise, w much "
-    "less than c, does not hold, and whoever is admitted stays. With literal prices and with any price ratio from 1e3 "
-    "the same instances are the worst"
+    "OASiS charges a job the prices from before its admission (equation 22), and with two servers one job takes "
+    "most of the capacity of its slots: the first job to arrive pays the prices of an empty cluster, whatever "
+    "arrives a slot later. The proof's premise, that w is much less than c, does not hold, and an admitted job "
+    "stays. With literal prices, and with any price ratio from 1e3, the same instances are the worst"
 )
 SUMS = "optimum over OASiS, sums, worst case of servers and priorities"
 WORST = "optimum over OASiS, worst instance"
-WIDE = "2 alpha is 35 to 118 here: only a schedule of hardly anything breaks so wide a bound"
+WIDE = "2 alpha is 35 to 118 here, so only a schedule that admits hardly any job would exceed the bound"
 SMALL = Experiment(
     name="oasis-optimum",
     system="oasis",
@@ -160,7 +160,8 @@ SMALL = Experiment(
     ),
     figure=draw_optimum,
     assumed=(
-        "5 to 12 chunks, at most 5 slots with all workers, arrivals in 6 of 10 slots; U and L of all jobs known",
-        "optimum: HiGHS to a gap of 1 %, or the best schedule found in 20 s",
+        "a job has 5 to 12 chunks and needs at most 5 slots with all its workers; jobs arrive in 6 of the 10 slots; "
+        "U and L are computed from all jobs",
+        "the optimum is that of HiGHS to a gap of 1 %, or the best schedule that it finds in 20 s",
     ),
 )  # fmt: skip

@@ -49,11 +49,12 @@ TABLE_III = {
     (0.10, 30.0): (60.0, 6.4, 23.9, 3.1),
 }
 ASSUMED = (
-    "a node's CPU is shared equally by the jobs on it, without loss; a job alone on a node has rate 1",
-    "work: normal around 215 s (20 VAE) or two means (mixed: 129/301, 109/300, 90/344 s), chosen so that the default "
-    "scheduler's average is near the paper's",
-    "loss: exponentials that give Figure 1's share after 20 % of the time; reported every 5 s",
-    "a move is 4 s without progress (Figures 2 and 3: less than 5 s); both placements are round and round by number",
+    "a node's CPU is shared equally by the jobs on it, without loss; a job that is alone on a node has rate 1",
+    "work is normal around 215 s (20 VAE jobs) or around two means (mixed jobs: 129/301, 109/300, 90/344 s), chosen "
+    "so that the default scheduler's average is near the paper's",
+    "the loss is an exponential that gives Figure 1's share after 20 % of the time, and it is reported every 5 s",
+    "a move is 4 s without progress (Figures 2 and 3: less than 5 s); with and without moves, new jobs are placed "
+    "round robin by their number",
 )
 
 
@@ -77,8 +78,8 @@ def without_reports(jobs: int, seed: int) -> Row:
 
 
 FIVE_A_NODE = (
-    "the jobs are even on the nodes until some fall idle, and only from then on can a job gain; the paper's one run "
-    "lies outside what the seeds give"
+    "the jobs are spread evenly over the nodes until some nodes become idle, and a job can gain only from then on; "
+    "the paper's single run lies outside what the seeds give"
 )
 PAPER = {
     20: ("-13.6 %", "-24.7 %", "31.6 % (job 14)", "75 %"),
@@ -166,12 +167,13 @@ def readable(seed: int) -> Row:
 
 NO_WORSE = "it only bounds the harm: none of our variants makes these jobs so much later"
 NO_IDLE_NODE = (
-    "jobs that come one after another leave no node idle for long: without moves the makespan is the same to 1 %"
+    "jobs that arrive one after another leave no node idle for long: without moves the makespan is the same to "
+    "within 1 %"
 )
 AS_PRINTED = "moves of the algorithms as printed"
 WRONG_JOB = (
-    "among jobs of one size the converged one is the next to end: to slow it down for younger ones is the contrary of "
-    "shortest remaining time first"
+    "among jobs of one size the converged job is the next to end, and slowing it down in favour of younger jobs is "
+    "the opposite of shortest remaining time first"
 )
 FIXED_SCHEDULE = Experiment(
     name="specon-fixed",

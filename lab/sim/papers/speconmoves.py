@@ -88,7 +88,7 @@ def growing_checkpoints(seed: int) -> Row:
 
 
 LOST, UNEVEN_COST = "most progress lost by a move", "difference by how far the job is"
-HARMLESS = "it forbids harm: our mutants harm single jobs and gain in the mean"
+HARMLESS = "the bar forbids harm in the mean, and the mutants harm single jobs but gain in the mean"
 COST = Experiment(
     name="specon-save-resume",
     system="specon",
@@ -106,7 +106,7 @@ COST = Experiment(
         Mutant("checkpoints that grow", growing_checkpoints, (LOST, UNEVEN_COST)),
     ),
     figure=draw_costs,
-    assumed=("saving and resuming is 4 s in the simulator; what is measured is that a move costs no more than that",),
+    assumed=("saving and resuming take 4 s in the simulator; the bar is that a move costs no more",),
 )  # fmt: skip
 
 
@@ -200,7 +200,7 @@ GUESTS = Experiment(
         Mutant("nobody is invited", nobody, ("50 mixed: at least SpeCon's bar",)),
     ),
     figure=draw_guests,
-    assumed=("the world is that of SpeCon's experiments",),
+    assumed=("the simulated cluster and jobs are those of SpeCon's experiments",),
 )
 
 EXPERIMENTS = (COST, GUESTS)

@@ -2,9 +2,9 @@
 
 StatefulSets follow ``updateStatefulSet`` of pkg/controller/statefulset/stateful_set_control.go with podManagementPolicy
 Parallel: an ordinal waits for its terminating pod, and a pod that has ended is deleted first. Deployments follow
-``manageReplicas`` of pkg/controller/replicaset/replica_set.go; `doomed` chooses the pod to delete. Not simulated: the
-Deployment's step to its one ReplicaSet (the template never changes), slow start, and volume claims. Rate and burst are
-those of the operator, whose defaults are the same.
+``manageReplicas`` of pkg/controller/replicaset/replica_set.go; `first_to_delete` chooses the pod to delete. Not
+simulated: the Deployment's step to its one ReplicaSet (the template never changes), slow start, and volume claims. Rate
+and burst are those of the operator, whose defaults are the same.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 class Apps(Reconciler):
     """The controllers of StatefulSets and of Deployments."""
 
-    def __init__(self, ground: WorldCore) -> None:
-        super().__init__(ground, REQUEST)
+    def __init__(self, core: WorldCore) -> None:
+        super().__init__(core, REQUEST)
         self._made = 0  # number of pods with a generated name
 
     def _is_ours(self, job: JobObject) -> bool:
         return not job.spec.kind.ends
 
     def _next(self, job: JobObject) -> tuple[float, Do] | None:
-        pods = self._ground.store.pods_of(job.uid)
+        pods = self._core.store.pods_of(job.uid)
         if job.spec.kind is WorkloadKind.STATEFULSET:
             return self._next_of_set(job, pods)
         return self._next_of_deployment(job, pods)
@@ -52,11 +52,11 @@ class Apps(Reconciler):
             if found is None:
                 return REQUEST, lambda slot=slot: self._create_worker(job, slot, f"{job.spec.name}-{slot.index}")
             if found.phase in ENDED and found.deleted is None:
-                return REQUEST, lambda found=found: self._ground.delete_pod(found)
+                return REQUEST, lambda found=found: self._core.delete_pod(found)
         condemned = [pod for pod in pods if pod.slot not in job.spec.slots and pod.deleted is None]
         if condemned:
             last = max(condemned, key=lambda pod: pod.slot.index if pod.slot else 0)
-            return REQUEST, lambda: self._ground.delete_pod(last)
+            return REQUEST, lambda: self._core.delete_pod(last)
         return None
 
     def _next_of_deployment(self, job: JobObject, pods: Sequence[PodObject]) -> tuple[float, Do] | None:
@@ -65,8 +65,8 @@ class Apps(Reconciler):
         if len(active) < job.spec.workers:
             return REQUEST, lambda: self._create_replica(job)
         if len(active) > job.spec.workers:
-            first = doomed(active, self._ground.now)
-            return REQUEST, lambda: self._ground.delete_pod(first)
+            first = first_to_delete(active, self._core.now)
+            return REQUEST, lambda: self._core.delete_pod(first)
         return None
 
     def _create_replica(self, job: JobObject) -> None:
@@ -96,7 +96,7 @@ def safe(number: int, length: int) -> str:
     return "".join(letters)
 
 
-def doomed(active: Iterable[PodObject], now: float) -> PodObject:
+def first_to_delete(active: Iterable[PodObject], now: float) -> PodObject:
     """Return the pod of a ReplicaSet that is deleted first.
 
     The order is that of ``ActivePodsWithRanks`` in pkg/controller/controller_utils.go. Here a running pod is ready, and
@@ -106,7 +106,7 @@ def doomed(active: Iterable[PodObject], now: float) -> PodObject:
     beside = Counter(pod.node for pod in pods)
 
     def order(one: PodObject, other: PodObject) -> int:
-        for first, second in zip(_standing(one, beside), _standing(other, beside), strict=True):
+        for first, second in zip(_deletion_rank(one, beside), _deletion_rank(other, beside), strict=True):
             if first != second:
                 return -1 if first < second else 1
         return _younger(one, other, now)
@@ -114,7 +114,7 @@ def doomed(active: Iterable[PodObject], now: float) -> PodObject:
     return min(pods, key=cmp_to_key(order))
 
 
-def _standing(pod: PodObject, beside: Counter[str]) -> tuple[int, ...]:
+def _deletion_rank(pod: PodObject, beside: Counter[str]) -> tuple[int, ...]:
     """Return the sort key: unassigned first, then pending, then lower deletion cost, then more siblings on the node."""
     return bool(pod.node), PHASES[pod.phase], deletion_cost(pod), -beside[pod.node]
 

@@ -24,8 +24,8 @@ REQUEST = 1.0
 class IndexedJobController(Reconciler):
     """The controller of Indexed Jobs."""
 
-    def __init__(self, ground: WorldCore) -> None:
-        super().__init__(ground, REQUEST)
+    def __init__(self, core: WorldCore) -> None:
+        super().__init__(core, REQUEST)
         self._counted: set[str] = set()  # UIDs of pods whose success is in their job's status
         self._made = 0
 
@@ -33,13 +33,13 @@ class IndexedJobController(Reconciler):
         return job.spec.kind is WorkloadKind.INDEXED_JOB
 
     def _next(self, job: JobObject) -> tuple[float, Do] | None:
-        pods = self._ground.store.pods_of(job.uid)
+        pods = self._core.store.pods_of(job.uid)
         told = self._status(job, pods)
         if told != job:
             return REQUEST, lambda: self._tell(told, pods)
         surplus = _surplus(job, [pod for pod in pods if pod.active])
         if surplus is not None:
-            return REQUEST, lambda: self._ground.delete_pod(surplus)
+            return REQUEST, lambda: self._core.delete_pod(surplus)
         if (index := _missing(job, pods)) is not None:
             return REQUEST, lambda: self._create_worker(job, index)
         return None
@@ -50,7 +50,7 @@ class IndexedJobController(Reconciler):
             return job
         new = (pod.slot.index for pod in self._succeeded(pods) if pod.slot is not None)
         over = tuple(sorted({index for index in (*job.over, *new) if index < job.spec.workers}))
-        now, phase, started, ended = self._ground.now, job.phase, job.started, None
+        now, phase, started, ended = self._core.now, job.phase, job.started, None
         if any(pod.phase is Phase.RUNNING for pod in pods):
             phase, started = JobPhase.RUNNING, now if started is None else started
         if len(over) == job.spec.workers > 0 and not any(pod.active for pod in pods):
@@ -62,7 +62,7 @@ class IndexedJobController(Reconciler):
 
     def _tell(self, job: JobObject, pods: Sequence[PodObject]) -> None:
         self._counted.update(pod.uid for pod in self._succeeded(pods))
-        self._ground.write_job(job)
+        self._core.write_job(job)
 
     def _create_worker(self, job: JobObject, index: int) -> None:
         role = job.spec.role(WORKER)

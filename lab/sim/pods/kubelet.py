@@ -13,17 +13,17 @@ from policy.cluster.model import Node, Phase
 class Kubelets:
     """All nodes' kubelets, the taint manager, and the garbage collector of pods whose node is gone."""
 
-    def __init__(self, ground: WorldCore) -> None:
-        self._ground = ground
+    def __init__(self, core: WorldCore) -> None:
+        self._core = core
         self._asked: set[tuple[str, str]] = set()
-        ground.pod_listeners.append(self._pod_changed)
-        ground.node_listeners.append(self._node_changed)
+        core.pod_listeners.append(self._pod_changed)
+        core.node_listeners.append(self._node_changed)
 
     def _pod_changed(self, pod: PodObject) -> None:
-        settings = self._ground.settings
-        if not pod.node or pod.uid not in self._ground.store.pods:
+        settings = self._core.settings
+        if not pod.node or pod.uid not in self._core.store.pods:
             return
-        if pod.node not in self._ground.store.nodes:
+        if pod.node not in self._core.store.nodes:
             # The API server accepts a binding to a node that does not exist; only the garbage collector notices.
             self._once("collect", pod, settings.collect_seconds)
         elif pod.deleted is not None:
@@ -37,38 +37,38 @@ class Kubelets:
         self._asked.add((what, pod.uid))
         does = {"start": self._start, "stop": self._stop, "collect": self._collect, "evict": self._evict}[what]
         rank = STARTED if what == "start" else GONE
-        self._ground.later(seconds, partial(self._do, what, pod.uid, does), rank)
+        self._core.later(seconds, partial(self._do, what, pod.uid, does), rank)
 
     def _do(self, what: str, uid: str, does: object) -> None:
         self._asked.discard((what, uid))
-        pod = self._ground.store.pods.get(uid)
+        pod = self._core.store.pods.get(uid)
         if pod is not None and callable(does):
             does(pod)
 
     def _start(self, pod: PodObject) -> None:
         if self._reachable(pod) and pod.phase is Phase.PENDING and pod.deleted is None:
-            self._ground.write_pod(replace(pod, phase=Phase.RUNNING, started=self._ground.now))
+            self._core.write_pod(replace(pod, phase=Phase.RUNNING, started=self._core.now))
 
     def _stop(self, pod: PodObject) -> None:
         if self._reachable(pod):
-            self._ground.remove_pod(pod.uid)
+            self._core.remove_pod(pod.uid)
 
     def _evict(self, pod: PodObject) -> None:
         if not self._reachable(pod):
-            self._ground.delete_pod(pod)
+            self._core.delete_pod(pod)
 
     def _collect(self, pod: PodObject) -> None:
-        if pod.node not in self._ground.store.nodes:
-            self._ground.remove_pod(pod.uid)
+        if pod.node not in self._core.store.nodes:
+            self._core.remove_pod(pod.uid)
 
     def _reachable(self, pod: PodObject) -> bool:
-        node = self._ground.store.nodes.get(pod.node)
+        node = self._core.store.nodes.get(pod.node)
         return node is not None and node.ready
 
     def _node_changed(self, node: Node) -> None:
-        lost = node.name in self._ground.store.nodes and not node.ready
-        for pod in [pod for pod in self._ground.store.pods.values() if pod.node == node.name]:
+        lost = node.name in self._core.store.nodes and not node.ready
+        for pod in [pod for pod in self._core.store.pods.values() if pod.node == node.name]:
             if lost:
-                self._once("evict", pod, self._ground.settings.eviction_seconds)
+                self._once("evict", pod, self._core.settings.eviction_seconds)
             else:
                 self._pod_changed(pod)

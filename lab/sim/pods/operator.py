@@ -20,19 +20,19 @@ REQUESTS_PER_POD = 2.0  # one for the pod and one for its service
 class Operator(Reconciler):
     """The training operator, which handles TFJobs."""
 
-    def __init__(self, ground: WorldCore) -> None:
-        super().__init__(ground, REQUESTS_PER_POD)
+    def __init__(self, core: WorldCore) -> None:
+        super().__init__(core, REQUESTS_PER_POD)
 
     def _is_ours(self, job: JobObject) -> bool:
         return job.spec.kind is WorkloadKind.TFJOB
 
     def _next(self, job: JobObject) -> tuple[float, Do] | None:
-        pods = self._ground.store.pods_of(job.uid)
+        pods = self._core.store.pods_of(job.uid)
         phase = self._phase(job, pods)
         if phase is not job.phase:
             return 0.0, lambda: self._set_phase(job, phase)
         if surplus := self._surplus(job, pods):
-            return REQUESTS_PER_POD, lambda: self._ground.delete_pod(surplus)
+            return REQUESTS_PER_POD, lambda: self._core.delete_pod(surplus)
         if (slot := self._missing(job, pods)) is not None:
             return REQUESTS_PER_POD, lambda: self._create_member(job, slot)
         return None
@@ -50,22 +50,22 @@ class Operator(Reconciler):
         return JobPhase.RUNNING if any(pod.phase is Phase.RUNNING for pod in pods) else job.phase
 
     def _set_phase(self, job: JobObject, phase: JobPhase) -> None:
-        now = self._ground.now
+        now = self._core.now
         started = job.started if job.started is not None or phase is not JobPhase.RUNNING else now
-        self._ground.write_job(replace(job, phase=phase, started=started, ended=now if phase.ended else None))
+        self._core.write_job(replace(job, phase=phase, started=started, ended=now if phase.ended else None))
 
     def _surplus(self, job: JobObject, pods: Iterable[PodObject]) -> PodObject | None:
         """Return a pod to delete, the highest index first, or None."""
         living = [pod for pod in pods if pod.deleted is None]
         if job.phase.ended:
             policy = job.spec.clean_pods
-            doomed = [pod for pod in living if policy is CleanPods.ALL or (policy is CleanPods.RUNNING and _open(pod))]
+            surplus = [pod for pod in living if policy is CleanPods.ALL or (policy is CleanPods.RUNNING and _open(pod))]
         elif job.suspended:
-            doomed = living
+            surplus = living
         else:
             wanted = set(job.spec.slots)
-            doomed = [pod for pod in living if pod.slot not in wanted or pod.phase is Phase.FAILED]
-        return max(doomed, key=lambda pod: (pod.slot.index if pod.slot else 0, pod.name), default=None)
+            surplus = [pod for pod in living if pod.slot not in wanted or pod.phase is Phase.FAILED]
+        return max(surplus, key=lambda pod: (pod.slot.index if pod.slot else 0, pod.name), default=None)
 
     def _missing(self, job: JobObject, pods: Iterable[PodObject]) -> Slot | None:
         """Return the first replica without a pod, or None; a terminating pod still occupies its name."""

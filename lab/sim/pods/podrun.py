@@ -66,7 +66,7 @@ def simulate(
     loop = KubeScheduler(run.world, run.engine, service, KOHORT, scheduler or SchedulerSettings(), lambda pods: pods)
     service.scheduler = loop
     run.watchers += [service, loop]
-    run.let_happen(faults)
+    run.schedule_faults(faults)
     return run.until_done(policy.name)
 
 
@@ -125,10 +125,10 @@ class PodRun:
             self._meter.run_to(stop)
         return self._meter.result(policy, self._horizon)
 
-    def let_happen(self, faults: Iterable[Fault]) -> None:
+    def schedule_faults(self, faults: Iterable[Fault]) -> None:
         """Schedule faults."""
-        for at, befall in faults:
-            self.engine.schedule(START + at, partial(befall, self.world))
+        for at, apply in faults:
+            self.engine.schedule(START + at, partial(apply, self.world))
 
     def _submit(self, job: JobSpec) -> None:
         self._to_come -= 1

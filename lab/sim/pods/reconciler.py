@@ -34,21 +34,21 @@ class Bucket:
 class Reconciler:
     """One controller; ``dearest`` is the cost in requests of its most expensive write, which its bucket must hold."""
 
-    def __init__(self, ground: WorldCore, dearest: float) -> None:
-        self._ground = ground
-        settings = ground.settings
-        self._bucket = Bucket(settings.operator_rate, max(settings.operator_burst, dearest), ground.now)
+    def __init__(self, core: WorldCore, dearest: float) -> None:
+        self._core = core
+        settings = core.settings
+        self._bucket = Bucket(settings.operator_rate, max(settings.operator_burst, dearest), core.now)
         self._queue: dict[str, None] = {}
         self._busy = False
         self._short: set[str] = set()  # jobs whose next pod was just refused by a quota
-        self._away_until = ground.now
-        ground.job_listeners.append(lambda job: self._look(job.uid))
-        ground.pod_listeners.append(lambda pod: self._look(pod.owner))
+        self._away_until = core.now
+        core.job_listeners.append(lambda job: self._look(job.uid))
+        core.pod_listeners.append(lambda pod: self._look(pod.owner))
 
     def restart(self, seconds: float) -> None:
         """Stop for so many seconds; then reconcile every job, as after a new list."""
-        self._away_until = self._ground.now + seconds
-        for uid in self._ground.store.jobs:
+        self._away_until = self._core.now + seconds
+        for uid in self._core.store.jobs:
             self._look(uid)
 
     def _is_ours(self, job: JobObject) -> bool:
@@ -64,12 +64,12 @@ class Reconciler:
     ) -> None:
         """Create the pod of that slot, with ``labels`` in addition to those of the job's template."""
         spec = job.spec
-        if self._ground.exceeds_quota(spec.namespace):
+        if self._core.exceeds_quota(spec.namespace):
             self._wait_for_quota(job.uid)
             return
-        self._ground.admit_pod(
+        self._core.admit_pod(
             PodObject(
-                uid=self._ground.store.new_uid(ObjectKind.POD),
+                uid=self._core.store.new_uid(ObjectKind.POD),
                 namespace=spec.namespace,
                 name=name,
                 requests=role.requests,
@@ -79,7 +79,7 @@ class Reconciler:
                 job=spec.name,
                 kind=spec.kind,
                 slot=slot,
-                created=self._ground.now,
+                created=self._core.now,
                 annotations=dict(notes),
                 volumes=spec.volumes,
                 labels={**spec.labels, **labels},
@@ -89,37 +89,37 @@ class Reconciler:
     def _wait_for_quota(self, job_uid: str) -> None:
         """Leave the queue to the other jobs, and retry this one later."""
         self._short.add(job_uid)
-        self._ground.later(QUOTA_RETRY_SECONDS, lambda: self._look_again(job_uid), OPERATOR)
+        self._core.later(QUOTA_RETRY_SECONDS, lambda: self._look_again(job_uid), OPERATOR)
 
     def _look_again(self, job_uid: str) -> None:
         self._short.discard(job_uid)
         self._look(job_uid)
 
     def _look(self, job_uid: str) -> None:
-        job = self._ground.store.jobs.get(job_uid)
+        job = self._core.store.jobs.get(job_uid)
         if job is None or not self._is_ours(job):
             return
         self._queue[job_uid] = None
         if not self._busy:
             self._busy = True
-            self._ground.later(self._ground.settings.reconcile_seconds, self._turn, OPERATOR)
+            self._core.later(self._core.settings.reconcile_seconds, self._turn, OPERATOR)
 
     def _turn(self) -> None:
         """Reconcile until the queue is empty or the rate limit is reached."""
-        if (away := self._away_until - self._ground.now) > 0:
-            self._ground.later(away, self._turn, OPERATOR)
+        if (away := self._away_until - self._core.now) > 0:
+            self._core.later(away, self._turn, OPERATOR)
             return
         while self._queue:
             uid = next(iter(self._queue))
-            job = self._ground.store.jobs.get(uid)
+            job = self._core.store.jobs.get(uid)
             todo = self._next(job) if job is not None else None
             if todo is None or uid in self._short:
                 del self._queue[uid]
                 continue
             cost, do = todo
-            wait = self._bucket.wait(cost, self._ground.now)
+            wait = self._bucket.wait(cost, self._core.now)
             if wait > 0:
-                self._ground.later(wait, self._turn, OPERATOR)
+                self._core.later(wait, self._turn, OPERATOR)
                 return
             do()
         self._busy = False

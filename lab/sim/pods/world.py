@@ -38,51 +38,51 @@ class SimulatedWorld:
     """A cluster in memory and virtual time; ``now`` is in seconds since the epoch."""
 
     def __init__(self, settings: WorldSettings | None = None, now: float = 0.0) -> None:
-        self._ground = WorldCore(settings or WorldSettings(), now)
+        self._core = WorldCore(settings or WorldSettings(), now)
         # Training is first: the effect of a write on progress is settled before other components react to it.
-        self._training = WorldTraining(self._ground)
-        self._kubelets = Kubelets(self._ground)
-        self.operator = Operator(self._ground)
-        self.apps = Apps(self._ground)
-        self.batch = IndexedJobController(self._ground)
+        self._training = WorldTraining(self._core)
+        self._kubelets = Kubelets(self._core)
+        self.operator = Operator(self._core)
+        self.apps = Apps(self._core)
+        self.batch = IndexedJobController(self._core)
 
     # -- time ----------------------------------------------------------------------------------
 
     @property
     def now(self) -> float:
         """Return the world's time."""
-        return self._ground.now
+        return self._core.now
 
     def next_time(self) -> float | None:
         """Return when the next event happens by itself, or None if there is none."""
-        return self._ground.engine.next_time()
+        return self._core.engine.next_time()
 
     def advance(self, now: float) -> None:
         """Run all events up to and including that time."""
-        for at, do in self._ground.engine.due(now):
-            self._ground.now = max(self._ground.now, at)
+        for at, do in self._core.engine.due(now):
+            self._core.now = max(self._core.now, at)
             do()
-        self._ground.now = max(self._ground.now, now)
+        self._core.now = max(self._core.now, now)
 
     # -- reading -------------------------------------------------------------------------------
 
     @property
     def store(self) -> WorldStore:
         """Return the store with all objects and their history, for reading only."""
-        return self._ground.store
+        return self._core.store
 
     @property
     def revision(self) -> int:
         """Return the revision of the last write."""
-        return self._ground.store.revision
+        return self._core.store.revision
 
     def changes(self, since: int) -> list[WorldChange] | None:
         """Return the changes after that revision in order, or None if they were compacted (410 Gone)."""
-        return self._ground.store.since(since)
+        return self._core.store.since(since)
 
     def compact(self, revision: int) -> None:
         """Drop the history up to that revision."""
-        self._ground.store.compact(revision)
+        self._core.store.compact(revision)
 
     def progress(self, job_uid: str) -> TrainingProgress:
         """Return the progress of the job's training; ``progress(...).at(world.now)`` is the work done."""
@@ -91,7 +91,7 @@ class SimulatedWorld:
     @property
     def gating(self) -> bool:
         """Tell whether new pods of the scheduler get the admission gate."""
-        return self._ground.gating
+        return self._core.gating
 
     def overcommitted(self) -> list[str]:
         """Return a line for each node that holds more than it has; kubelets refuse nothing here, so tests ask."""
@@ -111,7 +111,7 @@ class SimulatedWorld:
         """Create or replace the node; a node without a UID gets one."""
         old = self.store.nodes.get(node.name)
         uid = node.uid or (old.uid if old else self.store.new_uid(ObjectKind.NODE))
-        self._ground.write_node(replace(node, uid=uid))
+        self._core.write_node(replace(node, uid=uid))
 
     def fail_node(self, name: str) -> WorldRefusal | None:
         """Make the node unreachable: its pods stop working, and are evicted after the toleration."""
@@ -125,14 +125,14 @@ class SimulatedWorld:
         node = self.store.nodes.get(name)
         if node is None:
             return not_found("nodes", name)
-        self._ground.write_node(replace(node, ready=ready))
+        self._core.write_node(replace(node, ready=ready))
         return None
 
     def remove_node(self, name: str) -> WorldRefusal | None:
         """Delete the node; its pods are collected later."""
         if name not in self.store.nodes:
             return not_found("nodes", name)
-        self._ground.remove_node(name)
+        self._core.remove_node(name)
         return None
 
     # -- jobs ----------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class SimulatedWorld:
         """Create the job; its controller then creates its pods."""
         if self.store.job_named(spec.namespace, spec.name) is not None:
             return WorldRefusal(409, "AlreadyExists", f'tfjobs.kubeflow.org "{spec.name}" already exists')
-        self._ground.write_job(JobObject(self.store.new_uid(ObjectKind.JOB), spec, created=self.now))
+        self._core.write_job(JobObject(self.store.new_uid(ObjectKind.JOB), spec, created=self.now))
         return None
 
     def patch_workers(
@@ -162,7 +162,7 @@ class SimulatedWorld:
         if isinstance(found, WorldRefusal):
             return found
         if found.spec != spec:
-            self._ground.write_job(replace(found, spec=spec))
+            self._core.write_job(replace(found, spec=spec))
         return None
 
     def suspend(self, namespace: str, name: str, suspended: bool = True) -> WorldRefusal | None:
@@ -176,7 +176,7 @@ class SimulatedWorld:
         if not found.spec.kind.ends:
             return WorldRefusal(422, "Invalid", f'{found.spec.kind.value} "{name}" cannot be suspended')
         if found.suspended is not suspended:
-            self._ground.write_job(replace(found, suspended=suspended, released=False))
+            self._core.write_job(replace(found, suspended=suspended, released=False))
         return None
 
     def release(
@@ -194,7 +194,7 @@ class SimulatedWorld:
             return WorldRefusal(422, "Invalid", f'{found.spec.kind.value} "{name}" cannot be suspended')
         suspended = released if suspended is None else suspended
         spec = found.spec if servers is None else _with_replicas(found.spec, PS, servers)
-        self._ground.write_job(replace(found, spec=spec, suspended=suspended, released=released and suspended))
+        self._core.write_job(replace(found, spec=spec, suspended=suspended, released=released and suspended))
         return None
 
     def fail_job(self, namespace: str, name: str) -> WorldRefusal | None:
@@ -203,7 +203,7 @@ class SimulatedWorld:
         if isinstance(found, WorldRefusal):
             return found
         if not found.phase.ended:
-            self._ground.write_job(replace(found, phase=JobPhase.FAILED, ended=self.now))
+            self._core.write_job(replace(found, phase=JobPhase.FAILED, ended=self.now))
         return None
 
     def delete_job(self, namespace: str, name: str, *, uid: str = "") -> WorldRefusal | None:
@@ -211,9 +211,9 @@ class SimulatedWorld:
         found = self._job(namespace, name, uid)
         if isinstance(found, WorldRefusal):
             return found
-        self._ground.remove_job(found.uid)
+        self._core.remove_job(found.uid)
         for pod in self.store.pods_of(found.uid):
-            self._ground.delete_pod(pod)
+            self._core.delete_pod(pod)
         return None
 
     def _job(self, namespace: str, name: str, uid: str = "", version: int = 0) -> JobObject | WorldRefusal:
@@ -228,7 +228,7 @@ class SimulatedWorld:
         """Create a pod without a job; the server sets UID and creation time."""
         if self.store.pod_named(pod.namespace, pod.name) is not None:
             return WorldRefusal(409, "AlreadyExists", f'pods "{pod.name}" already exists')
-        self._ground.admit_pod(replace(pod, uid=pod.uid or self.store.new_uid(ObjectKind.POD), created=self.now))
+        self._core.admit_pod(replace(pod, uid=pod.uid or self.store.new_uid(ObjectKind.POD), created=self.now))
         return None
 
     def bind(
@@ -249,7 +249,7 @@ class SimulatedWorld:
         if pod.gates:
             return conflict("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
         merged = {**pod.annotations, **(annotations or {})}
-        self._ground.write_pod(
+        self._core.write_pod(
             replace(pod, node=node, annotations=merged, scheduled=Condition(True), nominated="")
         )  # since 1.35 the API server clears the nomination when it binds
         return None
@@ -259,7 +259,7 @@ class SimulatedWorld:
         pod = self._pod(namespace, name, uid)
         if isinstance(pod, WorldRefusal):
             return pod
-        self._ground.delete_pod(pod)
+        self._core.delete_pod(pod)
         return None
 
     def ungate(
@@ -307,13 +307,13 @@ class SimulatedWorld:
 
     def set_quota(self, namespace: str, pods: int | None) -> None:
         """Limit the number of the namespace's pods (ResourceQuota); None removes the limit."""
-        self._ground.quotas = {name: most for name, most in self._ground.quotas.items() if name != namespace}
+        self._core.quotas = {name: most for name, most in self._core.quotas.items() if name != namespace}
         if pods is not None:
-            self._ground.quotas[namespace] = pods
+            self._core.quotas[namespace] = pods
 
     def set_gating(self, on: bool) -> None:
         """Switch the admission policy that gates the scheduler's new pods; it is not an object in this world."""
-        self._ground.gating = on
+        self._core.gating = on
 
     def _pod(self, namespace: str, name: str, uid: str = "", version: int = 0) -> PodObject | WorldRefusal:
         found = self.store.pod_named(namespace, name)
@@ -324,7 +324,7 @@ class SimulatedWorld:
     def _change(self, old: PodObject, new: PodObject) -> WorldRefusal | None:
         """Write the pod; a patch without any change makes no revision."""
         if new != old:
-            self._ground.write_pod(new)
+            self._core.write_pod(new)
         return None
 
 

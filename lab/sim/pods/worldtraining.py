@@ -39,22 +39,22 @@ class TrainingProgress:
 class WorldTraining:
     """All jobs' progress; a job computes when all rigid members and at least its minimum of workers run."""
 
-    def __init__(self, ground: WorldCore) -> None:
-        self._ground = ground
+    def __init__(self, core: WorldCore) -> None:
+        self._core = core
         self.progress: dict[str, TrainingProgress] = {}
         self._ending: set[str] = set()
-        ground.pod_listeners.append(lambda pod: self._look(pod.owner))
-        ground.job_listeners.append(lambda job: self._look(job.uid))
-        ground.node_listeners.append(self._node_changed)
+        core.pod_listeners.append(lambda pod: self._look(pod.owner))
+        core.job_listeners.append(lambda job: self._look(job.uid))
+        core.node_listeners.append(self._node_changed)
 
     def _node_changed(self, node: Node) -> None:
-        owners = {pod.owner: None for pod in self._ground.store.pods.values() if pod.node == node.name}
+        owners = {pod.owner: None for pod in self._core.store.pods.values() if pod.node == node.name}
         for uid in owners:
             self._look(uid)
 
     def _look(self, job_uid: str) -> None:
         """Process a change of the job's pods: account for the work done, then continue at the new rate."""
-        job = self._ground.store.jobs.get(job_uid)
+        job = self._core.store.jobs.get(job_uid)
         if job is None or job.phase.ended:
             self._stop(job_uid)
             return
@@ -65,12 +65,12 @@ class WorldTraining:
             return
         if members == old.members:
             return
-        rate = training_rate(workers, servers, job.spec.contention, self._ground.settings.remote) if members else 0.0
+        rate = training_rate(workers, servers, job.spec.contention, self._core.settings.remote) if members else 0.0
         self._go_on(job, old, members, rate)
 
     def _layout(self, job: JobObject) -> tuple[list[str], list[str], tuple[str, ...]]:
         """Return the nodes of working workers and ps, and the UIDs that compute (none unless the gang is whole)."""
-        working = [pod for pod in self._ground.store.pods_of(job.uid) if self._works(pod)]
+        working = [pod for pod in self._core.store.pods_of(job.uid) if self._works(pod)]
         nodes = {pod.slot: pod.node for pod in working if pod.slot is not None}
         workers = [node for slot, node in nodes.items() if slot.role not in (PS, EVALUATOR)]
         servers = [node for slot, node in nodes.items() if slot.role == PS]
@@ -80,30 +80,30 @@ class WorldTraining:
         return workers, servers, tuple(pod.uid for pod in working) if whole else ()
 
     def _works(self, pod: PodObject) -> bool:
-        node = self._ground.store.nodes.get(pod.node)
+        node = self._core.store.nodes.get(pod.node)
         return pod.works and node is not None and node.ready
 
     def _go_on(self, job: JobObject, old: TrainingProgress, members: tuple[str, ...], rate: float) -> None:
-        now = self._ground.now
+        now = self._core.now
         asked = job.spec.workers if members else old.workers
         stopped = old.workers is not None and (asked != old.workers or not old.members)
         restarted = bool(members) and stopped
-        paused = now + self._ground.settings.restart_seconds if restarted else old.paused_until
+        paused = now + self._core.settings.restart_seconds if restarted else old.paused_until
         done = old.at(now)
-        self._ground.engine.cancel(old.ticket)
+        self._core.engine.cancel(old.ticket)
         ticket = 0
         if rate > 0:
             left = max(0.0, job.spec.work_seconds - done)
             at = max(now, paused) + left / rate
-            ticket = self._ground.engine.schedule(at, partial(self._finish, job.uid), DONE)
+            ticket = self._core.engine.schedule(at, partial(self._finish, job.uid), DONE)
         self.progress[job.uid] = TrainingProgress(
             done, rate, now, paused, members, old.restarts + restarted, asked, ticket
         )
 
     def _finish(self, job_uid: str) -> None:
         """Record that the work is done."""
-        done, old = self._ground.store.jobs[job_uid].spec.work_seconds, self.progress[job_uid]
-        self.progress[job_uid] = replace(old, done=done, rate=0.0, since=self._ground.now, members=())
+        done, old = self._core.store.jobs[job_uid].spec.work_seconds, self.progress[job_uid]
+        self.progress[job_uid] = replace(old, done=done, rate=0.0, since=self._core.now, members=())
         self._end_members(job_uid)
 
     def _end_members(self, job_uid: str) -> None:
@@ -112,16 +112,16 @@ class WorldTraining:
         Pods of a kind that does not end stay idle until their user deletes the job, because a pod that exits is
         restarted.
         """
-        if job_uid in self._ending or not self._ground.store.jobs[job_uid].spec.kind.ends:
+        if job_uid in self._ending or not self._core.store.jobs[job_uid].spec.kind.ends:
             return  # the listeners call this again for each of its own writes
         self._ending.add(job_uid)
-        for pod in self._ground.store.pods_of(job_uid):
+        for pod in self._core.store.pods_of(job_uid):
             if self._works(pod) and pod.slot is not None and pod.slot.role != PS:
-                self._ground.write_pod(replace(pod, phase=Phase.SUCCEEDED, ended=self._ground.now))
+                self._core.write_pod(replace(pod, phase=Phase.SUCCEEDED, ended=self._core.now))
         self._ending.discard(job_uid)
 
     def _stop(self, job_uid: str) -> None:
         old = self.progress.get(job_uid)
         if old is not None and old.members:
-            self._ground.engine.cancel(old.ticket)
-            self.progress[job_uid] = replace(old, done=old.at(self._ground.now), rate=0.0, members=(), ticket=0)
+            self._core.engine.cancel(old.ticket)
+            self.progress[job_uid] = replace(old, done=old.at(self._core.now), rate=0.0, members=(), ticket=0)

@@ -55,9 +55,9 @@ def run(
     trace: Trace,
     settings: FluidSettings = AT_ONCE,
     policy: Policy | None = None,
-    befalls: Iterable[tuple[float, faults.Fault]] = (),
+    faults_at: Iterable[tuple[float, faults.Fault]] = (),
 ) -> RunResult:
-    return simulate(trace, policy or Kod2(), settings, faults=befalls, on_step=sound)
+    return simulate(trace, policy or Kod2(), settings, faults=faults_at, on_step=sound)
 
 
 def only(result: RunResult) -> JobOutcome:
@@ -107,17 +107,17 @@ def test_a_gang_waits_until_its_room_is_free_and_then_starts_in_that_instant() -
 def test_a_lost_node_stops_its_gang_which_goes_on_elsewhere_with_what_it_has_done() -> None:
     trace = cluster(fixed("a", 4, work=600.0), nodes=2)
     rate = 4 / 1.3
-    lost = only(run(trace, befalls=[(60.0, faults.NodeLost("n1"))]))
+    lost = only(run(trace, faults_at=[(60.0, faults.NodeLost("n1"))]))
     assert lost.jct_seconds == pytest.approx(600 / rate)
     alone = cluster(fixed("a", 4, work=600.0), nodes=1)
-    back = only(run(alone, befalls=[(60.0, faults.NodeLost("n1")), (200.0, faults.NodeBack("n1"))]))
+    back = only(run(alone, faults_at=[(60.0, faults.NodeLost("n1")), (200.0, faults.NodeBack("n1"))]))
     assert back.jct_seconds == pytest.approx(600 / rate + 140.0)
     assert back.waiting_seconds == pytest.approx(140.0)
 
 
 def test_an_evicted_ps_is_replaced_and_the_job_starts_again() -> None:
     trace, settings = cluster(fixed("a", 4, work=600.0), nodes=1), FluidSettings(start_seconds=5.0)
-    evicted = only(run(trace, settings, befalls=[(60.0, faults.PodEvicted("a", Slot(PS, 0)))]))
+    evicted = only(run(trace, settings, faults_at=[(60.0, faults.PodEvicted("a", Slot(PS, 0)))]))
     assert evicted.jct_seconds == pytest.approx(only(run(trace, settings)).jct_seconds + 5.0)
 
 
@@ -126,14 +126,14 @@ def test_a_gang_that_loses_all_its_pods_at_once_starts_again_too() -> None:
     trace, settings = cluster(fixed("a", 1, ps=0, work=600.0), nodes=2), FluidSettings(start_seconds=5.0)
     undisturbed = only(run(trace, settings)).jct_seconds
     for fault in (faults.PodEvicted("a", Slot(WORKER, 0)), faults.NodeLost("n1")):
-        lost = only(run(trace, settings, befalls=[(60.0, fault)]))
+        lost = only(run(trace, settings, faults_at=[(60.0, fault)]))
         assert lost.jct_seconds == pytest.approx(undisturbed + 5.0)
         assert lost.scaling_seconds == 0.0
 
 
 def test_a_cordoned_node_keeps_what_it_has_and_gets_nothing_new() -> None:
     jobs = fixed("a", 4, work=600.0), fixed("b", 4, work=60.0, arrival=30.0)
-    a, b = run(cluster(*jobs, nodes=1, cores=12), befalls=[(20.0, faults.NodeCordoned("n1"))]).jobs
+    a, b = run(cluster(*jobs, nodes=1, cores=12), faults_at=[(20.0, faults.NodeCordoned("n1"))]).jobs
     assert a.finished
     assert a.waiting_seconds == pytest.approx(0.0)
     assert (b.finished, b.started) == (False, None)
@@ -141,7 +141,7 @@ def test_a_cordoned_node_keeps_what_it_has_and_gets_nothing_new() -> None:
 
 def test_a_deleted_job_ends_unserved_and_leaves_its_room() -> None:
     jobs = fixed("a", 9, work=900.0), fixed("b", 9, work=90.0, arrival=10.0)
-    a, b = run(cluster(*jobs, nodes=1), befalls=[(50.0, faults.JobDeleted("a"))]).jobs
+    a, b = run(cluster(*jobs, nodes=1), faults_at=[(50.0, faults.JobDeleted("a"))]).jobs
     assert (a.finished, a.terminated, a.ended) == (False, True, 50.0)
     assert b.started == pytest.approx(50.0)
 
@@ -149,7 +149,7 @@ def test_a_deleted_job_ends_unserved_and_leaves_its_room() -> None:
 @pytest.mark.parametrize("wrong", [faults.NodeLost("n9"), faults.PodEvicted("z", Slot(PS, 0)), faults.JobDeleted("z")])
 def test_a_fault_that_names_nothing_is_refused(wrong: faults.Fault) -> None:
     with pytest.raises(ValueError, match="must be one of the trace's"):
-        run(cluster(spec()), befalls=[(1.0, wrong)])
+        run(cluster(spec()), faults_at=[(1.0, wrong)])
 
 
 def test_two_jobs_of_one_name_are_refused() -> None:
@@ -327,7 +327,7 @@ def test_room_is_held_from_the_binding_and_computes_after_the_start() -> None:
 
 def test_room_that_a_lost_node_took_with_it_is_not_counted() -> None:
     job = fixed("a", 4, work=600.0)
-    lost = run(cluster(job, nodes=2), befalls=[(97.5, faults.NodeLost("n2"))])
+    lost = run(cluster(job, nodes=2), faults_at=[(97.5, faults.NodeLost("n2"))])
     assert lost.use["cpu"].held == pytest.approx(5 / 15)
 
 

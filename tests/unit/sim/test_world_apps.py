@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lab.sim.objects import JobSpec, PodObject, WorkloadKind
-from lab.sim.pods.apps import DELETION_COST, POD_INDEX, TEMPLATE_HASH, doomed
+from lab.sim.pods.apps import DELETION_COST, POD_INDEX, TEMPLATE_HASH, first_to_delete
 from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.model import WORKER, Phase, Role
 from tests.unit.sim.worlds import SMALL, bind_all, job, submitted
@@ -35,7 +35,7 @@ def names(made: SimulatedWorld) -> list[str]:
 def fail(made: SimulatedWorld, name: str) -> None:
     found = made.store.pod_named("default", name)
     assert found is not None
-    made._ground.write_pod(replace(found, phase=Phase.FAILED, ended=made.now))
+    made._core.write_pod(replace(found, phase=Phase.FAILED, ended=made.now))
 
 
 def test_a_sets_pods_are_numbered_and_the_highest_ordinals_go() -> None:
@@ -132,9 +132,9 @@ FIRST: dict[str, Callable[[], tuple[PodObject, PodObject]]] = {
 @pytest.mark.parametrize("make", FIRST.values(), ids=FIRST)
 def test_who_goes_first(make: Callable[[], tuple[PodObject, PodObject]]) -> None:
     first, other = make()
-    assert doomed([first, other], 100.0) is first
-    assert doomed([other, first], 100.0) is first
+    assert first_to_delete([first, other], 100.0) is first
+    assert first_to_delete([other, first], 100.0) is first
 
 
 def test_of_equal_ones_that_goes_which_has_most_siblings_on_its_node() -> None:
-    assert doomed([pod("a", "n2"), pod("b", "n1"), pod("c", "n1")], 100.0).node == "n1"
+    assert first_to_delete([pod("a", "n2"), pod("b", "n1"), pod("c", "n1")], 100.0).node == "n1"

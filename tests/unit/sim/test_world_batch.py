@@ -26,7 +26,7 @@ def active(made: SimulatedWorld) -> list[int]:
 def end(made: SimulatedWorld, index: int, phase: Phase) -> str:
     """Let the index's pod end; return its uid."""
     pod = next(pod for pod in made.store.pods.values() if pod.active and pod.slot and pod.slot.index == index)
-    made._ground.write_pod(replace(pod, phase=phase, ended=made.now))
+    made._core.write_pod(replace(pod, phase=phase, ended=made.now))
     made.advance(made.now + 3.0)
     return pod.uid
 
@@ -56,7 +56,7 @@ def test_an_index_that_is_complete_has_no_other_pod_also_when_its_own_is_gone() 
     made = running()
     done = end(made, 0, Phase.SUCCEEDED)
     assert (job(made).over, active(made)) == ((0,), [1, 2])
-    made._ground.remove_pod(done)
+    made._core.remove_pod(done)
     made.advance(made.now + 3.0)
     assert (job(made).over, active(made)) == ((0,), [1, 2])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.study.replay import again, beside
+from lab.study.replay import ask_other_policy, replay_journal
 from policy.systems.kod2 import Kod2
 
 JOURNALS = sorted(Path(__file__).with_name("journals").glob("*.jsonl.xz"))
@@ -23,7 +23,7 @@ def test_there_is_a_journal_of_each_system() -> None:
 def test_an_earlier_versions_journal_runs_again_to_the_same_decisions(packed: Path, tmp_path: Path) -> None:
     path = tmp_path / packed.stem
     path.write_bytes(lzma.decompress(packed.read_bytes()))
-    found = again(path)
+    found = replay_journal(path)
     assert found.departures == ()
     assert found.steps == len(path.read_bytes().splitlines()) - 1 > 250
-    assert beside(path, Kod2()).decided > 50
+    assert ask_other_policy(path, Kod2()).decided > 50
