@@ -48,7 +48,7 @@ class _Sending(Thread):
         self.given = given
         self.answer = Answer()
         self.seconds = 0.0
-        self.told = False
+        self.returned = False
 
     def run(self) -> None:
         """Send the report and record its answer."""
@@ -56,11 +56,11 @@ class _Sending(Thread):
         self.answer = _send(self.given)
         self.seconds = _now() - begun
 
-    def tell(self) -> Answer:
+    def answer_once(self) -> Answer:
         """Return the answer once: training that is asked twice to save would save twice."""
-        if self.told or self.is_alive():
+        if self.returned or self.is_alive():
             return Answer()
-        self.told = True
+        self.returned = True
         return self.answer
 
     @property
@@ -99,14 +99,14 @@ def saved() -> bool:
     try:
         sending = _begin({"saved": True})
         sending.join(WAIT_SECONDS)
-        return sending.tell().taken
+        return sending.answer_once().taken
     except Exception:
         return False
 
 
 def _report(metric: SupportsFloat | None, step: SupportsInt | None, steps: SupportsInt | None) -> Answer:
     before, now = _Pace.sent, _now()
-    late = before.tell() if before else Answer()
+    late = before.answer_once() if before else Answer()
     if now - _Pace.last < EVERY_SECONDS or (before and before.is_alive()):
         return late
     _Pace.last = now
@@ -118,7 +118,7 @@ def _report(metric: SupportsFloat | None, step: SupportsInt | None, steps: Suppo
     _Pace.sent = sending = _begin({name: number for name, number in numbers.items() if number is not None})
     if before is None or before.prompt:
         sending.join(WAIT_SECONDS)
-    return sending.tell() or late
+    return sending.answer_once() or late
 
 
 def _begin(given: Given) -> _Sending:

@@ -46,7 +46,7 @@ def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonV
     replay = _Replay(recording, other, steps[0].at)
     hours = replay.go(_hours(steps), lambda: in_time(walking))
     mine = recording.beginning.policy
-    again, otherwise = replay.anew((mine, other), hours, lambda: in_time(1.0))
+    again, otherwise = replay.rerun_under((mine, other), hours, lambda: in_time(1.0))
     return ComparisonView(
         recorded=mine.name,
         other=other.name,
@@ -118,7 +118,7 @@ class _Replay:
         self.differing += len(found)
         self.differences.extend(found)
 
-    def anew(self, policies: Sequence[Policy], hours: Hours, in_time: Callable[[], bool]) -> list[list[_Look]]:
+    def rerun_under(self, policies: Sequence[Policy], hours: Hours, in_time: Callable[[], bool]) -> list[list[_Look]]:
         """Run the same hours again under each of these policies, side by side, as far as there is time."""
         reruns = [self._rerun(policy) for policy in policies]
         looks = [list[_Look]() for _ in reruns]
@@ -158,5 +158,5 @@ def _difference(one: Difference) -> DifferenceView:
     return DifferenceView(at=one.at, recorded=_actions(one.mine), other=_actions(one.other))
 
 
-def _actions(told: Iterable[Told]) -> tuple[ActionView, ...]:
-    return tuple(ActionView(job=one.job, text=one.text) for one in told)
+def _actions(actions: Iterable[Told]) -> tuple[ActionView, ...]:
+    return tuple(ActionView(job=one.job, text=one.text) for one in actions)

@@ -30,7 +30,7 @@ SHORT_QUEUE: Final = 20  # in a longer queue nobody gets suggestions: to compute
 # decisions of the last minute before the first read are told: a controller may have been down, or not up yet
 MISSED_SECONDS: Final = 60.0
 MISSED: Final = 100  # of these decisions at most: their Events go before real writes
-HELPED: Final = 5  # jobs of the queue that get suggestions of what would admit them; each takes dozens of decisions
+SUGGESTED: Final = 5  # jobs of the queue that get suggestions of what would admit them; each takes dozens of decisions
 
 Event = dict[str, Any]
 
@@ -73,7 +73,7 @@ class EventWriter:
         An Event that is written twice is refused, because its name exists.
         """
         instance, since = await self._first_look()
-        story = DecisionEvents(instance, self._host, self._quota)
+        composer = DecisionEvents(instance, self._host, self._quota)
         while True:
             await self._clock.sleep(self._settings.interval_seconds)
             if not self._lease.leading():
@@ -85,10 +85,10 @@ class EventWriter:
             # its sequence numbers restart at 0, and all of its decisions are newer than our start
             if instance != found.instance:
                 instance, since = found.instance, 0
-                story = DecisionEvents(instance, self._host, self._quota)
+                composer = DecisionEvents(instance, self._host, self._quota)
                 continue
             since = found.latest
-            await self._write(story.tell(found.decisions))
+            await self._write(composer.events_of(found.decisions))
 
     async def _first_look(self) -> tuple[str, int]:
         """Return the extender's instance, and the sequence number of its last decision that is too old for an Event.
@@ -107,7 +107,7 @@ class EventWriter:
 
     async def _queue(self) -> None:
         """Write Events that say why each job waits."""
-        story = WaitingEvents(self._host, self._quota)
+        composer = WaitingEvents(self._host, self._quota)
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             if not self._lease.leading():
@@ -117,11 +117,11 @@ class EventWriter:
             except ExtenderError:
                 continue
             now = self._clock.now()
-            await self._write(story.starving(found, now))
-            for job in story.news(found, now):
-                helped = job.position <= HELPED and len(found.jobs) <= SHORT_QUEUE
-                changes = await self._changes(job) if helped else ()
-                await self._write([story.queued(job, changes, now)])
+            await self._write(composer.starving(found, now))
+            for job in composer.news(found, now):
+                gets_suggestions = job.position <= SUGGESTED and len(found.jobs) <= SHORT_QUEUE
+                changes = await self._changes(job) if gets_suggestions else ()
+                await self._write([composer.queued(job, changes, now)])
 
     async def _changes(self, job: QueuedJob) -> Sequence[ChangeView]:
         """Return what would admit the job now; nothing where the extender does not answer in time."""

@@ -61,12 +61,12 @@ class Handshakes:
                 oldest = next(iter(self._running))
                 del self._running[oldest]
                 oldest.cancel()
-            task = loop.create_task(self._shake(connection))
+            task = loop.create_task(self._handshake(connection))
             self._running[task] = None
             task.add_done_callback(lambda ended: self._running.pop(ended, None))
             await asyncio.sleep(0)  # the task starts now, so that it owns the socket and closes it
 
-    async def _shake(self, connection: socket.socket) -> None:
+    async def _handshake(self, connection: socket.socket) -> None:
         """Give the connection to its own protocol; a connection whose handshake fails is closed without an answer."""
         with contextlib.suppress(OSError):  # the handshake failed or timed out, or the client left
             await asyncio.get_running_loop().connect_accepted_socket(

@@ -199,8 +199,8 @@ def _taken(transport: asyncio.Transport) -> tuple[int, int]:
     acknowledged = 0
     # the kernel has no such field, or the socket is closed already
     with contextlib.suppress(AttributeError, OSError, struct.error):
-        told = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
-        (acknowledged,) = struct.unpack_from("=Q", told, 120)
+        info = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
+        (acknowledged,) = struct.unpack_from("=Q", info, 120)
     return acknowledged, transport.get_write_buffer_size()
 
 

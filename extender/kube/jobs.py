@@ -113,8 +113,8 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
 
 def _ended_slots(status: Json) -> tuple[Slot, ...]:
     """Return the slots of an Indexed Job that are done or have failed for good: no pod is made for them again."""
-    told = ",".join(text(status, name) for name in ("completedIndexes", "failedIndexes"))
-    found = (INDICES.fullmatch(one) for one in told.split(","))
+    ended = ",".join(text(status, name) for name in ("completedIndexes", "failedIndexes"))
+    found = (INDICES.fullmatch(one) for one in ended.split(","))
     spans = ((int(one[1]), int(one[2] or one[1])) for one in found if one is not None)
     indices = {index for first, last in spans for index in range(first, min(last + 1, MOST_REPLICAS))}
     return tuple(Slot(WORKER, index) for index in sorted(indices))

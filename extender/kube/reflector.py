@@ -300,6 +300,6 @@ def _metadata(item: object) -> Json:
 
 def _failure(status: object) -> ClusterError:
     """Return the error in an ERROR event; one without a code counts as 410, because events were lost."""
-    told = status if isinstance(status, dict) else {}
-    code = told.get("code")
-    return ClusterError(code if isinstance(code, int) and code else 410, str(told.get("reason") or "Error"))
+    fields = status if isinstance(status, dict) else {}
+    code = fields.get("code")
+    return ClusterError(code if isinstance(code, int) and code else 410, str(fields.get("reason") or "Error"))

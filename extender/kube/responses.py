@@ -108,14 +108,14 @@ def outcome(status: int, body: bytes) -> Outcome:
 
 def refused(status: int, body: bytes) -> Refused:
     """Return the refusal that the API's Status in the body describes."""
-    told = _status(body)
-    return Refused(status, str(told.get("reason") or ""), str(told.get("message") or "")[:500])
+    found = _status(body)
+    return Refused(status, str(found.get("reason") or ""), str(found.get("message") or "")[:500])
 
 
 def cluster_error(response: aiohttp.ClientResponse, body: bytes) -> ClusterError:
     """Return the error for a read that the API server answered with a failure."""
-    told = refused(response.status, body)
-    return ClusterError(told.status, told.reason, told.message, retry_after(response, default=0.0))
+    found = refused(response.status, body)
+    return ClusterError(found.status, found.reason, found.message, retry_after(response, default=0.0))
 
 
 def retry_after(response: aiohttp.ClientResponse, default: float) -> float:
@@ -142,8 +142,8 @@ def text(error: BaseException) -> str:
         proxy = "the proxy " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
         why = getattr(error, "certificate_error", None) or error.os_error
         number = 0 if isinstance(why, ssl.SSLError) else why.errno or 0
-        told = os.strerror(number).lower() if number > 0 else why.strerror or why
-        return f"cannot connect to {proxy}{error.host}:{error.port}: {told}"[:300]
+        found = os.strerror(number).lower() if number > 0 else why.strerror or why
+        return f"cannot connect to {proxy}{error.host}:{error.port}: {found}"[:300]
     return f"{type(error).__name__}: {error}"[:300] if str(error) else type(error).__name__
 
 

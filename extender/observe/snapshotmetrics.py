@@ -120,7 +120,7 @@ def _room(snapshot: Snapshot) -> Iterator[Metric]:
     measured = GaugeHistogramMetricFamily("kohort_node_used_ratio", text, labels=["resource"])
     text = "Share of the resource's free amount that is on partly used nodes."
     scattered = GaugeMetricFamily("kohort_fragmentation_ratio", text, labels=["resource"])
-    for name in _told(whole):
+    for name in _measured_resources(whole):
         unit = unit_of(name)
         there.add_metric([name, unit.name], whole[name] / unit.size)
         for holder, amounts in by.items():
@@ -142,7 +142,7 @@ def _measured(snapshot: Snapshot, resource: str) -> list[float]:
     return [use[resource] / whole for whole, use in known if whole > 0 and resource in use.amounts]
 
 
-def _told(whole: Resources) -> list[str]:
+def _measured_resources(whole: Resources) -> list[str]:
     """Return the resources that get metrics, CPU, memory and devices, by name."""
     names = (n for n in whole if whole[n] > 0 and n not in UNPRICED and not n.startswith((HOST_PORT, "hugepages-")))
     return list(names)[:RESOURCES]

@@ -27,7 +27,7 @@ from extender.clock import Clock
 from extender.config.sections import ServerSettings
 from extender.config.settings import Settings
 from extender.control.controller import Controller
-from extender.control.controllerprocess import http_fetch, http_tell
+from extender.control.controllerprocess import http_fetch, http_post
 from extender.http.server import AddressError, listen, serve
 from extender.kube.client import KubeApi
 from extender.kube.connection.given import Given
@@ -151,7 +151,7 @@ async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[v
         live = service.Live(settings, api, clock, chance)
         url = await stack.enter_async_context(_serving(live))
         client = await stack.enter_async_context(httpx.AsyncClient(base_url=url, trust_env=False))
-        controller = Controller(api, http_fetch(client), http_tell(client), settings, clock, live.lease, chance=chance)
+        controller = Controller(api, http_fetch(client), http_post(client), settings, clock, live.lease, chance=chance)
         scheduler = cluster.scheduler(scheduler_config(url, settings))
         await stack.enter_async_context(_running(live.run, controller.run, scheduler.run, cluster.run))
         while not (live.synced and scheduler.ready):

@@ -104,16 +104,16 @@ def _plugin(user: str, plugin: PluginForm, cluster: Cluster) -> ExecPlugin:
         api_version=plugin.api_version,
         install_hint=plugin.install_hint,
         interactive=plugin.mode,
-        cluster=_told(cluster) if plugin.provide_cluster_info else None,
+        cluster=_cluster_info(cluster) if plugin.provide_cluster_info else None,
     )
 
 
-def _told(cluster: Cluster) -> dict[str, Any]:
+def _cluster_info(cluster: Cluster) -> dict[str, Any]:
     """Return what a plugin learns about the cluster, in the fields of client.authentication.k8s.io."""
     authority = cluster.certificate_authority_data
     if cluster.certificate_authority:
         authority = base64.b64encode(Path(cluster.certificate_authority).read_bytes()).decode()
-    told = {
+    info = {
         "server": cluster.server,
         "tls-server-name": cluster.tls_server_name,
         "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
@@ -121,4 +121,4 @@ def _told(cluster: Cluster) -> dict[str, Any]:
         "proxy-url": cluster.proxy_url,
         "disable-compression": cluster.disable_compression,
     }
-    return {name: value for name, value in told.items() if value} | {"config": cluster.plugin_settings}
+    return {name: value for name, value in info.items() if value} | {"config": cluster.plugin_settings}

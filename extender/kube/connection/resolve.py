@@ -143,8 +143,8 @@ def _no_cluster(config: Kubeconfig, context: Context) -> str:
 
 
 def _is_in_pod(environ: Mapping[str, str], account: Path) -> bool:
-    told = all(environ.get(f"KUBERNETES_SERVICE_{part}") for part in ("HOST", "PORT"))
-    return told and (account / "token").is_file()
+    named = all(environ.get(f"KUBERNETES_SERVICE_{part}") for part in ("HOST", "PORT"))
+    return named and (account / "token").is_file()
 
 
 def _of_pod(environ: Mapping[str, str], account: Path) -> Connection:
