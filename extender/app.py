@@ -30,7 +30,7 @@ from extender.http.server import serve as serve_endpoints
 from extender.http.tls import RotatingContext, only_peers
 from extender.kube.api import NODES, PODS, Api, Resource
 from extender.kube.client import KubeApi
-from extender.kube.connection.given import Given
+from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
 from extender.kube.fields import digits
 from extender.kube.jobkinds import KINDS
@@ -287,7 +287,7 @@ async def serve(settings: Settings, file: Path | None = None) -> None:
     Raises OSError where a port is taken, or the error that ended a part.
     """
     clock, chance = Clock(), random.Random()
-    connection = resolve(Given(kubeconfig=settings.kubeconfig))
+    connection = resolve(KubectlOptions(kubeconfig=settings.kubeconfig))
     deadline = settings.barrier.api_deadline_seconds
     async with KubeApi(connection, deadline=deadline, clock=clock, chance=chance) as api:
         live = Live(settings, api, clock, chance)

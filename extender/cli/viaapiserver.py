@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from extender.cli.errors import CliError
 
 if TYPE_CHECKING:
-    from extender.kube.connection.given import Given
+    from extender.kube.connection.kubectloptions import KubectlOptions
     from extender.kube.userapi import UserApi
 
 DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
@@ -59,7 +59,7 @@ class RestRequest:
         return head.encode() + body
 
 
-async def ask(given: Given, service: str, token: str, question: RestRequest) -> tuple[str, int, bytes]:
+async def ask(given: KubectlOptions, service: str, token: str, question: RestRequest) -> tuple[str, int, bytes]:
     """Return the place that was asked, the HTTP status and the body.
 
     service: NAMESPACE/NAME:PORT. Where it is empty, the pod that leads is asked, or with a token the default Service.

@@ -18,7 +18,7 @@ from extender.http.limits import Limits, probe_limits
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
 from extender.kube.client import KubeApi
-from extender.kube.connection.given import Given
+from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
 from extender.leading.lease import Lease
 from extender.observe.health import probes
@@ -62,7 +62,7 @@ async def serve(settings: Settings) -> None:
     of it.
     """
     clock, chance = Clock(), random.Random()
-    connection = resolve(Given(kubeconfig=settings.kubeconfig))
+    connection = resolve(KubectlOptions(kubeconfig=settings.kubeconfig))
     deadline = settings.barrier.api_deadline_seconds
     async with (
         KubeApi(connection, deadline=deadline, clock=clock, chance=chance) as api,

@@ -13,7 +13,7 @@ from extender.clock import Clock
 from extender.kube import portforward, responses
 from extender.kube.api import PODS, ClusterError, Ref
 from extender.kube.client import NO_HEADERS, KubeApi
-from extender.kube.connection.given import Given
+from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
 
 SECONDS: Final = 10.0  # for one call
@@ -63,7 +63,7 @@ class UserApi(KubeApi):
             raise ClusterError(0, "Unreachable", responses.text(error)) from error
 
 
-def connect(given: Given) -> UserApi:
+def connect(given: KubectlOptions) -> UserApi:
     """Return a client for the API server and credentials that kubectl would use with these options. Raises
     ClusterError.
     """

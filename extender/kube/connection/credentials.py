@@ -13,8 +13,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from extender.kube.api import ClusterError
-from extender.kube.connection.checks import PLUGIN_VERSIONS
 from extender.kube.connection.kubeconfig import Cluster, Context, PluginForm, User, decoded
+from extender.kube.connection.kubectlchecks import PLUGIN_VERSIONS
 from extender.kube.connection.target import NO_PEM, Connection, ExecPlugin, Pem, unusable
 from extender.kube.connection.tokenfile import header_value, token_in
 
@@ -61,7 +61,7 @@ def with_credentials(bare: Connection, context: Context, cluster: Cluster, user:
     )
 
 
-def impersonation(name: str, user: User) -> tuple[tuple[str, str], ...]:
+def impersonation_headers(name: str, user: User) -> tuple[tuple[str, str], ...]:
     """Return the headers that make the server treat the request as another user's."""
     if not user.as_user:
         return ()
