@@ -34,9 +34,10 @@ class NothingRecordedError(Exception):
 
 
 def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonView:
-    """Return the record beside the policy ``other``, over as many hours as there is time for.
+    """Return how ``other`` would have decided at each recorded step, over as many hours as there is time for.
 
-    All courses cover the same hours. Raises NothingRecordedError, RecordError, OSError.
+    It includes three courses of the same hours: as recorded, and again under each policy. Raises NothingRecordedError,
+    RecordError, OSError.
     """
     reading, walking = SHARES
     steps = list(takewhile(lambda _: in_time(reading), recording.steps()))

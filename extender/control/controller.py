@@ -41,11 +41,11 @@ from extender.observe.health import Check, Heartbeat, Readiness
 from extender.present.views.orders import DesiredView
 
 AT_ONCE: Final = 32  # calls under way at the same time
-BREATH_SECONDS: Final = 0.05  # between two polls, so that a burst of changes makes one answer
-SETTLE_SECONDS: Final = 2.0  # until the extender's watch must have shown what was written
+BREATH_SECONDS: Final = 0.05  # seconds between two polls, so that a burst of changes makes one answer
+SETTLE_SECONDS: Final = 2.0  # seconds until the extender's watch must have shown what was written
 GATE_CHECK_SECONDS: Final = 30.0  # the gate is checked this often, because somebody may have switched it by hand
 RETRY_SECONDS: Final = (1.0, 30.0)  # first and longest pause after a refusal; each refusal doubles it
-# short, because the extender is on loopback, where polling costs nothing and a start should not wait
+# seconds; short, because the extender is on loopback, where polling costs nothing and a start should not wait
 UNREACHABLE_SECONDS: Final = (0.25, 2.0)
 SILENT_SECONDS: Final = 10.0
 _log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Controller:
         self._holds: dict[Key, Hold] = {}
         self._under_way: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._wake_up = asyncio.Event()  # there may be something to do
+        self._wake_up = asyncio.Event()  # set when there may be something to do
         self._failures = 0
         seconds = settings.controller.request_timeout_seconds
         self._refusal_reports = RefusalReports(post, seconds, clock, lease)

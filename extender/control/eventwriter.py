@@ -25,12 +25,13 @@ from extender.present.views.decisions import DecisionsView
 from extender.present.views.explain import ChangeView, ExplainView
 from extender.present.views.jobs import QueuedJob, QueueView
 
-LOOK_SECONDS: Final = 10.0  # between two reads of the queue
-SHORT_QUEUE: Final = 20  # in a longer queue nobody gets suggestions: to compute them would take the extender too long
-# decisions of the last minute before the first read are told: a controller may have been down, or not up yet
+LOOK_SECONDS: Final = 10.0  # seconds between two reads of the queue
+SHORT_QUEUE: Final = 20  # in a longer queue no job gets suggestions: to compute them would take the extender too long
+# decisions of the last minute before the first read get an Event too: a controller may have been down, or starting
 MISSED_SECONDS: Final = 60.0
-MISSED: Final = 100  # of these decisions at most: their Events go before real writes
-SUGGESTED: Final = 5  # jobs of the queue that get suggestions of what would admit them; each takes dozens of decisions
+MISSED: Final = 100  # of these decisions at most: their Events delay real writes
+# the first jobs of the queue get suggestions of what would admit them; each takes dozens of trial decisions
+SUGGESTED: Final = 5
 
 Event = dict[str, Any]
 

@@ -24,7 +24,7 @@ from extender.clock import Clock
 from extender.kube.api import Api, ClusterError, Json, Resource
 
 CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
-RESUMES: Final = 5  # after so many errors in a row to our resourceVersion, list anew
+RESUMES: Final = 5  # after so many errors in a row to our resourceVersion, list again
 _log = logging.getLogger(__name__)
 
 Key = tuple[str, str]  # namespace, name
@@ -54,7 +54,7 @@ class ReflectorTimes:
 
     watch_seconds: tuple[float, float] = (30.0, 45.0)
     stall_seconds: float = 50.0  # longer than the longest watch, or every quiet watch would look stalled
-    settled_seconds: float = 1.0  # after a watch of this length back-off starts anew
+    settled_seconds: float = 1.0  # after a watch of this length back-off starts again from its first pause
     backoff_seconds: float = 0.5
     backoff_cap_seconds: float = 30.0
     missing_seconds: float = 10.0  # between attempts for a resource whose CRD is missing, or that we may not read

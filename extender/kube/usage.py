@@ -20,8 +20,8 @@ from policy.cluster.resources import Resources
 
 NODE_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "nodes", namespaced=False)
 MEASURED: Final = ("cpu", "memory")
-MISSING_SECONDS: Final = 300.0  # between attempts where the API is not served
-UNLISTED_SECONDS: Final = 1.0  # until the nodes themselves are known
+MISSING_SECONDS: Final = 300.0  # seconds between attempts where the API is not served
+UNLISTED_SECONDS: Final = 1.0  # seconds between checks until the nodes themselves are known
 STALE: Final = 3  # failures in a row after which the last measurement is too old
 COARSE: Final = 100  # usage is rounded to this part of the node: each change of it would be a step of the ledger
 _log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from extender.kube.client import NO_HEADERS, KubeApi
 from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
 
-SECONDS: Final = 10.0  # for one call
+SECONDS: Final = 10.0  # seconds for one call
 NO_LIMIT: Final = 1e6  # seconds, eleven days: --request-timeout 0
 
 

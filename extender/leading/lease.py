@@ -29,7 +29,7 @@ tests).
 LOOK_SECONDS: Final = 2.0
 SOON_SECONDS: Final = 0.5  # while a renewal is overdue, or the Lease names us and we have not seen its renewal yet
 QUICK_SECONDS: Final = 0.1  # while the Lease has expired and a kube-scheduler is about to take it
-TAKING_SECONDS: Final = 15.0  # how long that lasts: two of its retries, and some margin
+TAKING_SECONDS: Final = 15.0  # seconds for which that lasts: two of its retries, and some margin
 # kube-scheduler stops when it has not renewed for renewDeadline, by default 10 s of the Lease's 15 s. That value is not
 # in the Lease; two thirds of its duration end before any rival may take it over.
 RENEW_SHARE: Final = 2 / 3

@@ -28,7 +28,7 @@ from policy.systems.base import Policy
 
 RESOURCES: Final = 10  # at most so many resources get metrics, because an administrator may define any number of them
 UNPRICED: Final = ("pods", "ephemeral-storage")  # these limit counts and scratch space, which are of no interest here
-USE: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # upper bounds of the histogram of nodes
+USE: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # upper bounds of the buckets: share of the node that is used
 
 
 class Unit(NamedTuple):
@@ -154,8 +154,9 @@ def _buckets(shares: list[float]) -> tuple[list[tuple[str, float]], float]:
 
 
 def _fragmentation(shares: list[tuple[int, int]]) -> float:
-    """Return the share of free resources on partly used nodes: 0 where all is on empty nodes or nothing is free, 1 at
-    most.
+    """Return the share of the free amount that is on partly used nodes.
+
+    It is 0 where all of it is on empty nodes or nothing is free, and 1 where no node is empty.
     """
     free = sum(max(0, has - took) for has, took in shares)
     partly = sum(max(0, has - took) for has, took in shares if took > 0)

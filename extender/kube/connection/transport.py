@@ -26,7 +26,8 @@ from extender.kube.connection.target import Connection
 from extender.kube.connection.tls import tls_context
 from extender.kube.connection.tokenfile import header_value, token_in
 
-AGAIN_SECONDS: Final = 50.0  # after which files are read again; the kubelet renews a token minutes before it expires
+# seconds after which files are read again; the kubelet renews a token minutes before it expires
+AGAIN_SECONDS: Final = 50.0
 BUFFER: Final = 2**21  # bytes: one event of a watch may be long
 NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
 AGENT: Final = "kohort"
