@@ -24,10 +24,10 @@ from extender.config.reload import Reload
 from extender.config.settings import Settings
 from extender.http.asgi import App
 from extender.http.handshakes import MOST as MOST_HANDSHAKES
-from extender.http.limits import HeldBinds, Limits, people_limits, probe_limits, report_limits
+from extender.http.limits import BindConnections, Limits, people_limits, probe_limits, report_limits
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
-from extender.http.tls import RotatingContext, only_peers
+from extender.http.servertls import RotatingContext, only_peers
 from extender.kube.api import NODES, PODS, Api, Resource
 from extender.kube.client import KubeApi
 from extender.kube.connection.kubectloptions import KubectlOptions
@@ -40,8 +40,8 @@ from extender.kube.translate import Translator
 from extender.kube.usage import UsagePoll
 from extender.kubescheduler.wire import VERBS_PATH
 from extender.leading.election import lease_of
+from extender.leading.leaderterm import LeaderTerm
 from extender.leading.lease import EVERYBODY
-from extender.leading.term import Term
 from extender.observe import metrics
 from extender.page.loadhistory import History
 from extender.page.routes import Page
@@ -77,7 +77,7 @@ class Live:
         record = self.recorder.write if self.recorder else None
         self.ledger = Ledger(policy, rules, clock, Journal(), settings.coalesce_seconds, record)
         self.ledger.record_with(self.metrics.observe_step)
-        places = HeldBinds(limits_of(settings))
+        places = BindConnections(limits_of(settings))
         self.lease = lease_of(api, settings.lease, clock, chance)
         self.barrier = Barrier(
             self.ledger,
@@ -93,7 +93,7 @@ class Live:
         job_kinds = {kind.resource for kind in KINDS.values()}
         (pods,) = (one for one in self.reflectors if one.resource == PODS)
         jobs = [one for one in self.reflectors if one.resource in job_kinds]
-        self.term = Term(self.ledger, pods, jobs, elected=settings.lease.identity != EVERYBODY)
+        self.term = LeaderTerm(self.ledger, pods, jobs, elected=settings.lease.identity != EVERYBODY)
         comparisons = Comparisons(self.ledger, lambda: self.settings)
         self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics, comparisons)
         history = History(self.ledger, lambda policy, *asked: policy.base.prices(*asked))

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from extender.http.limits import HeldBinds
+from extender.http.limits import BindConnections
 from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
 from extender.kube.fields import part, text
 from extender.kube.jobkinds import KINDS, LEADER, LONE_POD, PLAN, SLOT, deletion_cost
@@ -68,7 +68,7 @@ class Barrier:
         self,
         ledger: Ledger,
         api: Api,
-        places: HeldBinds,
+        places: BindConnections,
         observe: Callable[[str], None] = lambda outcome: None,
         observe_hold: Callable[[float], None] = lambda seconds: None,
         leads: Callable[[], bool] = lambda: True,

@@ -15,7 +15,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from extender.http.tls import HANDSHAKE_SECONDS
+from extender.http.servertls import HANDSHAKE_SECONDS
 
 MOST: Final = 128  # handshakes at once on one listener; each takes an honest client milliseconds
 SHUTDOWN_SECONDS: Final = 1.0

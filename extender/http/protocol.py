@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from extender.http.asgi import Receive, Scope, Send, answer
 from extender.http.limits import Limits
 from extender.http.onewrite import OneWrite
-from extender.http.tls import Guard
+from extender.http.servertls import Guard
 
 _log = logging.getLogger(__name__)
 PIPELINED: Final = 8  # requests that may wait behind another on their connection; Go's client pipelines none

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ListPage:
+class ObjectPage:
     """One page of a list; ``continues`` is the continue token of the next page, empty on the last page."""
 
     items: list[Json]
@@ -31,7 +31,7 @@ class ListPage:
     continues: str
 
 
-def decode_page(body: bytes) -> ListPage:
+def decode_page(body: bytes) -> ObjectPage:
     """Return a page of a list, decoded object by object where decoding it at once fails.
 
     Raises ClusterError where the body is not a list.
@@ -44,7 +44,7 @@ def decode_page(body: bytes) -> ListPage:
         listed = _raw_page(body)
         items = [item for raw in listed.items or () if (item := _object(bytes(raw)))]
     meta = listed.metadata or _ListMeta()
-    return ListPage(items, meta.resourceVersion or "", meta.continue_ or "")
+    return ObjectPage(items, meta.resourceVersion or "", meta.continue_ or "")
 
 
 def decode_count(body: bytes) -> int:

@@ -3,7 +3,7 @@
 import pytest
 
 from extender.kube.fields import ObjectError
-from extender.kube.training import read_training
+from extender.kube.trainingannotation import read_training
 from policy.cluster.training import Goal, Training, Utility
 from tests.unit.test_translate import seen, tfjob
 

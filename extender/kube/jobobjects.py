@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from extender.kube.api import MALFORMED
-from extender.kube.bounds import read_bounds
 from extender.kube.fields import (
     Json,
     ObjectError,
@@ -40,9 +39,10 @@ from extender.kube.jobkinds import (
 from extender.kube.membership import controller, kind_of
 from extender.kube.podgroupkinds import GROUP, GroupKind, group_named
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
-from extender.kube.progress import annotated_report
+from extender.kube.reportbody import annotated_report
 from extender.kube.templates import MOST_REPLICAS, RoleTemplate, annotations_of, pod_templates, role_templates
-from extender.kube.training import read_training
+from extender.kube.trainingannotation import read_training
+from extender.kube.workerbounds import read_bounds
 from policy.cluster.model import PS, WORKER, Job, Role, Slot
 from policy.cluster.training import Report, Training, read_reports
 
