@@ -106,7 +106,7 @@ class Live:
             self.translator,
             settings.scheduler_name,
             self.metrics.observe_verb,
-            self.lease.asked,
+            self.lease.on_scheduler_call,
             elects=settings.lease.elect,
         )
 
@@ -187,7 +187,7 @@ class Live:
         self.questions.streams.close()
         await self.barrier.close()
 
-    def obey(self, settings: Settings) -> None:
+    def apply_settings(self, settings: Settings) -> None:
         """Apply those changed settings that need no restart."""
         self.settings = settings
         logging.getLogger().setLevel(settings.log_level.upper())
@@ -295,7 +295,7 @@ async def serve(settings: Settings, file: Path | None = None) -> None:
         stop = asyncio.Event()
         running.add_done_callback(lambda _: stop.set())
         pulse = asyncio.create_task(_pulse(live, api))
-        reload = Reload(settings, file, clock, live.obey) if file is not None else None
+        reload = Reload(settings, file, clock, live.apply_settings) if file is not None else None
         live.metrics.reloads(reload)
         following = asyncio.create_task(reload.run() if reload is not None else stop.wait())
         closing = asyncio.create_task(_close_at(stop, live))

@@ -121,10 +121,10 @@ async def _by_forward(api: UserApi, question: RestRequest) -> tuple[str, int, by
 async def _leader(api: UserApi) -> str:
     """Return the name of the pod that holds the Lease, else of any running pod."""
     from extender.kube.api import LEASES, PODS, ClusterError, Ref
-    from extender.kube.responses import path
+    from extender.kube.responses import url_path
 
     query = {"labelSelector": LABELS, "fieldSelector": "status.phase=Running"}
-    status, answer = await api.exchange("GET", path(PODS, NAMESPACE), query)
+    status, answer = await api.exchange("GET", url_path(PODS, NAMESPACE), query)
     said = read(answer)
     if status in (401, 403):
         raise _refused(str(said.get("message")), "list pods")

@@ -55,7 +55,7 @@ def decode_count(body: bytes) -> int:
     try:
         page = _COUNT.decode(body)
     except msgspec.MsgspecError as error:
-        raise ClusterError(0, "Unreadable", text(error)) from error
+        raise ClusterError(0, "Unreadable", error_text(error)) from error
     more = page.metadata.remainingItemCount
     if page.metadata.continue_ and more is None:
         raise ClusterError(
@@ -102,11 +102,11 @@ def outcome(status: int, body: bytes) -> Outcome:
     if 200 <= status < 300:
         return Done(_status(body))
     if 400 <= status < 500 and status != 408:
-        return refused(status, body)
-    return Unknown(f"HTTP {status} {refused(status, body).words}".strip())
+        return refusal_in(status, body)
+    return Unknown(f"HTTP {status} {refusal_in(status, body).words}".strip())
 
 
-def refused(status: int, body: bytes) -> Refused:
+def refusal_in(status: int, body: bytes) -> Refused:
     """Return the refusal that the API's Status in the body describes."""
     found = _status(body)
     return Refused(status, str(found.get("reason") or ""), str(found.get("message") or "")[:500])
@@ -114,7 +114,7 @@ def refused(status: int, body: bytes) -> Refused:
 
 def cluster_error(response: aiohttp.ClientResponse, body: bytes) -> ClusterError:
     """Return the error for a read that the API server answered with a failure."""
-    found = refused(response.status, body)
+    found = refusal_in(response.status, body)
     return ClusterError(found.status, found.reason, found.message, retry_after(response, default=0.0))
 
 
@@ -126,7 +126,7 @@ def retry_after(response: aiohttp.ClientResponse, default: float) -> float:
     return min(float(value), LONGEST_RETRY_AFTER) if value.isascii() and value.isdigit() else default
 
 
-def path(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
+def url_path(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
     """Return the URL path of a resource or object; an empty namespace means all namespaces.
 
     Names are percent-encoded, so that no name can change the path around it.
@@ -136,7 +136,7 @@ def path(resource: Resource, namespace: str = "", name: str = "", subresource: s
     return "/".join([resource.root, *(quote(part, safe="") for part in parts)])
 
 
-def text(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return a text for people about an exception: some of aiohttp's have no text, and some print Python objects."""
     if isinstance(error, aiohttp.ClientConnectorError):
         proxy = "the proxy " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""

@@ -104,7 +104,7 @@ class Lease:
         self._checked = self._clock.monotonic()
         self._report_change()
 
-    async def asked(self) -> None:
+    async def on_scheduler_call(self) -> None:
         """Look because the kube-scheduler beside us called, unless we lead as far as we know or have just looked."""
         if not self.leading() and self._clock.monotonic() - self._checked >= QUICK_SECONDS:
             await self.check()
