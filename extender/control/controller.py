@@ -263,7 +263,7 @@ class Controller:
             self._holds[key(call)] = Hold(call, now + SETTLE_SECONDS, only_equal=True)
         else:
             if not refusals:
-                _log.warning("%s: %s", call, outcome)
+                _log.warning("a write failed and is tried again later: %s: %s", call, outcome)
             pause = self._backoff(RETRY_SECONDS, refusals)
             self._holds[key(call)] = Hold(call, now + pause, only_equal=False, refusals=refusals + 1)
 

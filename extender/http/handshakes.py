@@ -54,7 +54,7 @@ class Handshakes:
             except ConnectionError:
                 continue  # the client has left already
             except OSError as error:
-                _log.warning("no connection can be accepted: %s", error)
+                _log.warning("no connection can be accepted now; it is tried again: %s", error)
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
             if len(self._running) >= self._most:

@@ -135,7 +135,7 @@ class KubeApi:
             async with self._clock.timeout(self._deadline):
                 return await self._open("GET", path, query)
         except TimeoutError:
-            raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
+            raise ClusterError(0, "Timeout", f"the API server did not answer within {self._deadline:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise ClusterError(0, "Unreachable", responses.error_text(error)) from error
 
@@ -145,7 +145,7 @@ class KubeApi:
                 response = await self._open("GET", path, query)
                 body = await self._body(response)
         except TimeoutError:
-            raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
+            raise ClusterError(0, "Timeout", f"the API server did not answer within {self._deadline:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise ClusterError(0, "Unreachable", responses.error_text(error)) from error
         if response.status != 200:
@@ -239,7 +239,7 @@ class KubeApi:
         except ClusterError as error:  # there are no credentials, so nothing was sent
             return Refused(0, error.reason, error.message), None
         except TimeoutError:
-            return Unknown(f"no answer within {self._deadline:g} s"), None
+            return Unknown(f"the API server did not answer within {self._deadline:g} s"), None
         except (aiohttp.ClientError, OSError) as error:
             return Unknown(responses.error_text(error)), None
         if response.status == 429:

@@ -178,7 +178,7 @@ class Reflector:
         except TimeoutError:
             if not self.fresh:
                 return None
-            raise ClusterError(0, "Stalled", f"nothing for {self._times.stall_seconds:g} s") from None
+            raise ClusterError(0, "Stalled", f"nothing has arrived for {self._times.stall_seconds:g} s") from None
         finally:
             self._waiting = None
 
@@ -235,7 +235,7 @@ class Reflector:
             return
         if not _transient(error) or (error.status and self._failures >= RESUMES):
             self._version = ""
-        _log.info("%s: %s", self.resource, error)
+        _log.info("a list or watch of %s failed and is started again: %s", self.resource, error)
         await self._clock.sleep(max(self._backoff(), error.retry_after))
 
     async def _await_resource(self, deliver: Callable[[WatchBatch], None]) -> None:

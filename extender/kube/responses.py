@@ -58,14 +58,7 @@ def decode_count(body: bytes) -> int:
         raise ClusterError(0, "Unreadable", error_text(error)) from error
     more = page.metadata.remainingItemCount
     if page.metadata.continue_ and more is None:
-        raise ClusterError(
-            0,
-            "Uncounted",
-            (
-                "the list does not say how many objects remain; the API server counts them only in a list without "
-                "selectors"
-            ),
-        )
+        raise ClusterError(0, "Uncounted", "the list does not say how many objects remain")
     return len(page.items or ()) + (more or 0)
 
 

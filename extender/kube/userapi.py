@@ -39,7 +39,7 @@ class UserApi(KubeApi):
                 response = await self._open(method, path, query, body, more=headers)
                 return response.status, await self._body(response)
         except TimeoutError:
-            raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
+            raise ClusterError(0, "Timeout", f"the API server did not answer within {self._deadline:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise ClusterError(0, "Unreachable", responses.error_text(error)) from error
 
@@ -55,7 +55,7 @@ class UserApi(KubeApi):
                 async with socket:
                     return await portforward.exchange(socket, request)
         except TimeoutError:
-            raise ClusterError(0, "Timeout", f"no answer within {seconds:g} s") from None
+            raise ClusterError(0, "Timeout", f"the pod did not answer within {seconds:g} s") from None
         except aiohttp.WSServerHandshakeError as error:  # aiohttp does not expose the body of a refusal
             why = HTTPStatus(error.status).phrase if error.status in list(HTTPStatus) else str(error.status)
             raise ClusterError(error.status, why.replace(" ", ""), f"port {port} of pod {pod.name}: {why}") from error
