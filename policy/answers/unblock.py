@@ -1,7 +1,7 @@
 """What would admit a waiting job now: for each kind of change the smallest one, each proved by the policy itself.
 
-A change is made to a copy of the snapshot and the policy decides on that copy; only one after which it admits the job
-is told. So an answer is never a guess, and there is none where no such change is enough.
+A change is made to a copy of the snapshot and the policy decides on that copy; only a change after which it admits the
+job is shown. So an answer is never a guess, and there is none where no such change is enough.
 """
 
 from __future__ import annotations

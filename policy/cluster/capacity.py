@@ -1,4 +1,4 @@
-"""Free room of the usable nodes, with those together that are alike: a placement asks a few kinds and not each node."""
+"""Free room of the usable nodes, alike nodes together: a placement asks a few kinds of nodes and not each node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NONE: Preemptions = {}
 
 
 class Kind(NamedTuple):
-    """What is free on a node, and what it has in all; its labels and taints are not looked at."""
+    """What is free on a node, and what the node has in all; its labels and taints do not count."""
 
     free: Resources
     allocatable: Resources
@@ -26,10 +26,11 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True)
 class Capacity:
-    """``nodes``: usable ones, by name in order. ``free``: of each; ``kinds``: their names in order, by kind.
+    """The free room of the usable nodes.
 
-    ``misfits``: what was found to fit nowhere; it does not either as long as this is the room. ``promised``: what of
-    the room that is not free is promised to other schedulers' pods: a pod of higher priority need not wait for them.
+    ``nodes``: the usable ones, by name in order. ``free``: the room of each; ``kinds``: their names in order, by kind.
+    ``misfits``: what was found to fit nowhere: it does not as long as this is the room. ``promised``: what of the room
+    that is not free is promised to other schedulers' pods: a pod of higher priority need not wait for them.
     """
 
     nodes: Mapping[str, Node]

@@ -30,14 +30,17 @@ SMALLEST_DEMAND = 1e-6
 
 
 class Gate(Enum):
-    """When the head may start: ``LOOSE`` whenever it fits; ``STRICT`` only if nobody runs with more weight."""
+    """When the head may start: ``LOOSE``: whenever it fits; ``STRICT``: only if no running job has more weight."""
 
     LOOSE = "loose"
     STRICT = "strict"
 
 
 class WeightMode(Enum):
-    """``PAPER``: m / (c + g), Eq. 1. ``SMALL_FIRST``: 1 / (m (c + g)), which favours the smaller gang."""
+    """How jobs are weighed.
+
+    ``PAPER``: m / (c + g), Eq. 1. ``SMALL_FIRST``: 1 / (m (c + g)), which favours the smaller gang.
+    """
 
     PAPER = "paper"
     SMALL_FIRST = "small-first"

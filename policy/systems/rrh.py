@@ -1,7 +1,7 @@
 """The risk-reward heuristic (Irwin, Grit, Chase, HPDC 2004), as OASiS's rival.
 
 A job is admitted if its utility, less the delay cost that its admission puts upon others, is above a threshold. When a
-job comes or ends, those run that gain most for what they take; the others pause. A job's workers never change.
+job comes or ends, the jobs run that gain most for what they take; the others pause. A job's workers never change.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ TINY = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What was decided when the jobs last changed. chosen: who runs, by rank; jobs: all that were known.
+    """What was decided when the jobs last changed.
 
-    left_out: those of them that were barred.
+    chosen: the jobs that run, by rank; jobs: all that were known; left_out: those of them that were barred.
     """
 
     jobs: frozenset[str] = frozenset()
@@ -40,7 +40,10 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Rrh(Policy):
-    """slot_seconds: of the utility curves. threshold: share of theta1 that a job's net utility must exceed."""
+    """The heuristic's parameters.
+
+    slot_seconds: the slot of the utility curves. threshold: share of theta1 that a job's net utility must exceed.
+    """
 
     slot_seconds: float = SLOT_SECONDS
     threshold: float = 0.05
@@ -152,7 +155,10 @@ def _barred(snapshot: Snapshot, now: float) -> dict[str, Verdict]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A job as it is ranked. age, left: slots since its arrival, and until its end if it runs from now on."""
+    """A job as it is ranked.
+
+    age, left: slots since its arrival, and until its end if it runs from now on. share: its dominant share.
+    """
 
     job: Job
     utility: Utility

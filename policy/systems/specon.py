@@ -31,10 +31,10 @@ COUNTS = "specon/counts"
 
 
 class Gate(Enum):
-    """Line 15: when a converged job may ask for another node.
+    """When a converged job may ask for another node (line 15).
 
-    ``GROWING``: somebody else on its node still grows, and would profit. ``PRINTED``: |PC| + |WC| > 1 there, which
-    hardly ever holds at one or two jobs a node. ``OPEN``: always; the text has no gate.
+    ``GROWING``: another job on its node still grows, and would profit. ``PRINTED``: |PC| + |WC| > 1 there, which hardly
+    ever holds at one or two jobs a node. ``OPEN``: always; the text has no gate.
     """
 
     GROWING = "growing"
@@ -43,9 +43,10 @@ class Gate(Enum):
 
 
 class FirstNode(Enum):
-    """Where a new job is placed, if the node takes it whole: ``TURN``: on the next one round and round, as the paper.
+    """Where a new job is placed, if the node takes it whole.
 
-    ``SCORE``: on the one with the least S of Algorithm 2, those at their turn first among equals.
+    ``TURN``: on the next node, round and round, as in the paper. ``SCORE``: on the node with the least S of Algorithm
+    2, those at their turn first among equals.
     """
 
     TURN = "turn"

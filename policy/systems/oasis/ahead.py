@@ -1,6 +1,6 @@
-"""What the plans promise of the slots to come, to one who moves jobs beneath them (``oasis+specon``).
+"""What the plans promise of the slots to come, to a rebalancer that moves jobs (``oasis+specon``).
 
-The paper moves nobody: a member sits where its slot has it. Here a job that is moved takes its plan along.
+The paper moves no job: a member sits where its slot has it. Here a job that is moved takes its plan along.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class SlotOffer:
-    """What one slot offers: ``cost[y]`` (infinite: cannot be), and for each role ``takes[y, node]``."""
+    """What one slot can hold: ``cost[y]`` of y workers (infinite: impossible), and for each role ``takes[y, node]``."""
 
     cost: Array
     takes: tuple[Counts, ...]

@@ -1,6 +1,6 @@
-"""OASiS: on arrival a job's best schedule is found at the prices of the moment; it is admitted if it pays, or refused.
+"""OASiS: when a job arrives, its best schedule is found at the prices of the moment, and it is admitted if that pays.
 
-Section numbers are those of the paper; docs/policies/oasis.md says where we differ and why.
+Algorithm and section numbers are those of the paper; docs/policies/oasis.md says where we differ and why.
 """
 
 from __future__ import annotations
