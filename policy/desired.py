@@ -335,7 +335,7 @@ def _notes(snapshot: Snapshot) -> Iterator[NoteOrder]:
         job = snapshot.jobs.get(uid)
         if job is not None and job.holds_notes and lives(job):
             reports, text = snapshot.reports.get(uid), snapshot.texts.get(uid, job.memory)
-            # The object's may be from the future, of a clock that has been set back since: that is mended at once.
+            # The object's may be later than now, if the clock was set back since then: that is mended at once.
             due = reports and not 0 <= reports[-1].at - job.reported < NOTED_SECONDS
             note = NoteOrder(
                 uid, job.namespace, job.name, job.kind, job.version,

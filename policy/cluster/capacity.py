@@ -17,7 +17,7 @@ from policy.cluster.sortedtuple import with_changes
 NONE: Preemptions = {}
 
 
-class Kind(NamedTuple):
+class NodeKind(NamedTuple):
     """What is free on a node, and what the node has in all; its labels and taints do not count."""
 
     free: Resources
@@ -35,7 +35,7 @@ class Capacity:
 
     nodes: Mapping[str, Node]
     free: Mapping[str, Resources]
-    kinds: Mapping[Kind, tuple[str, ...]]
+    kinds: Mapping[NodeKind, tuple[str, ...]]
     misfits: set[Hashable] = field(default_factory=set, compare=False, repr=False)
     promised: Preemptions = field(default_factory=dict)
 
@@ -58,9 +58,9 @@ class Capacity:
     @classmethod
     def made(cls, nodes: Mapping[str, Node], free: Mapping[str, Resources], promised: Preemptions = NONE) -> Capacity:
         """Return these nodes, by name in order, with this room."""
-        kinds: dict[Kind, list[str]] = defaultdict(list)
+        kinds: dict[NodeKind, list[str]] = defaultdict(list)
         for name, node in nodes.items():
-            kinds[Kind(free[name], node.allocatable)].append(name)
+            kinds[NodeKind(free[name], node.allocatable)].append(name)
         return cls(nodes, free, {kind: tuple(names) for kind, names in kinds.items()}, promised=promised)
 
     def but(self, closed: Iterable[str]) -> Capacity:
@@ -72,11 +72,11 @@ class Capacity:
     def with_free(self, changed: Mapping[str, Resources]) -> Capacity:
         """Return the capacity with so much room on these nodes."""
         free = copied(self.free)
-        moves: dict[Kind, dict[str, bool]] = defaultdict(dict)
+        moves: dict[NodeKind, dict[str, bool]] = defaultdict(dict)
         for name, room in changed.items():
             whole = self.nodes[name].allocatable
-            moves[Kind(self.free[name], whole)][name] = False
-            moves[Kind(room, whole)][name] = True
+            moves[NodeKind(self.free[name], whole)][name] = False
+            moves[NodeKind(room, whole)][name] = True
             free[name] = room
         return Capacity(self.nodes, free, self._moved(moves), promised=self.promised)
 
@@ -92,17 +92,17 @@ class Capacity:
         It is the same object where it comes to the same.
         """
         usable, free = self.nodes, copied(self.free)
-        moves: dict[Kind, dict[str, bool]] = defaultdict(dict)
+        moves: dict[NodeKind, dict[str, bool]] = defaultdict(dict)
         for name in changed:
             old, new = self.nodes.get(name), nodes.get(name)
             rest = _rest(new, taken) if new is not None and new.usable else None
             if old is new and (new is None or free[name] == rest):
                 continue
             if old is not None:
-                moves[Kind(free[name], old.allocatable)][name] = False
+                moves[NodeKind(free[name], old.allocatable)][name] = False
             if new is not None and rest is not None:
                 free[name] = rest
-                moves[Kind(rest, new.allocatable)][name] = True
+                moves[NodeKind(rest, new.allocatable)][name] = True
             elif old is not None:
                 del free[name]
             if old is not new:
@@ -113,7 +113,7 @@ class Capacity:
             usable = {name: node for name, node in sorted(nodes.items()) if node.usable}
         return Capacity(usable, free, self._moved(moves), promised=promised)
 
-    def _moved(self, moves: Mapping[Kind, Mapping[str, bool]]) -> Mapping[Kind, tuple[str, ...]]:
+    def _moved(self, moves: Mapping[NodeKind, Mapping[str, bool]]) -> Mapping[NodeKind, tuple[str, ...]]:
         kinds = copied(self.kinds)
         for kind, names in moves.items():
             if left := with_changes(kinds.pop(kind, ()), names):

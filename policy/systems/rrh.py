@@ -118,10 +118,10 @@ class Rrh(Policy):
                 refused.append(uid)
         return self._fill(snapshot, accepted, views), refused
 
-    def _pays(self, view: View, cost: float) -> bool:
+    def _pays(self, view: RankedJob, cost: float) -> bool:
         return view.worth - cost > self.threshold * view.utility.value
 
-    def _fill(self, snapshot: Snapshot, uids: Iterable[str], views: dict[str, View]) -> tuple[str, ...]:
+    def _fill(self, snapshot: Snapshot, uids: Iterable[str], views: dict[str, RankedJob]) -> tuple[str, ...]:
         """Return the best jobs that fit together, by what they gain for what they take."""
         pools, chosen = Pools(snapshot), []
         for uid in sorted(uids, key=lambda uid: (-views[uid].score, views[uid].job.arrival, uid)):
@@ -129,13 +129,13 @@ class Rrh(Policy):
                 chosen.append(uid)
         return tuple(chosen)
 
-    def _view(self, snapshot: Snapshot, job: Job, pools: Pools, now: float) -> View:
+    def _view(self, snapshot: Snapshot, job: Job, pools: Pools, now: float) -> RankedJob:
         training = timed(job.training, 1, self.slot_seconds)
         work, workers = training.worker_slots(self.slot_seconds), asked_workers(job)
         left = max(TINY, work - self._done(snapshot, job, work, now)) / workers
         share = max(TINY, pools.share(job, workers))
         utility = training.utility or Utility(job.utility, 0.0, 0.0)
-        return View(job, utility, (now - job.arrival) / self.slot_seconds, left, share)
+        return RankedJob(job, utility, (now - job.arrival) / self.slot_seconds, left, share)
 
     def _done(self, snapshot: Snapshot, job: Job, work: int, now: float) -> float:
         """Return the worker-slots behind the job: by its last report, and what it has computed since if it runs."""
@@ -154,7 +154,7 @@ def _barred(snapshot: Snapshot, now: float) -> dict[str, Verdict]:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RankedJob:
     """A job as it is ranked.
 
     age, left: slots since its arrival, and until its end if it runs from now on. share: its dominant share.

@@ -19,7 +19,7 @@ from policy.systems.oasis.schedule import MEMORY, Book, Shift, sizes
 from policy.systems.oasis.workload import POOL
 
 
-class Ahead(Promised):
+class PlansAhead(Promised):
     """The plans as the moves leave them. ``nodes``: the usable ones, and what jobs may take of each."""
 
     def __init__(self, snapshot: Snapshot, book: Book, slot: int, nodes: Iterable[tuple[Node, Resources]]) -> None:

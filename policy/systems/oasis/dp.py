@@ -23,7 +23,7 @@ LARGEST_TABLE = 6000  # worker-slots; more are planned in blocks of several
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class SlotRole:
     """One role of a job in one slot. request: [resource]; open: [node]; counts: replicas beside y workers (-1: no)."""
 
     name: str
@@ -40,7 +40,7 @@ class SlotOffer:
     takes: tuple[Counts, ...]
 
 
-def offer(free: Array, price: Array, roles: tuple[Role, ...]) -> SlotOffer:
+def offer(free: Array, price: Array, roles: tuple[SlotRole, ...]) -> SlotOffer:
     """Return COST_t: each role placed greedily on the cheapest nodes; prices are those before the job.
 
     free, price: [node, resource]. Where two roles may share a node the first one's members are placed first, which is a
