@@ -4,11 +4,8 @@ import math
 
 import pytest
 
-from policy.cluster.actions import Decision
 from policy.cluster.gang import State
-from policy.cluster.snapshot import Snapshot
 from policy.systems import SYSTEMS, make_policy
-from policy.systems.base import Policy
 from policy.systems.baselines import FifoPod, KubeflowSpread, Retry
 from policy.systems.kod2 import Gate, Kod2
 from tests.builders import JobSeen, NodeSeen, PodSeen, Synced, World, job, node
@@ -191,29 +188,3 @@ def test_who_is_patient_for_ever_is_never_starved_nor_urgent() -> None:
         world.submit(job("b").workers(1, cpu=8).arrived(1))
         world.pass_time(1e6)
         assert world.state("b") is State.WAITING
-
-
-class Plain(Policy):
-    """Admits nobody, and says nothing else of itself."""
-
-    name = "plain"
-
-    def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        return Decision()
-
-
-def test_a_system_need_not_say_more_than_its_name_and_what_it_decides() -> None:
-    plain, snapshot = Plain(), Snapshot()
-    assert plain.base is plain
-    assert (plain.next_moment(0.0), plain.next_change(snapshot, 0.0)) == (math.inf, None)
-    assert not any((plain.grows, plain.draws, plain.keeps, plain.judges_once, plain.cooldown, plain.starve_limit))
-    assert {plain.weights(snapshot), plain.grows_on, plain.idle_threshold} == {None}
-    assert plain.recalled(snapshot, plain.parts({})) == plain.prices(snapshot, 0.0) == {}
-    assert plain.forget({"key": 1}, "job-a") == {"key": 1}
-
-
-def test_beneath_a_rebalancer_the_base_is_asked() -> None:
-    both = make_policy("kod2+specon", starve_limit_seconds=70.0)
-    assert (both.base.name, both.base.starve_limit, both.base.grows) == ("kod2", 70.0, True)
-    assert both.keeps
-    assert not both.base.keeps
