@@ -24,13 +24,13 @@ from extender.config.reload import Reload
 from extender.config.settings import Settings
 from extender.http.asgi import App
 from extender.http.handshakes import MOST as MOST_HANDSHAKES
-from extender.http.limits import HeldBinds, Limits, people_limits, probe_limits, report_limits
+from extender.http.limits import BindConnections, Limits, people_limits, probe_limits, report_limits
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
-from extender.http.tls import RotatingContext, only_peers
+from extender.http.servertls import RotatingContext, only_peers
 from extender.kube.api import NODES, PODS, Api, Resource
 from extender.kube.client import KubeApi
-from extender.kube.connection.given import Given
+from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
 from extender.kube.fields import digits
 from extender.kube.jobkinds import KINDS
@@ -40,8 +40,8 @@ from extender.kube.translate import Translator
 from extender.kube.usage import UsagePoll
 from extender.kubescheduler.wire import VERBS_PATH
 from extender.leading.election import lease_of
+from extender.leading.leaderterm import LeaderTerm
 from extender.leading.lease import EVERYBODY
-from extender.leading.term import Term
 from extender.observe import metrics
 from extender.page.loadhistory import History
 from extender.page.routes import Page
@@ -77,7 +77,7 @@ class Live:
         record = self.recorder.write if self.recorder else None
         self.ledger = Ledger(policy, rules, clock, Journal(), settings.coalesce_seconds, record)
         self.ledger.record_with(self.metrics.observe_step)
-        places = HeldBinds(limits_of(settings))
+        places = BindConnections(limits_of(settings))
         self.lease = lease_of(api, settings.lease, clock, chance)
         self.barrier = Barrier(
             self.ledger,
@@ -93,7 +93,7 @@ class Live:
         job_kinds = {kind.resource for kind in KINDS.values()}
         (pods,) = (one for one in self.reflectors if one.resource == PODS)
         jobs = [one for one in self.reflectors if one.resource in job_kinds]
-        self.term = Term(self.ledger, pods, jobs, elected=settings.lease.identity != EVERYBODY)
+        self.term = LeaderTerm(self.ledger, pods, jobs, elected=settings.lease.identity != EVERYBODY)
         comparisons = Comparisons(self.ledger, lambda: self.settings)
         self.questions = rest.Rest(self.ledger, lambda: self.settings, self.metrics, comparisons)
         history = History(self.ledger, lambda policy, *asked: policy.base.prices(*asked))
@@ -106,7 +106,7 @@ class Live:
             self.translator,
             settings.scheduler_name,
             self.metrics.observe_verb,
-            self.lease.asked,
+            self.lease.on_scheduler_call,
             elects=settings.lease.elect,
         )
 
@@ -187,7 +187,7 @@ class Live:
         self.questions.streams.close()
         await self.barrier.close()
 
-    def obey(self, settings: Settings) -> None:
+    def apply_settings(self, settings: Settings) -> None:
         """Apply those changed settings that need no restart."""
         self.settings = settings
         logging.getLogger().setLevel(settings.log_level.upper())
@@ -287,7 +287,7 @@ async def serve(settings: Settings, file: Path | None = None) -> None:
     Raises OSError where a port is taken, or the error that ended a part.
     """
     clock, chance = Clock(), random.Random()
-    connection = resolve(Given(kubeconfig=settings.kubeconfig))
+    connection = resolve(KubectlOptions(kubeconfig=settings.kubeconfig))
     deadline = settings.barrier.api_deadline_seconds
     async with KubeApi(connection, deadline=deadline, clock=clock, chance=chance) as api:
         live = Live(settings, api, clock, chance)
@@ -295,7 +295,7 @@ async def serve(settings: Settings, file: Path | None = None) -> None:
         stop = asyncio.Event()
         running.add_done_callback(lambda _: stop.set())
         pulse = asyncio.create_task(_pulse(live, api))
-        reload = Reload(settings, file, clock, live.obey) if file is not None else None
+        reload = Reload(settings, file, clock, live.apply_settings) if file is not None else None
         live.metrics.reloads(reload)
         following = asyncio.create_task(reload.run() if reload is not None else stop.wait())
         closing = asyncio.create_task(_close_at(stop, live))

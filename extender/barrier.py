@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from extender.http.limits import HeldBinds
+from extender.http.limits import BindConnections
 from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
 from extender.kube.fields import part, text
 from extender.kube.jobkinds import KINDS, LEADER, LONE_POD, PLAN, SLOT, deletion_cost
@@ -27,7 +27,7 @@ UNKNOWN_OUTCOME = (
     "kohort: the API server's answer to the binding was lost; the pod's reservation stays until it is known"
 )
 # An API server may still carry out a request for a while after its client has given up.
-LANDED_SECONDS = 10.0
+LATE_SECONDS = 10.0
 LOOK_SECONDS = (0.5, 4.0)  # first and longest pause between two reads of a pod whose binding has no known outcome
 NOT_LEADING = Refused(0, Reason.NOT_LEADING.value, "")
 SUPERSEDED = "kohort: a later bind call for the same pod replaced this one"
@@ -68,7 +68,7 @@ class Barrier:
         self,
         ledger: Ledger,
         api: Api,
-        places: HeldBinds,
+        places: BindConnections,
         observe: Callable[[str], None] = lambda outcome: None,
         observe_hold: Callable[[float], None] = lambda seconds: None,
         leads: Callable[[], bool] = lambda: True,
@@ -82,10 +82,10 @@ class Barrier:
         self._leads = leads
         self._leader = leader
         self._held: dict[str, HeldBind] = {}
-        self._flying: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
+        self._in_flight: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
         self._lost: dict[str, LostBinding] = {}  # by pod uid
         self._closed = False
-        ledger.carry_with(self.carry)
+        ledger.carry_with(self.carry_out)
 
     @property
     def held(self) -> int:
@@ -107,7 +107,7 @@ class Barrier:
         if self._closed:
             return Reason.NOT_LEADING.text
         if uid in self._held:
-            self._drop(uid, SUPERSEDED)
+            self._withdraw(uid, SUPERSEDED)
         if not self._places.enter():
             return Reason.BARRIER_FULL.text
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -119,10 +119,10 @@ class Barrier:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if not answer.done():
-                self._drop(uid, Reason.BARRIER_TIMEOUT.text)
+                self._withdraw(uid, Reason.BARRIER_TIMEOUT.text)
         return answer.result()
 
-    def _drop(self, uid: str, text: str) -> None:
+    def _withdraw(self, uid: str, text: str) -> None:
         """Answer a call that waits no longer, and report it to the ledger, because kube-scheduler's check of the pod
         has lapsed.
         """
@@ -137,14 +137,14 @@ class Barrier:
         self._places.leave()
         waiting.answer.set_result(text)
 
-    def carry(self, effects: tuple[Effect, ...]) -> None:
+    def carry_out(self, effects: tuple[Effect, ...]) -> None:
         """Start the bindings and send the refusals that a step asks for."""
         for effect in effects:
             match effect:
                 case Bind():
                     task = asyncio.create_task(self._bind(effect))
-                    self._flying[task] = effect.uid
-                    task.add_done_callback(self._landed)
+                    self._in_flight[task] = effect.uid
+                    task.add_done_callback(self._binding_ended)
                 case RefuseBind(uid, reason):
                     self._answer(uid, reason.text)
                 case _:
@@ -158,7 +158,7 @@ class Barrier:
             _log.exception("a binding failed with an unexpected error; its outcome is looked up")
             outcome = Unknown(type(error).__name__)
         self._observe(type(outcome).__name__.lower())
-        self._landed(asyncio.current_task())
+        self._binding_ended(asyncio.current_task())
         match outcome:
             case Done():
                 waiting = self._held.get(bind.uid)
@@ -169,7 +169,7 @@ class Barrier:
             case Refused():
                 self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {shortened(outcome.words)}")
                 # Another binding of the pod, whose answer was lost or is still to come, may succeed.
-                other = bind.uid in self._lost or bind.uid in self._flying.values()
+                other = bind.uid in self._lost or bind.uid in self._in_flight.values()
                 said = "" if outcome is NOT_LEADING else shortened(outcome.words)
                 self._ledger.post(BindUnknown(bind.uid) if other else BindRefused(bind.uid, said))
             case Unknown():
@@ -177,12 +177,12 @@ class Barrier:
                 self._ledger.post(BindUnknown(bind.uid))
                 self._ask_about(bind, outcome.why)
 
-    def _landed(self, task: asyncio.Task[None] | None) -> None:
+    def _binding_ended(self, task: asyncio.Task[None] | None) -> None:
         """Remove a binding whose outcome is known, at once: two refusals at the same moment would each wait for the
         other.
         """
         if task is not None:
-            self._flying.pop(task, None)
+            self._in_flight.pop(task, None)
 
     def _ask_about(self, bind: Bind, why: str) -> None:
         at = self._ledger.clock.monotonic()
@@ -202,7 +202,7 @@ class Barrier:
             if not self._is_open(bind):
                 return
             pause = min(2 * pause, longest)
-            landed = self._must_have_landed(bind.uid)
+            too_late = self._is_too_late_to_land(bind.uid)
             try:
                 pod = await self._api.get(Ref(PODS, bind.namespace, bind.name))
             except ClusterError:
@@ -215,14 +215,14 @@ class Barrier:
             if node := text(part(pod, "spec"), "nodeName"):
                 self._ledger.post(BindDone(bind.uid, node))
                 return
-            if landed and self._must_have_landed(bind.uid):
+            if too_late and self._is_too_late_to_land(bind.uid):
                 self._ledger.post(BindRefused(bind.uid, shortened(self._lost[bind.uid].why)))
                 return
 
-    def _must_have_landed(self, uid: str) -> bool:
+    def _is_too_late_to_land(self, uid: str) -> bool:
         """Tell whether none of the pod's bindings can still be carried out, a later one included."""
-        over = self._ledger.clock.monotonic() - self._lost[uid].at >= LANDED_SECONDS
-        return over and uid not in self._flying.values()
+        over = self._ledger.clock.monotonic() - self._lost[uid].at >= LATE_SECONDS
+        return over and uid not in self._in_flight.values()
 
     def _is_open(self, bind: Bind) -> bool:
         """Tell whether the outcome is still unknown to the ledger."""
@@ -249,7 +249,7 @@ class Barrier:
         outcome.
         """
         self._closed = True
-        waiting = sorted(self._held.keys() - set(self._flying.values()))
+        waiting = sorted(self._held.keys() - set(self._in_flight.values()))
         for uid in waiting:
             self._answer(uid, Reason.NOT_LEADING.text)
         if waiting:
@@ -257,8 +257,8 @@ class Barrier:
                 self._ledger.step(*map(BindDropped, waiting))
         for lost in self._lost.values():
             lost.asking.cancel()
-        while self._flying:
-            await asyncio.wait(self._flying)
+        while self._in_flight:
+            await asyncio.wait(self._in_flight)
 
 
 def _retrieve(leaving: asyncio.Future[None]) -> None:

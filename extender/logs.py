@@ -32,7 +32,7 @@ class Pipe(logging.Handler):
         """Start the thread; it ends with the process, even where the stream is stuck."""
         super().__init__()
         self.dropped = 0
-        self._told = 0
+        self._reported = 0
         self._put = _writer(stream)
         self._lines: queue.Queue[str | None] = queue.Queue(lines)
         self._thread = threading.Thread(target=self._write, name="logs", daemon=True)
@@ -57,20 +57,20 @@ class Pipe(logging.Handler):
         while (line := self._lines.get()) is not None:
             try:
                 self._put(line + "\n")
-                if self.dropped != self._told:
-                    self._tell_dropped()
+                if self.dropped != self._reported:
+                    self._log_dropped()
             except (OSError, ValueError):  # nobody reads the stream any more
                 self.dropped += 1
 
-    def _tell_dropped(self) -> None:
-        self._told, before = self.dropped, self._told
-        told = {
+    def _log_dropped(self) -> None:
+        self._reported, before = self.dropped, self._reported
+        line = {
             "level": "warning",
             "logger": __name__,
             "msg": "log lines were dropped, because nobody read them in time",
-            "lines": self._told - before,
+            "lines": self._reported - before,
         }
-        self._put(json.dumps(told) + "\n")
+        self._put(json.dumps(line) + "\n")
 
 
 def _writer(stream: TextIO) -> Callable[[str], object]:

@@ -27,7 +27,7 @@ WAIT_SECONDS = 0.2
 EVERY_SECONDS = 5.0
 TRIES = 3
 
-Given = dict[str, float | int]
+Fields = dict[str, float | int]
 
 
 class Answer(NamedTuple):
@@ -43,24 +43,24 @@ class Answer(NamedTuple):
 class _Sending(Thread):
     """A report that is being sent, on a daemon thread: it does not keep a process alive whose training has ended."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, fields: Fields) -> None:
         super().__init__(name="kohort-report", daemon=True)
-        self.given = given
+        self.fields = fields
         self.answer = Answer()
         self.seconds = 0.0
-        self.told = False
+        self.returned = False
 
     def run(self) -> None:
         """Send the report and record its answer."""
         begun = _now()
-        self.answer = _send(self.given)
+        self.answer = _send(self.fields)
         self.seconds = _now() - begun
 
-    def tell(self) -> Answer:
+    def answer_once(self) -> Answer:
         """Return the answer once: training that is asked twice to save would save twice."""
-        if self.told or self.is_alive():
+        if self.returned or self.is_alive():
             return Answer()
-        self.told = True
+        self.returned = True
         return self.answer
 
     @property
@@ -99,14 +99,14 @@ def saved() -> bool:
     try:
         sending = _begin({"saved": True})
         sending.join(WAIT_SECONDS)
-        return sending.tell().taken
+        return sending.answer_once().taken
     except Exception:
         return False
 
 
 def _report(metric: SupportsFloat | None, step: SupportsInt | None, steps: SupportsInt | None) -> Answer:
     before, now = _Pace.sent, _now()
-    late = before.tell() if before else Answer()
+    late = before.answer_once() if before else Answer()
     if now - _Pace.last < EVERY_SECONDS or (before and before.is_alive()):
         return late
     _Pace.last = now
@@ -118,11 +118,11 @@ def _report(metric: SupportsFloat | None, step: SupportsInt | None, steps: Suppo
     _Pace.sent = sending = _begin({name: number for name, number in numbers.items() if number is not None})
     if before is None or before.prompt:
         sending.join(WAIT_SECONDS)
-    return sending.tell() or late
+    return sending.answer_once() or late
 
 
-def _begin(given: Given) -> _Sending:
-    sending = _Sending(given)
+def _begin(fields: Fields) -> _Sending:
+    sending = _Sending(fields)
     sending.start()
     return sending
 
@@ -131,19 +131,19 @@ def _now() -> float:
     return time.monotonic()  # noqa: TID251 - runs in the training pod, where there is no clock of ours
 
 
-def _send(given: Given) -> Answer:
+def _send(fields: Fields) -> Answer:
     """Send the report, up to ``TRIES`` times: a replica that does not lead refuses it, and the next try reaches
     another.
     """
-    answers = (_try(given) for _ in range(TRIES))
+    answers = (_try(fields) for _ in range(TRIES))
     return next((answer for answer in answers if answer.taken), Answer())
 
 
-def _try(given: Given) -> Answer:
+def _try(fields: Fields) -> Answer:
     try:
         token = Path(os.environ.get("KOHORT_TOKEN_FILE", TOKEN)).read_text().strip()
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        body = json.dumps(given).encode()
+        body = json.dumps(fields).encode()
         request = urllib.request.Request(os.environ.get("KOHORT_PROGRESS_URL", URL), body, headers)
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             asked = answer.status == 200 and json.loads(answer.read()).get("checkpoint") is True

@@ -1,1 +1,1 @@
-"""Decides: cluster model, placement, the systems, the answers. No I/O, no clock, no chance."""
+"""What decides: the cluster as values, placement, the systems, the answers. It has no I/O, no clock and no chance."""

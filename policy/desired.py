@@ -110,7 +110,7 @@ def _room_would_help(snapshot: Snapshot, uid: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _GangOrders:
+class _PlacementOrders:
     ungate: tuple[PodOrder, ...]
     wake: tuple[PodOrder, ...]
     nominate: tuple[PodOrder, ...]
@@ -121,11 +121,11 @@ def _is_admitted(job: Job, gang: Gang) -> bool:
 
 
 @until_job_changes
-def _orders(snapshot: Snapshot, uid: str, nominating: bool) -> _GangOrders:
+def _orders(snapshot: Snapshot, uid: str, nominating: bool) -> _PlacementOrders:
     """Return the orders for the members that have a node and are not bound to it yet."""
     job, gang = snapshot.jobs[uid], snapshot.gang(uid)
     if surplus_first(snapshot, job, gang):
-        return _GangOrders((), (), ())
+        return _PlacementOrders((), (), ())
     ready = [
         (pod, gang.nodes[pod.slot])
         for pod in snapshot.pods_of(job.uid)
@@ -133,7 +133,7 @@ def _orders(snapshot: Snapshot, uid: str, nominating: bool) -> _GangOrders:
     ]
     # A nominated node is looked at first and alone, so it would leave kube-scheduler nothing to rank.
     with_wake = not snapshot.rules.ranked
-    return _GangOrders(
+    return _PlacementOrders(
         ungate=tuple(_order(pod) for pod, _ in ready if pod.gated),
         wake=tuple(_order(pod, gang.plan) for pod, _ in ready if _asleep(pod, gang)),
         nominate=tuple(
@@ -154,8 +154,8 @@ def _order(pod: Pod, value: str = "") -> PodOrder:
     return PodOrder(pod.uid, pod.namespace, pod.name, value)
 
 
-class _Standing(NamedTuple):
-    """What is to be done for a gang wherever its members are to go."""
+class _StandingOrders(NamedTuple):
+    """The orders for a gang that do not depend on where its members are to go."""
 
     clear: tuple[PodOrder, ...]
     renumber: tuple[PodOrder, ...]
@@ -167,10 +167,10 @@ class _Standing(NamedTuple):
 
 
 @until_job_changes
-def _standing(snapshot: Snapshot, uid: str) -> _Standing | None:
+def _standing(snapshot: Snapshot, uid: str) -> _StandingOrders | None:
     """Return the orders, or None where there are none, as for most gangs that are being bound."""
     job, gang = snapshot.jobs[uid], snapshot.gang(uid)
-    found = _Standing(
+    found = _StandingOrders(
         clear=tuple(_idle_nominations(snapshot, job, gang)),
         renumber=tuple(_renumberings(snapshot, job)),
         replicas=tuple(_replicas(snapshot, job, gang)),
@@ -335,7 +335,7 @@ def _notes(snapshot: Snapshot) -> Iterator[NoteOrder]:
         job = snapshot.jobs.get(uid)
         if job is not None and job.holds_notes and lives(job):
             reports, text = snapshot.reports.get(uid), snapshot.texts.get(uid, job.memory)
-            # The object's may be from the future, of a clock that has been set back since: that is mended at once.
+            # The object's may be later than now, if the clock was set back since then: that is mended at once.
             due = reports and not 0 <= reports[-1].at - job.reported < NOTED_SECONDS
             note = NoteOrder(
                 uid, job.namespace, job.name, job.kind, job.version,

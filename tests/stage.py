@@ -11,7 +11,7 @@ from typing import Any
 
 from extender.barrier import Barrier
 from extender.clock import Clock
-from extender.http.limits import HeldBinds, Limits
+from extender.http.limits import BindConnections, Limits
 from extender.kube.api import PODS, ClusterError, Done, Json, Outcome, Ref
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
@@ -148,7 +148,7 @@ class Stage:
         self.holds: list[float] = []
         self.ledger = Ledger(Kod2(), Rules(**rules), VirtualClock(), Journal())
         limits = Limits(connections=places, reserved_connections=0)
-        self.places = HeldBinds(limits)
+        self.places = BindConnections(limits)
         self.leads = True
         told = (self.outcomes.append, self.holds.append)
         self.barrier = Barrier(self.ledger, self.api, self.places, *told, leads=lambda: self.leads)

@@ -189,7 +189,7 @@ class Guard:
         headers = Headers(scope=scope)
         caller = await self._access.caller(headers.get("authorization") or headers.get(FORWARDED_HEADER, ""))
         if namespace := parameters.get("namespace"):
-            caller = await caller.into(namespace)
+            caller = await caller.with_namespace(namespace)
             if not caller.visibility.sees(namespace):
                 raise may_not(caller, f"namespace {namespace[:63]}")
         elif rule is Rule.WHOLE and not caller.visibility.every:

@@ -54,7 +54,7 @@ class Caller:
     seconds: float | None = None
     name: str = ""
 
-    async def into(self, namespace: str) -> Caller:
+    async def with_namespace(self, namespace: str) -> Caller:
         """Return the caller with the right to the namespace added, where the API server allows it."""
         if self.visibility.sees(namespace) or self.may is None or not await self.may(namespace):
             return self

@@ -46,7 +46,7 @@ class Commands(TyperGroup):
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Parse the options that stand before the command."""
-        with _values_named():
+        with _naming_wrong_values():
             return super().make_context(*args, **extra)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -62,7 +62,7 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Parse the command's own options and run it."""
-        with _values_named():
+        with _naming_wrong_values():
             return super().invoke(ctx)
 
 
@@ -76,7 +76,7 @@ def _check_used(root: Any, command: Any) -> None:
 
 
 @contextmanager
-def _values_named() -> Iterator[None]:
+def _naming_wrong_values() -> Iterator[None]:
     try:
         yield
     except typer.BadParameter as error:

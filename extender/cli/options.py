@@ -15,7 +15,7 @@ import typer
 from extender.cli.errors import CliError, errors
 from extender.cli.service import DEFAULT_SERVER, TOKEN_COMMAND, ServiceTarget, check_given
 from extender.cli.viaapiserver import DEFAULT_SERVICE
-from extender.kube.connection.given import Given
+from extender.kube.connection.kubectloptions import KubectlOptions
 
 WATCH_SECONDS: Final = 2.0
 
@@ -61,9 +61,9 @@ class Asked:
         return replace(self, **{name: value for name, value in given.items() if value not in (None, [])})
 
     @property
-    def given(self) -> Given:
+    def given(self) -> KubectlOptions:
         """Return the values of kubectl's options."""
-        return Given(
+        return KubectlOptions(
             kubeconfig=self.kubeconfig or "",
             context=self.context or "",
             cluster=self.cluster or "",
@@ -200,7 +200,7 @@ CLUSTER: Final = {
     "as_user": AsOption, "as_uid": AsUidOption, "as_group": AsGroupOption, "as_user_extra": AsExtraOption,
     "request_timeout": TimeoutOption,
 }  # fmt: skip
-REACH: Final = {
+TARGET: Final = {
     "server": ServerOption, "service": ServiceOption, "token_file": TokenOption, "ca_file": CaOption, **CLUSTER,
 }  # fmt: skip
 OUTPUT: Final = {"output": OutputOption}
@@ -248,4 +248,4 @@ def examples(*lines: str) -> str:
     return "\n".join(("\b", "Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)))
 
 
-assert {*REACH, *OUTPUT, *LIST} == {field.name for field in fields(Asked) if field.init}
+assert {*TARGET, *OUTPUT, *LIST} == {field.name for field in fields(Asked) if field.init}

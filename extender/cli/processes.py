@@ -62,7 +62,7 @@ def say_largest_gang(settings: Settings) -> None:
     )
 
 
-BESIDE: Final = 256
+OTHER_DESCRIPTORS: Final = 256
 """File descriptors beside those of the listeners: calls and watches of the API server (96), files, pipes, reserve."""
 
 
@@ -78,12 +78,12 @@ def allow_descriptors(connections: int) -> None:
         soft = hard
     except (OSError, ValueError) as error:
         structlog.get_logger("kohort").warning(f"the limit on open files stays at {soft}: {error}")
-    room = soft - BESIDE
+    room = soft - OTHER_DESCRIPTORS
     if soft != resource.RLIM_INFINITY and connections > room:
         structlog.get_logger("kohort").warning(
             f"the listeners may hold {connections} connections, most of them by server.connections, but the limit on "
             f"open files ({soft}) leaves {max(room, 0)}; allowed: lower server.connections by {connections - room}, "
-            f"or allow {connections + BESIDE} open files (ulimit -n, LimitNOFILE)",
+            f"or allow {connections + OTHER_DESCRIPTORS} open files (ulimit -n, LimitNOFILE)",
             connections=connections,
             open_files=soft,
         )

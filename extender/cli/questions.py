@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from extender.cli.errors import CliError, RefusedError
-from extender.cli.options import JOB, LIST, ONLY, OUTPUT, REACH, Asked, JobArgument, Output, examples, shared
+from extender.cli.options import JOB, LIST, ONLY, OUTPUT, TARGET, Asked, JobArgument, Output, examples, shared
 from extender.cli.printing import show
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _View = TypeVar("_View", bound="BaseModel")
     short_help="List the jobs that wait, and why.",
     epilog=examples("kohort queue", "kohort queue -n team -w", "kohort queue -o json | jq '.jobs[].waits.reason'"),
 )
-@shared(REACH, OUTPUT, LIST)
+@shared(TARGET, OUTPUT, LIST)
 def queue(asked: Asked) -> None:
     """List the jobs that wait, in the policy's order: what each needs, why it waits and when it is expected to start.
 
@@ -53,7 +53,7 @@ def queue(asked: Asked) -> None:
     short_help="List all jobs and their workers.",
     epilog=examples("kohort jobs", "kohort jobs -n team -o wide"),
 )
-@shared(REACH, OUTPUT, LIST)
+@shared(TARGET, OUTPUT, LIST)
 def jobs(asked: Asked) -> None:
     """List every job that opted in, with its workers, their minimum and maximum, and its state."""
     from extender.cli import tables
@@ -66,7 +66,7 @@ def jobs(asked: Asked) -> None:
     short_help="List all nodes and the members on them.",
     epilog=examples("kohort nodes", "kohort nodes -n team -o wide"),
 )
-@shared(REACH, OUTPUT, LIST)
+@shared(TARGET, OUTPUT, LIST)
 def nodes(asked: Asked) -> None:
     """List every node with its free resources and, job by job, the ps and workers on it.
 
@@ -88,7 +88,7 @@ def nodes(asked: Asked) -> None:
     short_help="List the plans of admitted gangs.",
     epilog=examples("kohort plans -o wide"),
 )
-@shared(REACH, OUTPUT, LIST)
+@shared(TARGET, OUTPUT, LIST)
 def plans(asked: Asked) -> None:
     """List the plan of each admitted gang: its nodes, the pods that it waits for, and its members at the barrier."""
     from extender.cli import tables
@@ -101,7 +101,7 @@ def plans(asked: Asked) -> None:
     short_help="Show a live view of nodes, running jobs and the queue.",
     epilog=examples("kohort top", "kohort top --once", "kohort top -o json"),
 )
-@shared(REACH, OUTPUT, LIST)
+@shared(TARGET, OUTPUT, LIST)
 def top(
     asked: Asked,
     once: Annotated[bool, typer.Option("--once", help="Show the view once and exit, as in a pipe.")] = False,
@@ -132,7 +132,7 @@ def top(
     epilog=examples("kohort decisions --since 120 -o json", "kohort decisions --follow"),
     short_help="List the decisions, oldest first.",
 )
-@shared(REACH, OUTPUT, ONLY)
+@shared(TARGET, OUTPUT, ONLY)
 def decisions(
     asked: Asked,
     since: Annotated[
@@ -182,7 +182,7 @@ def _follow(look: Callable[[int | None], DecisionsView], since: int | None, aske
     epilog=examples("kohort describe team/mnist", "kohort describe mnist -n team -o yaml"),
     short_help="Describe a job, its members and its history.",
 )
-@shared(REACH, OUTPUT, JOB)
+@shared(TARGET, OUTPUT, JOB)
 def describe(asked: Asked, job: JobArgument) -> None:
     """Describe a job: its bounds, its roles, each member with its node, and every decision about it."""
     from extender.cli import jobtables
@@ -197,7 +197,7 @@ def describe(asked: Asked, job: JobArgument) -> None:
     epilog=examples("kohort explain team/mnist", "kohort explain mnist -n team -o json"),
     short_help="Explain why a job waits, or why it runs where it does.",
 )
-@shared(REACH, OUTPUT, JOB)
+@shared(TARGET, OUTPUT, JOB)
 def explain(asked: Asked, job: JobArgument) -> None:
     """Explain why a job waits, what would admit it now and when it may start; or why it runs where it does."""
     from extender.cli import jobtables
@@ -221,7 +221,7 @@ def explain(asked: Asked, job: JobArgument) -> None:
     ),
     short_help="Say what would happen, without doing it.",
 )
-@shared(REACH, OUTPUT, JOB)
+@shared(TARGET, OUTPUT, JOB)
 def what_if(
     asked: Asked,
     file: Annotated[

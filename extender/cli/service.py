@@ -19,7 +19,7 @@ from extender.cli.errors import CliError, RefusedError
 from extender.cli.viaapiserver import TIMEOUT, RestRequest, UnreachableError, read
 from extender.cli.viaapiserver import ask as through
 from extender.config.hosts import is_loopback
-from extender.kube.connection.given import NOTHING, Given
+from extender.kube.connection.kubectloptions import NOTHING, KubectlOptions
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8900"
 TOKEN_COMMAND: Final = "kubectl create token NAME --audience kohort.dev"
@@ -46,7 +46,7 @@ class ServiceTarget:
 
     server: str = ""
     service: str = ""
-    given: Given = NOTHING
+    given: KubectlOptions = NOTHING
     token_file: Path | None = None
     ca_file: Path | None = None
 
@@ -86,7 +86,7 @@ def check_server(url: str) -> str:
     return url.rstrip("/")
 
 
-def check_given(given: Given) -> None:
+def check_given(given: KubectlOptions) -> None:
     """Raise CliError where the value of one of kubectl's options is not allowed."""
     if not given:
         return

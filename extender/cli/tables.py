@@ -27,7 +27,7 @@ from extender.present.views.whatif import ChangedJobView, JobStatusView, WhatIfV
 from policy.cluster.model import WORKER
 from policy.cluster.words import counted
 
-PUSHED_TOLD: Final = 5
+MOST_MOVED: Final = 5
 RESIZED: Final = ("running", "repairing", "migrating")
 # The columns that a narrow terminal leaves out, the first one first.
 LEAST_OF_JOBS: Final = ("GATED", "ASKED", "WEIGHT", "KIND", "WAITED")
@@ -102,14 +102,14 @@ def queue(view: QueueView, *, wide: bool = False, within: str = "") -> Renderabl
     within: the namespace that the user asked for; empty: all namespaces.
     """
     if not view.jobs:
-        return Group(text(f"no job{_of(within)} waits"), *_beside(view))
+        return Group(text(f"no job{_of(within)} waits"), *_below(view))
     heads = ("#", "NAMESPACE", "NAME", "WEIGHT", "WAITED", "MEMBERS", "NEEDS", "EXPECTED", "WHY")
     extra = ("GATED", "BASIS", "BEHIND", "REFUSED") if wide else ()
     rows = (_queued(job, wide=wide) for job in view.jobs)
-    return Group(table((*heads, *extra), rows, LEAST_OF_QUEUE), *_beside(view))
+    return Group(table((*heads, *extra), rows, LEAST_OF_QUEUE), *_below(view))
 
 
-def _beside(view: QueueView) -> Iterator[RenderableType]:
+def _below(view: QueueView) -> Iterator[RenderableType]:
     """Yield the tables below the queue: jobs that do not queue, and resources that finished jobs hold."""
     yield from _unplaced(view.unplaced)
     yield from _invalid(view.invalid)
@@ -269,7 +269,7 @@ def what_if(view: WhatIfView, *, wide: bool = False) -> RenderableType:
         return text(f"nothing would change (policy {view.policy})")
     queued = any(standing.position for job in view.jobs for standing in (job.before, job.after) if standing)
     heads = ("NAMESPACE", "NAME", "NOW", "WOULD BE", *(("QUEUE",) if queued else ()), "MEMBERS", "WHY")
-    hidden = [] if wide else [job for job in view.jobs if _only_pushed(job)][PUSHED_TOLD:]
+    hidden = [] if wide else [job for job in view.jobs if _only_moved_in_queue(job)][MOST_MOVED:]
     left_out = {job.uid for job in hidden}
     rows = (_moved(job, queued=queued, wide=wide) for job in view.jobs if job.uid not in left_out)
     told = table((*heads, "PLACES") if wide else heads, rows)
@@ -282,16 +282,16 @@ def _moved(job: ChangedJobView, *, queued: bool, wide: bool) -> tuple[str, ...]:
     return (
         job.namespace,
         job.name,
-        "-" if job.before is None else _stands(job.before),
-        _stands(job.after),
+        "-" if job.before is None else _status(job.before),
+        _status(job.after),
         *((_queue_change(job),) if queued else ()),
         ", ".join(f"{node}: {count}" for node, count in job.after.nodes.items()) or "-",
-        _why_elsewhere(job),
+        _why_changed(job),
         *((", ".join(f"{m} {n}" for m, n in job.after.members.items()) or "-",) if wide else ()),
     )
 
 
-def _only_pushed(job: ChangedJobView) -> bool:
+def _only_moved_in_queue(job: ChangedJobView) -> bool:
     before, after = job.before, job.after
     if before is None or before.waits is None or after.waits is None or before.position == after.position:
         return False
@@ -307,7 +307,7 @@ def _queue_change(job: ChangedJobView) -> str:
     return was if was == would else f"{was} → {would}"
 
 
-def _why_elsewhere(job: ChangedJobView) -> str:
+def _why_changed(job: ChangedJobView) -> str:
     if job.after.waits is None and job.before is not None and job.after.state == "repairing":
         lost = sum(job.before.nodes.values()) - sum(job.after.nodes.values())
         return f"{counted(lost, 'member')} without a node" if lost > 0 else "-"
@@ -316,5 +316,5 @@ def _why_elsewhere(job: ChangedJobView) -> str:
     return f"{told}, directly behind {ahead}" if ahead and not named else told
 
 
-def _stands(standing: JobStatusView) -> str:
+def _status(standing: JobStatusView) -> str:
     return f"{standing.state}, {counted(standing.workers, WORKER)}" if standing.workers else standing.state

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from extender.cli.errors import CliError
 
 if TYPE_CHECKING:
-    from extender.kube.connection.given import Given
+    from extender.kube.connection.kubectloptions import KubectlOptions
     from extender.kube.userapi import UserApi
 
 DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
@@ -59,7 +59,7 @@ class RestRequest:
         return head.encode() + body
 
 
-async def ask(given: Given, service: str, token: str, question: RestRequest) -> tuple[str, int, bytes]:
+async def ask(given: KubectlOptions, service: str, token: str, question: RestRequest) -> tuple[str, int, bytes]:
     """Return the place that was asked, the HTTP status and the body.
 
     service: NAMESPACE/NAME:PORT. Where it is empty, the pod that leads is asked, or with a token the default Service.
@@ -121,10 +121,10 @@ async def _by_forward(api: UserApi, question: RestRequest) -> tuple[str, int, by
 async def _leader(api: UserApi) -> str:
     """Return the name of the pod that holds the Lease, else of any running pod."""
     from extender.kube.api import LEASES, PODS, ClusterError, Ref
-    from extender.kube.responses import path
+    from extender.kube.responses import url_path
 
     query = {"labelSelector": LABELS, "fieldSelector": "status.phase=Running"}
-    status, answer = await api.exchange("GET", path(PODS, NAMESPACE), query)
+    status, answer = await api.exchange("GET", url_path(PODS, NAMESPACE), query)
     said = read(answer)
     if status in (401, 403):
         raise _refused(str(said.get("message")), "list pods")

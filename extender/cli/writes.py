@@ -116,7 +116,7 @@ def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
 def scaling(found: FoundJob, workers: int, scheduler_name: str) -> Change:
     """Return the change that sets the number of workers. Raise CliError where the job's kind or bounds forbid it."""
     from extender.kube.fields import part
-    from extender.kube.jobs import read_job
+    from extender.kube.jobobjects import read_job
 
     kind, spec = found.kind, part(found.item, "spec")
     if not kind.resizes:

@@ -34,9 +34,10 @@ class NothingRecordedError(Exception):
 
 
 def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonView:
-    """Return the record beside the policy ``other``, over as many hours as there is time for.
+    """Return how ``other`` would have decided at each recorded step, over as many hours as there is time for.
 
-    All courses cover the same hours. Raises NothingRecordedError, RecordError, OSError.
+    It includes three courses of the same hours: as recorded, and again under each policy. Raises NothingRecordedError,
+    RecordError, OSError.
     """
     reading, walking = SHARES
     steps = list(takewhile(lambda _: in_time(reading), recording.steps()))
@@ -46,7 +47,7 @@ def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonV
     replay = _Replay(recording, other, steps[0].at)
     hours = replay.go(_hours(steps), lambda: in_time(walking))
     mine = recording.beginning.policy
-    again, otherwise = replay.anew((mine, other), hours, lambda: in_time(1.0))
+    again, otherwise = replay.rerun_under((mine, other), hours, lambda: in_time(1.0))
     return ComparisonView(
         recorded=mine.name,
         other=other.name,
@@ -118,7 +119,7 @@ class _Replay:
         self.differing += len(found)
         self.differences.extend(found)
 
-    def anew(self, policies: Sequence[Policy], hours: Hours, in_time: Callable[[], bool]) -> list[list[_Look]]:
+    def rerun_under(self, policies: Sequence[Policy], hours: Hours, in_time: Callable[[], bool]) -> list[list[_Look]]:
         """Run the same hours again under each of these policies, side by side, as far as there is time."""
         reruns = [self._rerun(policy) for policy in policies]
         looks = [list[_Look]() for _ in reruns]
@@ -158,5 +159,5 @@ def _difference(one: Difference) -> DifferenceView:
     return DifferenceView(at=one.at, recorded=_actions(one.mine), other=_actions(one.other))
 
 
-def _actions(told: Iterable[Told]) -> tuple[ActionView, ...]:
-    return tuple(ActionView(job=one.job, text=one.text) for one in told)
+def _actions(actions: Iterable[Told]) -> tuple[ActionView, ...]:
+    return tuple(ActionView(job=one.job, text=one.text) for one in actions)

@@ -124,7 +124,7 @@ async def _process(request: ComparisonRequest) -> ComparisonAnswer:
     )  # fmt: skip
     try:
         async with asyncio.timeout(request.seconds + GRACE_SECONDS):
-            told, complaint = await process.communicate(request.model_dump_json().encode())
+            printed, complaint = await process.communicate(request.model_dump_json().encode())
     except TimeoutError:
         raise ComparisonError(
             f"comparing took longer than {request.seconds:g} s and was ended; raise journal.compare_seconds"
@@ -136,4 +136,4 @@ async def _process(request: ComparisonRequest) -> ComparisonAnswer:
     if process.returncode:
         _log.warning("the comparing process failed: %s", complaint.decode(errors="replace")[-2000:])
         raise ComparisonError(f"comparing ended with status {process.returncode}; see the service's log for the error")
-    return ComparisonAnswer.model_validate_json(told)
+    return ComparisonAnswer.model_validate_json(printed)

@@ -9,7 +9,7 @@ from typing import Final
 
 from extender.state.record import Beginning, Step, beginning, journals, read
 
-MOST_BYTES: Final = 16 * 1024 * 1024  # bytes of files before the newest one
+MOST_BYTES: Final = 16 * 1024 * 1024  # of files before the newest one
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     except OSError as error:
         raise YamlError(f"the file cannot be read: {error.strerror}") from None
     if len(text) > MAX_FILE_BYTES:
-        raise YamlError(f"the file is longer than {MAX_FILE_BYTES} bytes")
+        raise YamlError(f"the file is longer than the allowed {MAX_FILE_BYTES} bytes; shorten it")
     return parse_yaml(text)
 
 
@@ -39,7 +39,7 @@ def parse_yaml(text: bytes | str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise YamlError("not a mapping of names to values")
+        raise YamlError("the top level is not a mapping of names to values")
     return value
 
 

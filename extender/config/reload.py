@@ -67,23 +67,23 @@ class Reload:
         live = [name for name in RELOADABLE if name not in POLICY_SETTINGS or _same_kind(self.settings, wanted)]
         changes = {name: getattr(wanted, name) for name in live}
         before, self.settings = self.settings, self.settings.model_copy(update=changes)
-        waiting = ", ".join(different(self.settings, wanted))
+        waiting = ", ".join(changed_settings(self.settings, wanted))
         self.problem = (
             f"the file's values of these settings take effect at the next restart: {waiting}" if waiting else ""
         )
-        if applied := ", ".join(different(before, self.settings)):
+        if applied := ", ".join(changed_settings(before, self.settings)):
             _log.info("these settings were applied: %s", applied)
             self._apply(self.settings)
         if self.problem:
             _log.warning("%s", self.problem)
 
 
-def different(one: BaseModel, other: BaseModel, prefix: str = "") -> Iterator[str]:
+def changed_settings(one: BaseModel, other: BaseModel, prefix: str = "") -> Iterator[str]:
     """Yield the names, with their sections, of the settings in which the two differ."""
     for name in type(one).model_fields:
         mine, theirs = getattr(one, name), getattr(other, name)
         if isinstance(mine, BaseModel) and isinstance(theirs, BaseModel):
-            yield from different(mine, theirs, f"{prefix}{name}.")
+            yield from changed_settings(mine, theirs, f"{prefix}{name}.")
         elif mine != theirs:
             yield f"{prefix}{name}"
 

@@ -51,7 +51,7 @@ def load_settings(path: str | Path | None = None, overrides: Mapping[str, Any] |
     try:
         return Settings(**merged)
     except ValidationError as error:
-        lines = [line for details in error.errors() for line in _say(details)]
+        lines = [line for details in error.errors() for line in _error_lines(details)]
         origin = f"settings {named}" if named is not None else "settings"
         raise SettingsError("\n  ".join([f"{origin} cannot be used:", *lines])) from None
 
@@ -137,7 +137,7 @@ _ALLOWED: Final = {
 }
 
 
-def _say(details: ErrorDetails) -> Iterable[str]:
+def _error_lines(details: ErrorDetails) -> Iterable[str]:
     """Return the lines for one of pydantic's errors: field, value, what is allowed."""
     field = ".".join(str(part) for part in details["loc"])
     message = details["msg"].removeprefix("Value error, ")

@@ -212,8 +212,8 @@ async def _note(api: Api, order: NoteOrder, leader: str) -> Outcome:
     kind = KINDS.get(order.kind)
     if kind is None or kind.scale:
         return Refused(0, "NoObject", f"jobs of kind {order.kind} have no annotations for reports")
-    told = {name: value for name, value in ((REPORTS, order.reports), (MEMORY, order.memory)) if value is not None}
-    notes = {"metadata": {"annotations": {**told, **_by(leader)}}}
+    written = {name: value for name, value in ((REPORTS, order.reports), (MEMORY, order.memory)) if value is not None}
+    notes = {"metadata": {"annotations": {**written, **_by(leader)}}}
     ref = Ref(kind.resource, order.namespace, order.name)
     return await api.patch(ref, notes, uid=order.uid, resource_version=str(order.version))
 

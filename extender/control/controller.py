@@ -41,11 +41,11 @@ from extender.observe.health import Check, Heartbeat, Readiness
 from extender.present.views.orders import DesiredView
 
 AT_ONCE: Final = 32  # calls under way at the same time
-BREATH_SECONDS: Final = 0.05  # between two polls, so that a burst of changes makes one answer
-SETTLE_SECONDS: Final = 2.0  # until the extender's watch must have shown what was written
+BREATH_SECONDS: Final = 0.05  # seconds between two polls, so that a burst of changes makes one answer
+SETTLE_SECONDS: Final = 2.0  # seconds until the extender's watch must have shown what was written
 GATE_CHECK_SECONDS: Final = 30.0  # the gate is checked this often, because somebody may have switched it by hand
 RETRY_SECONDS: Final = (1.0, 30.0)  # first and longest pause after a refusal; each refusal doubles it
-# short, because the extender is on loopback, where polling costs nothing and a start should not wait
+# seconds; short, because the extender is on loopback, where polling costs nothing and a start should not wait
 UNREACHABLE_SECONDS: Final = (0.25, 2.0)
 SILENT_SECONDS: Final = 10.0
 _log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Controller:
         self,
         api: Api,
         fetch: Fetch,
-        tell: Post,
+        post: Post,
         settings: Settings,
         clock: Clock,
         lease: Leads,
@@ -92,12 +92,12 @@ class Controller:
         self._rate_limit = RateLimit(settings.controller.patches_per_second, clock)
         self._wanted: dict[Key, Call] = {}
         self._holds: dict[Key, Hold] = {}
-        self._on_way: set[Key] = set()
+        self._under_way: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stir = asyncio.Event()  # there may be something to do
+        self._wake_up = asyncio.Event()  # set when there may be something to do
         self._failures = 0
         seconds = settings.controller.request_timeout_seconds
-        self._refusal_reports = RefusalReports(tell, seconds, clock, lease)
+        self._refusal_reports = RefusalReports(post, seconds, clock, lease)
         self._event_writer = EventWriter(api, fetch, settings.controller, clock, lease, self._rate_limit, self.metrics)
         self.metrics.wants(self._to_do, KINDS_OF_CALLS)
         self.metrics.leads(lease.leading)
@@ -117,8 +117,8 @@ class Controller:
     def led(self, leading: bool) -> None:
         """Take in whether this replica leads now: a new leader writes at once what it has found wanted."""
         if leading:
-            self._stir.set()
-            self._refusal_reports.anew()
+            self._wake_up.set()
+            self._refusal_reports.resend()
 
     def readiness(self) -> Readiness:
         """Return the checks of the controller's ``/readyz``: a follower is ready, one without its extender is not."""
@@ -173,7 +173,7 @@ class Controller:
         self._refusal_reports.keep(self._wanted.keys(), desired.instance)
         now = self._clock.monotonic()
         self._holds = {k: hold for k, hold in self._holds.items() if k in self._wanted or hold.until > now}
-        self._stir.set()
+        self._wake_up.set()
 
     def _to_do(self, kind: str) -> int:
         """Return how many calls of that kind are wanted and not made."""
@@ -194,7 +194,7 @@ class Controller:
     async def _work(self) -> None:
         """Make one call after the other, several at once; look again when held calls become due."""
         while True:
-            self._stir.clear()
+            self._wake_up.clear()
             call = self._next()
             if call is None:
                 await self._pause()
@@ -206,19 +206,19 @@ class Controller:
     async def _pause(self) -> None:
         try:
             async with self._clock.timeout(self._settings.interval_seconds):
-                await self._stir.wait()
+                await self._wake_up.wait()
         except TimeoutError:
             pass
 
     def _next(self) -> Call | None:
         """Return the first call in order that is neither under way nor held; None unless this replica leads."""
-        if len(self._on_way) >= AT_ONCE or not self._lease.leading():
+        if len(self._under_way) >= AT_ONCE or not self._lease.leading():
             return None
         now = self._clock.monotonic()
         return next((call for call in self._wanted.values() if self._is_due(call, now)), None)
 
     def _is_due(self, call: Call, now: float) -> bool:
-        if key(call) in self._on_way or self._hold_of(call, now) is not None:
+        if key(call) in self._under_way or self._hold_of(call, now) is not None:
             return False
         # The first attempt of a pod should find its nomination; a nomination that is refused does not keep the pod
         # waiting.
@@ -233,7 +233,7 @@ class Controller:
         return self._wanted.get(key(call)) == call and self._lease.leading()
 
     def _send(self, call: Call) -> None:
-        self._on_way.add(key(call))
+        self._under_way.add(key(call))
         task = asyncio.create_task(self._make(call))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -245,8 +245,8 @@ class Controller:
             if self._may_make(call):  # this process may have been paused since the task was created
                 self._note(call, await perform(self._api, call, self._gate, self._lease.name))
         finally:
-            self._on_way.discard(key(call))
-            self._stir.set()
+            self._under_way.discard(key(call))
+            self._wake_up.set()
 
     def _note(self, call: Call, outcome: Outcome) -> None:
         """Hold a call that was made until the watch shows it, and a refused one longer each time."""
@@ -263,7 +263,7 @@ class Controller:
             self._holds[key(call)] = Hold(call, now + SETTLE_SECONDS, only_equal=True)
         else:
             if not refusals:
-                _log.warning("%s: %s", call, outcome)
+                _log.warning("a write failed and is tried again later: %s: %s", call, outcome)
             pause = self._backoff(RETRY_SECONDS, refusals)
             self._holds[key(call)] = Hold(call, now + pause, only_equal=False, refusals=refusals + 1)
 

@@ -18,7 +18,7 @@ from extender.http.limits import Limits, probe_limits
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
 from extender.kube.client import KubeApi
-from extender.kube.connection.given import Given
+from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
 from extender.leading.lease import Lease
 from extender.observe.health import probes
@@ -39,11 +39,11 @@ def http_fetch(client: httpx.AsyncClient) -> Fetch:
     return fetch
 
 
-def http_tell(client: httpx.AsyncClient) -> Post:
+def http_post(client: httpx.AsyncClient) -> Post:
     """Return a function that posts to the extender's REST interface and raises `ExtenderError` on any failure."""
     headers = {CLIENT_HEADER: CONTROLLER, "Content-Type": "application/json"}
 
-    async def tell(path: str, body: bytes, seconds: float) -> None:
+    async def post(path: str, body: bytes, seconds: float) -> None:
         try:
             answer = await client.post(path, content=body, timeout=seconds, headers=headers)
         except httpx.HTTPError as error:
@@ -51,7 +51,7 @@ def http_tell(client: httpx.AsyncClient) -> Post:
         if not answer.is_success:
             raise ExtenderError(f"{client.base_url} answers {answer.status_code}: {answer.text[:200]}")
 
-    return tell
+    return post
 
 
 LIMITS: Final = probe_limits(Limits())
@@ -62,14 +62,14 @@ async def serve(settings: Settings) -> None:
     of it.
     """
     clock, chance = Clock(), random.Random()
-    connection = resolve(Given(kubeconfig=settings.kubeconfig))
+    connection = resolve(KubectlOptions(kubeconfig=settings.kubeconfig))
     deadline = settings.barrier.api_deadline_seconds
     async with (
         KubeApi(connection, deadline=deadline, clock=clock, chance=chance) as api,
         httpx.AsyncClient(base_url=settings.controller.service_url, trust_env=False) as client,
     ):
         lease = Lease(api, settings.lease, clock)
-        controller = Controller(api, http_fetch(client), http_tell(client), settings, clock, lease, chance=chance)
+        controller = Controller(api, http_fetch(client), http_post(client), settings, clock, lease, chance=chance)
         await _serve(controller, lease, settings)
 
 

@@ -13,22 +13,22 @@ class EventQuota:
     """Allows at most `MOST` Events of each job in any hour."""
 
     def __init__(self) -> None:
-        self._told: dict[str, deque[float]] = {}
+        self._written: dict[str, deque[float]] = {}
         self._swept = 0.0
 
     def take(self, uid: str, now: float) -> bool:
         """Tell whether one more Event of that job is allowed, and count it. ``now``: seconds since the epoch."""
         self._sweep(now)
-        told = self._told.setdefault(uid, deque())
-        while told and told[0] <= now - SECONDS:
-            told.popleft()
-        if len(told) >= MOST:
+        times = self._written.setdefault(uid, deque())
+        while times and times[0] <= now - SECONDS:
+            times.popleft()
+        if len(times) >= MOST:
             return False
-        told.append(now)
+        times.append(now)
         return True
 
     def _sweep(self, now: float) -> None:
         """Forget once an hour the jobs without an Event in the last hour."""
         if now - self._swept >= SECONDS:
             self._swept = now
-            self._told = {uid: told for uid, told in self._told.items() if told[-1] > now - SECONDS}
+            self._written = {uid: times for uid, times in self._written.items() if times[-1] > now - SECONDS}

@@ -25,12 +25,13 @@ from extender.present.views.decisions import DecisionsView
 from extender.present.views.explain import ChangeView, ExplainView
 from extender.present.views.jobs import QueuedJob, QueueView
 
-LOOK_SECONDS: Final = 10.0  # between two reads of the queue
-SHORT_QUEUE: Final = 20  # in a longer queue nobody gets suggestions: to compute them would take the extender too long
-# decisions of the last minute before the first read are told: a controller may have been down, or not up yet
+LOOK_SECONDS: Final = 10.0  # seconds between two reads of the queue
+SHORT_QUEUE: Final = 20  # in a longer queue no job gets suggestions: to compute them would take the extender too long
+# decisions of the last minute before the first read get an Event too: a controller may have been down, or starting
 MISSED_SECONDS: Final = 60.0
-MISSED: Final = 100  # of these decisions at most: their Events go before real writes
-HELPED: Final = 5  # jobs of the queue that get suggestions of what would admit them; each takes dozens of decisions
+MISSED: Final = 100  # of these decisions at most: their Events delay real writes
+# the first jobs of the queue get suggestions of what would admit them; each takes dozens of trial decisions
+SUGGESTED: Final = 5
 
 Event = dict[str, Any]
 
@@ -73,7 +74,7 @@ class EventWriter:
         An Event that is written twice is refused, because its name exists.
         """
         instance, since = await self._first_look()
-        story = DecisionEvents(instance, self._host, self._quota)
+        composer = DecisionEvents(instance, self._host, self._quota)
         while True:
             await self._clock.sleep(self._settings.interval_seconds)
             if not self._lease.leading():
@@ -85,10 +86,10 @@ class EventWriter:
             # its sequence numbers restart at 0, and all of its decisions are newer than our start
             if instance != found.instance:
                 instance, since = found.instance, 0
-                story = DecisionEvents(instance, self._host, self._quota)
+                composer = DecisionEvents(instance, self._host, self._quota)
                 continue
             since = found.latest
-            await self._write(story.tell(found.decisions))
+            await self._write(composer.events_of(found.decisions))
 
     async def _first_look(self) -> tuple[str, int]:
         """Return the extender's instance, and the sequence number of its last decision that is too old for an Event.
@@ -107,7 +108,7 @@ class EventWriter:
 
     async def _queue(self) -> None:
         """Write Events that say why each job waits."""
-        story = WaitingEvents(self._host, self._quota)
+        composer = WaitingEvents(self._host, self._quota)
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             if not self._lease.leading():
@@ -117,11 +118,11 @@ class EventWriter:
             except ExtenderError:
                 continue
             now = self._clock.now()
-            await self._write(story.starving(found, now))
-            for job in story.news(found, now):
-                helped = job.position <= HELPED and len(found.jobs) <= SHORT_QUEUE
-                changes = await self._changes(job) if helped else ()
-                await self._write([story.queued(job, changes, now)])
+            await self._write(composer.starving(found, now))
+            for job in composer.news(found, now):
+                gets_suggestions = job.position <= SUGGESTED and len(found.jobs) <= SHORT_QUEUE
+                changes = await self._changes(job) if gets_suggestions else ()
+                await self._write([composer.queued(job, changes, now)])
 
     async def _changes(self, job: QueuedJob) -> Sequence[ChangeView]:
         """Return what would admit the job now; nothing where the extender does not answer in time."""

@@ -44,7 +44,7 @@ class DecisionEvents:
         self._quota = quota
         self._refused: tuple[int, str] = (0, "")  # the step and the job of the last Event of a refused write
 
-    def tell(self, decisions: Sequence[DecisionView]) -> Iterator[dict[str, Any]]:
+    def events_of(self, decisions: Sequence[DecisionView]) -> Iterator[dict[str, Any]]:
         """Yield Events for decisions, oldest first; none for a job that is gone."""
         for decision in decisions:
             job = decision.job
@@ -97,7 +97,7 @@ class WaitingEvents:
     def __init__(self, host: str, quota: EventQuota) -> None:
         self._host = host
         self._quota = quota
-        self._told: dict[str, tuple[str, float]] = {}
+        self._written: dict[str, tuple[str, float]] = {}
         self._starving: set[str] = set()
         self._turn = 0
         self._in_turn: Counter[str] = Counter()
@@ -105,11 +105,11 @@ class WaitingEvents:
     def news(self, queue: QueueView, now: float) -> list[QueuedJob]:
         """Return the jobs that need an Event now; ``now``: seconds since the epoch."""
         waiting = {job.uid for job in queue.jobs}
-        self._told = {uid: told for uid, told in self._told.items() if uid in waiting}
+        self._written = {uid: written for uid, written in self._written.items() if uid in waiting}
         self._starving &= waiting
         late = (job for job in queue.jobs if job.waited_seconds >= FIRST_SECONDS)
         found = [job for job in late if self._is_news(job, now) and self._quota.take(job.uid, now)]
-        self._told |= {job.uid: (job.waits.reason, now) for job in found}
+        self._written |= {job.uid: (job.waits.reason, now) for job in found}
         return found
 
     def queued(self, job: QueuedJob, changes: Sequence[ChangeView], now: float) -> dict[str, Any]:
@@ -134,9 +134,9 @@ class WaitingEvents:
                 yield _event(job, name, now, self._host, "Wait", reasons.STARVING, note.rstrip("; "))
 
     def _is_news(self, job: QueuedJob, now: float) -> bool:
-        if job.uid not in self._told:
+        if job.uid not in self._written:
             return True
-        reason, at = self._told[job.uid]
+        reason, at = self._written[job.uid]
         return now - at >= (REPEAT_SECONDS if reason == job.waits.reason else CHANGED_SECONDS)
 
 

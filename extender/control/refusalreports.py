@@ -31,17 +31,17 @@ OF_JOBS: Final = ("SetReplicas", "Suspend", "SetGate")  # reported first, where 
 class RefusalReports:
     """Counts refusals in a row of each write, and reports to the extender those that go on."""
 
-    def __init__(self, tell: Post, seconds: float, clock: Clock, lease: Leads) -> None:
+    def __init__(self, post: Post, seconds: float, clock: Clock, lease: Leads) -> None:
         """Prepare only; `run` starts. ``seconds``: how long to wait for the extender."""
-        self._tell = tell
+        self._post = post
         self._seconds = seconds
         self._clock = clock
         self._lease = lease
         self._counts: dict[Key, int] = {}
-        self._told: dict[Key, RefusedBody] = {}
+        self._reported: dict[Key, RefusedBody] = {}
         self._instance = ""
         self._last: tuple[str, RefusedWritesBody] | None = None
-        self._stir = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def note(self, call: Call, outcome: Outcome) -> None:
         """Take in the outcome of a write."""
@@ -55,9 +55,9 @@ class RefusalReports:
             write, uid = written
             namespace = "" if isinstance(call, SetGate) else call.order.namespace
             words = shortened(outcome.words)
-            told = RefusedBody(write=write, namespace=namespace, uid=uid, message=words, lasting=lasting)
-            self._told[written] = told
-            self._stir.set()
+            report = RefusedBody(write=write, namespace=namespace, uid=uid, message=words, lasting=lasting)
+            self._reported[written] = report
+            self._changed.set()
 
     def keep(self, wanted: Collection[Key], instance: str) -> None:
         """Forget writes that are no longer wanted. ``instance``: of the extender; a new one gets the whole list."""
@@ -65,35 +65,35 @@ class RefusalReports:
             self._forget(written)
         if instance != self._instance:
             self._instance = instance
-            self._stir.set()
+            self._changed.set()
 
-    def anew(self) -> None:
+    def resend(self) -> None:
         """Send the whole list again, because this replica leads now: the extender ignored what it got before."""
         self._last = None
-        self._stir.set()
+        self._changed.set()
 
     def _forget(self, written: Key) -> None:
         self._counts.pop(written, None)
-        if self._told.pop(written, None) is not None:
-            self._stir.set()
+        if self._reported.pop(written, None) is not None:
+            self._changed.set()
 
     async def run(self) -> None:
         """Send the list whenever it has changed, until cancelled."""
         while True:
-            await self._stir.wait()
-            self._stir.clear()
+            await self._changed.wait()
+            self._changed.clear()
             now = self._instance, self._body()
             if not self._instance or now == self._last or not self._lease.leading():
                 continue
             try:
-                await self._tell(PATH, now[1].model_dump_json().encode(), self._seconds)
+                await self._post(PATH, now[1].model_dump_json().encode(), self._seconds)
                 self._last = now
             except ExtenderError:
                 await self._clock.sleep(RETRY_SECONDS)
-                self._stir.set()
+                self._changed.set()
 
     def _body(self) -> RefusedWritesBody:
-        first = sorted(self._told.values(), key=lambda one: one.write not in OF_JOBS)
+        first = sorted(self._reported.values(), key=lambda one: one.write not in OF_JOBS)
         return RefusedWritesBody(refused=tuple(first[:MOST_REFUSED]))
 
 

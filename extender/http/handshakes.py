@@ -15,7 +15,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from extender.http.tls import HANDSHAKE_SECONDS
+from extender.http.servertls import HANDSHAKE_SECONDS
 
 MOST: Final = 128  # handshakes at once on one listener; each takes an honest client milliseconds
 SHUTDOWN_SECONDS: Final = 1.0
@@ -54,19 +54,19 @@ class Handshakes:
             except ConnectionError:
                 continue  # the client has left already
             except OSError as error:
-                _log.warning("no connection can be accepted: %s", error)
+                _log.warning("no connection can be accepted now; it is tried again: %s", error)
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
             if len(self._running) >= self._most:
                 oldest = next(iter(self._running))
                 del self._running[oldest]
                 oldest.cancel()
-            task = loop.create_task(self._shake(connection))
+            task = loop.create_task(self._handshake(connection))
             self._running[task] = None
             task.add_done_callback(lambda ended: self._running.pop(ended, None))
             await asyncio.sleep(0)  # the task starts now, so that it owns the socket and closes it
 
-    async def _shake(self, connection: socket.socket) -> None:
+    async def _handshake(self, connection: socket.socket) -> None:
         """Give the connection to its own protocol; a connection whose handshake fails is closed without an answer."""
         with contextlib.suppress(OSError):  # the handshake failed or timed out, or the client left
             await asyncio.get_running_loop().connect_accepted_socket(

@@ -1,6 +1,6 @@
 """Limits of one listener: bytes, seconds and connections.
 
-`HeldBinds` keeps a share of the connections free for filter, since each bind held at the barrier occupies one.
+`BindConnections` keeps a share of the connections free for filter, since each bind held at the barrier occupies one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def people_limits(limits: Limits) -> Limits:
     return replace(probe_limits(limits), body_bytes=min(limits.body_bytes, 1024 * 1024), connections=256)
 
 
-class HeldBinds:
+class BindConnections:
     """Counts the connections that the barrier holds, at most ``connections - reserved_connections``."""
 
     def __init__(self, limits: Limits) -> None:

@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from extender.http.asgi import Receive, Scope, Send, answer
 from extender.http.limits import Limits
 from extender.http.onewrite import OneWrite
-from extender.http.tls import Guard
+from extender.http.servertls import Guard
 
 _log = logging.getLogger(__name__)
 PIPELINED: Final = 8  # requests that may wait behind another on their connection; Go's client pipelines none
@@ -199,8 +199,8 @@ def _taken(transport: asyncio.Transport) -> tuple[int, int]:
     acknowledged = 0
     # the kernel has no such field, or the socket is closed already
     with contextlib.suppress(AttributeError, OSError, struct.error):
-        told = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
-        (acknowledged,) = struct.unpack_from("=Q", told, 120)
+        info = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
+        (acknowledged,) = struct.unpack_from("=Q", info, 120)
     return acknowledged, transport.get_write_buffer_size()
 
 

@@ -25,7 +25,7 @@ from extender.http.bodies import BodyLimit, Refuse
 from extender.http.handshakes import Handshakes
 from extender.http.limits import Limits
 from extender.http.protocol import LimitedProtocol, limited
-from extender.http.tls import Guard
+from extender.http.servertls import Guard
 
 BACKLOG = 1024
 LOOK_TICKS = 5  # ticks of a tenth of a second between two checks for clients that do not read

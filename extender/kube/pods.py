@@ -8,7 +8,7 @@ from typing import Any
 
 from extender.kube.fields import ObjectError, condition, listed, part, seconds, text, whole
 from extender.kube.jobkinds import CHECKPOINT, GATE, LONE_POD, PLAN, SLOT, WAKE
-from extender.kube.jobs import identity
+from extender.kube.jobobjects import identity
 from extender.kube.membership import NOBODY, Membership, controller
 from extender.kube.ownedpods import OwnedPod
 from extender.kube.podgroupkinds import GroupKind, role_in

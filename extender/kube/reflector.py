@@ -24,7 +24,7 @@ from extender.clock import Clock
 from extender.kube.api import Api, ClusterError, Json, Resource
 
 CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
-RESUMES: Final = 5  # after so many errors in a row to our resourceVersion, list anew
+RESUMES: Final = 5  # after so many errors in a row to our resourceVersion, list again
 _log = logging.getLogger(__name__)
 
 Key = tuple[str, str]  # namespace, name
@@ -54,7 +54,7 @@ class ReflectorTimes:
 
     watch_seconds: tuple[float, float] = (30.0, 45.0)
     stall_seconds: float = 50.0  # longer than the longest watch, or every quiet watch would look stalled
-    settled_seconds: float = 1.0  # after a watch of this length back-off starts anew
+    settled_seconds: float = 1.0  # after a watch of this length back-off starts again from its first pause
     backoff_seconds: float = 0.5
     backoff_cap_seconds: float = 30.0
     missing_seconds: float = 10.0  # between attempts for a resource whose CRD is missing, or that we may not read
@@ -178,7 +178,7 @@ class Reflector:
         except TimeoutError:
             if not self.fresh:
                 return None
-            raise ClusterError(0, "Stalled", f"nothing for {self._times.stall_seconds:g} s") from None
+            raise ClusterError(0, "Stalled", f"nothing has arrived for {self._times.stall_seconds:g} s") from None
         finally:
             self._waiting = None
 
@@ -235,7 +235,7 @@ class Reflector:
             return
         if not _transient(error) or (error.status and self._failures >= RESUMES):
             self._version = ""
-        _log.info("%s: %s", self.resource, error)
+        _log.info("a list or watch of %s failed and is started again: %s", self.resource, error)
         await self._clock.sleep(max(self._backoff(), error.retry_after))
 
     async def _await_resource(self, deliver: Callable[[WatchBatch], None]) -> None:
@@ -300,6 +300,6 @@ def _metadata(item: object) -> Json:
 
 def _failure(status: object) -> ClusterError:
     """Return the error in an ERROR event; one without a code counts as 410, because events were lost."""
-    told = status if isinstance(status, dict) else {}
-    code = told.get("code")
-    return ClusterError(code if isinstance(code, int) and code else 410, str(told.get("reason") or "Error"))
+    fields = status if isinstance(status, dict) else {}
+    code = fields.get("code")
+    return ClusterError(code if isinstance(code, int) and code else 410, str(fields.get("reason") or "Error"))

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ListPage:
+class ObjectPage:
     """One page of a list; ``continues`` is the continue token of the next page, empty on the last page."""
 
     items: list[Json]
@@ -31,7 +31,7 @@ class ListPage:
     continues: str
 
 
-def decode_page(body: bytes) -> ListPage:
+def decode_page(body: bytes) -> ObjectPage:
     """Return a page of a list, decoded object by object where decoding it at once fails.
 
     Raises ClusterError where the body is not a list.
@@ -44,7 +44,7 @@ def decode_page(body: bytes) -> ListPage:
         listed = _raw_page(body)
         items = [item for raw in listed.items or () if (item := _object(bytes(raw)))]
     meta = listed.metadata or _ListMeta()
-    return ListPage(items, meta.resourceVersion or "", meta.continue_ or "")
+    return ObjectPage(items, meta.resourceVersion or "", meta.continue_ or "")
 
 
 def decode_count(body: bytes) -> int:
@@ -55,17 +55,10 @@ def decode_count(body: bytes) -> int:
     try:
         page = _COUNT.decode(body)
     except msgspec.MsgspecError as error:
-        raise ClusterError(0, "Unreadable", text(error)) from error
+        raise ClusterError(0, "Unreadable", error_text(error)) from error
     more = page.metadata.remainingItemCount
     if page.metadata.continue_ and more is None:
-        raise ClusterError(
-            0,
-            "Uncounted",
-            (
-                "the list does not say how many objects remain; the API server counts them only in a list without "
-                "selectors"
-            ),
-        )
+        raise ClusterError(0, "Uncounted", "the list does not say how many objects remain")
     return len(page.items or ()) + (more or 0)
 
 
@@ -102,20 +95,20 @@ def outcome(status: int, body: bytes) -> Outcome:
     if 200 <= status < 300:
         return Done(_status(body))
     if 400 <= status < 500 and status != 408:
-        return refused(status, body)
-    return Unknown(f"HTTP {status} {refused(status, body).words}".strip())
+        return refusal_in(status, body)
+    return Unknown(f"HTTP {status} {refusal_in(status, body).words}".strip())
 
 
-def refused(status: int, body: bytes) -> Refused:
+def refusal_in(status: int, body: bytes) -> Refused:
     """Return the refusal that the API's Status in the body describes."""
-    told = _status(body)
-    return Refused(status, str(told.get("reason") or ""), str(told.get("message") or "")[:500])
+    found = _status(body)
+    return Refused(status, str(found.get("reason") or ""), str(found.get("message") or "")[:500])
 
 
 def cluster_error(response: aiohttp.ClientResponse, body: bytes) -> ClusterError:
     """Return the error for a read that the API server answered with a failure."""
-    told = refused(response.status, body)
-    return ClusterError(told.status, told.reason, told.message, retry_after(response, default=0.0))
+    found = refusal_in(response.status, body)
+    return ClusterError(found.status, found.reason, found.message, retry_after(response, default=0.0))
 
 
 def retry_after(response: aiohttp.ClientResponse, default: float) -> float:
@@ -126,7 +119,7 @@ def retry_after(response: aiohttp.ClientResponse, default: float) -> float:
     return min(float(value), LONGEST_RETRY_AFTER) if value.isascii() and value.isdigit() else default
 
 
-def path(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
+def url_path(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
     """Return the URL path of a resource or object; an empty namespace means all namespaces.
 
     Names are percent-encoded, so that no name can change the path around it.
@@ -136,14 +129,14 @@ def path(resource: Resource, namespace: str = "", name: str = "", subresource: s
     return "/".join([resource.root, *(quote(part, safe="") for part in parts)])
 
 
-def text(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return a text for people about an exception: some of aiohttp's have no text, and some print Python objects."""
     if isinstance(error, aiohttp.ClientConnectorError):
         proxy = "the proxy " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
         why = getattr(error, "certificate_error", None) or error.os_error
         number = 0 if isinstance(why, ssl.SSLError) else why.errno or 0
-        told = os.strerror(number).lower() if number > 0 else why.strerror or why
-        return f"cannot connect to {proxy}{error.host}:{error.port}: {told}"[:300]
+        found = os.strerror(number).lower() if number > 0 else why.strerror or why
+        return f"cannot connect to {proxy}{error.host}:{error.port}: {found}"[:300]
     return f"{type(error).__name__}: {error}"[:300] if str(error) else type(error).__name__
 
 

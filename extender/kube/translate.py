@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from extender.kube.api import MALFORMED, NODES, PODS, Json, Resource
 from extender.kube.fields import ObjectError, amount, condition, listed, part, text, whole
 from extender.kube.jobkinds import KINDS, JobKind
-from extender.kube.jobs import identity, read_group, read_job, reports_in
+from extender.kube.jobobjects import identity, read_group, read_job, reports_in
 from extender.kube.membership import NOBODY, OwnerName, membership
 from extender.kube.ownerindex import OwnerIndex
 from extender.kube.podgroupkinds import GROUPS, GroupKind

@@ -20,8 +20,8 @@ from policy.cluster.resources import Resources
 
 NODE_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "nodes", namespaced=False)
 MEASURED: Final = ("cpu", "memory")
-MISSING_SECONDS: Final = 300.0  # between attempts where the API is not served
-UNLISTED_SECONDS: Final = 1.0  # until the nodes themselves are known
+MISSING_SECONDS: Final = 300.0  # seconds between attempts where the API is not served
+UNLISTED_SECONDS: Final = 1.0  # seconds between checks until the nodes themselves are known
 STALE: Final = 3  # failures in a row after which the last measurement is too old
 COARSE: Final = 100  # usage is rounded to this part of the node: each change of it would be a step of the ledger
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class UsagePoll:
         self._clock = clock
         self._nodes = nodes
         self._deliver = deliver
-        self._told: Usage = {}
+        self._delivered: Usage = {}
         self._failures = 0
 
     async def run(self, interval: float) -> None:
@@ -58,7 +58,7 @@ class UsagePoll:
         except ClusterError as error:
             self._failures += 1
             if error.status in (403, 404) or self._failures >= STALE:
-                self._tell({})
+                self._deliver_changed({})
             if error.status == 403:
                 _log.warning(
                     (
@@ -69,7 +69,7 @@ class UsagePoll:
                 )
             return error.status not in (403, 404)
         self._failures = 0
-        self._tell(found)
+        self._deliver_changed(found)
         return True
 
     async def _read(self) -> Usage:
@@ -82,9 +82,9 @@ class UsagePoll:
                         found[name] = _rounded(_usage(item), nodes[name].allocatable)
         return found
 
-    def _tell(self, found: Usage) -> None:
-        if found != self._told:
-            self._told = found
+    def _deliver_changed(self, found: Usage) -> None:
+        if found != self._delivered:
+            self._delivered = found
             self._deliver(UsageSeen(found))
 
 

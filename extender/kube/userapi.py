@@ -13,10 +13,10 @@ from extender.clock import Clock
 from extender.kube import portforward, responses
 from extender.kube.api import PODS, ClusterError, Ref
 from extender.kube.client import NO_HEADERS, KubeApi
-from extender.kube.connection.given import Given
+from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
 
-SECONDS: Final = 10.0  # for one call
+SECONDS: Final = 10.0  # seconds for one call
 NO_LIMIT: Final = 1e6  # seconds, eleven days: --request-timeout 0
 
 
@@ -39,31 +39,31 @@ class UserApi(KubeApi):
                 response = await self._open(method, path, query, body, more=headers)
                 return response.status, await self._body(response)
         except TimeoutError:
-            raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
+            raise ClusterError(0, "Timeout", f"the API server did not answer within {self._deadline:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise ClusterError(0, "Unreachable", responses.text(error)) from error
+            raise ClusterError(0, "Unreachable", responses.error_text(error)) from error
 
     async def ask_pod(self, pod: Ref, port: int, request: bytes, seconds: float) -> tuple[int, bytes]:
         """Send one HTTP/1.1 request to a port of the pod's loopback and return status and body.
 
         Raises ClusterError: 403 where the right is lacking (get and create pods/portforward), 0 where no answer came.
         """
-        path = responses.path(PODS, pod.namespace, pod.name, "portforward")
+        path = responses.url_path(PODS, pod.namespace, pod.name, "portforward")
         try:
             async with self._clock.timeout(seconds):
                 socket = await self._transport.socket(path, {"ports": str(port)}, portforward.PROTOCOL)
                 async with socket:
                     return await portforward.exchange(socket, request)
         except TimeoutError:
-            raise ClusterError(0, "Timeout", f"no answer within {seconds:g} s") from None
+            raise ClusterError(0, "Timeout", f"the pod did not answer within {seconds:g} s") from None
         except aiohttp.WSServerHandshakeError as error:  # aiohttp does not expose the body of a refusal
             why = HTTPStatus(error.status).phrase if error.status in list(HTTPStatus) else str(error.status)
             raise ClusterError(error.status, why.replace(" ", ""), f"port {port} of pod {pod.name}: {why}") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise ClusterError(0, "Unreachable", responses.text(error)) from error
+            raise ClusterError(0, "Unreachable", responses.error_text(error)) from error
 
 
-def connect(given: Given) -> UserApi:
+def connect(given: KubectlOptions) -> UserApi:
     """Return a client for the API server and credentials that kubectl would use with these options. Raises
     ClusterError.
     """
@@ -77,4 +77,4 @@ def proxy_path(service: Ref, port: str, path: str) -> str:
     name.
     """
     named = Ref(service.resource, service.namespace, f"https:{service.name}:{port}")
-    return f"{responses.path(named.resource, named.namespace, named.name, 'proxy')}{path}"
+    return f"{responses.url_path(named.resource, named.namespace, named.name, 'proxy')}{path}"

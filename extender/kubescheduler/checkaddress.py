@@ -8,19 +8,19 @@ from urllib.parse import SplitResult, urlsplit
 
 from extender.config.hosts import is_loopback
 from extender.config.settings import Settings
-from extender.kubescheduler.finding import Finding, shown
+from extender.kubescheduler.configfinding import ConfigFinding, shown
 from extender.kubescheduler.schedulerconfig import ExtenderEntry, ExtenderTls
 from extender.kubescheduler.wire import VERBS_PATH
 
 SERVICE: Final = "kohort-extender"  # the Service in manifests/overlays/shared-scheduler
 
 
-def check_address(where: str, ours: ExtenderEntry, settings: Settings) -> Iterator[Finding]:
+def check_address(where: str, ours: ExtenderEntry, settings: Settings) -> Iterator[ConfigFinding]:
     """Yield what is wrong with the URL and the TLS settings of Kohort's entry."""
     url = split(ours.url_prefix)
     expected = expected_url(settings)
     if url.scheme not in ("http", "https") or not url.hostname:
-        yield Finding(
+        yield ConfigFinding(
             f"{where}.urlPrefix",
             shown(ours.url_prefix or None),
             expected,
@@ -31,7 +31,7 @@ def check_address(where: str, ours: ExtenderEntry, settings: Settings) -> Iterat
     yield from _check_tls(where, ours, url, settings)
     yield from _check_listener(where, ours, url, settings)
     if url.path.rstrip("/") != VERBS_PATH:
-        yield Finding(
+        yield ConfigFinding(
             f"{where}.urlPrefix",
             ours.url_prefix,
             f"a URL that ends in {VERBS_PATH}",
@@ -41,11 +41,11 @@ def check_address(where: str, ours: ExtenderEntry, settings: Settings) -> Iterat
         )
 
 
-def _check_listener(where: str, ours: ExtenderEntry, url: SplitResult, settings: Settings) -> Iterator[Finding]:
+def _check_listener(where: str, ours: ExtenderEntry, url: SplitResult, settings: Settings) -> Iterator[ConfigFinding]:
     """Yield what is wrong where the URL does not lead to the verbs' listener, or others on the way could interfere."""
     expected = expected_url(settings)
     if settings.server.tls.on and url.scheme == "http":
-        yield Finding(
+        yield ConfigFinding(
             f"{where}.urlPrefix",
             ours.url_prefix,
             expected,
@@ -53,7 +53,7 @@ def _check_listener(where: str, ours: ExtenderEntry, url: SplitResult, settings:
             f"Set urlPrefix: {expected}, enableHTTPS: true and tlsConfig.",
         )
     elif url.scheme == "http" and not is_loopback(url.hostname or ""):
-        yield Finding(
+        yield ConfigFinding(
             f"{where}.urlPrefix",
             ours.url_prefix,
             f"{expected}, or https:// with a CA",
@@ -63,7 +63,7 @@ def _check_listener(where: str, ours: ExtenderEntry, url: SplitResult, settings:
         )
     elif is_loopback(url.hostname or "") and (port := _port_of(settings)) not in (0, _port(url)):
         named = "server.tls.port" if settings.server.tls.on else "server.port"
-        yield Finding(
+        yield ConfigFinding(
             f"{where}.urlPrefix",
             ours.url_prefix,
             expected,
@@ -73,10 +73,10 @@ def _check_listener(where: str, ours: ExtenderEntry, url: SplitResult, settings:
         )
 
 
-def _check_tls(where: str, ours: ExtenderEntry, url: SplitResult, settings: Settings) -> Iterator[Finding]:
+def _check_tls(where: str, ours: ExtenderEntry, url: SplitResult, settings: Settings) -> Iterator[ConfigFinding]:
     tls = ours.tls_config or ExtenderTls()
     if ours.enable_https and url.scheme == "http":
-        yield Finding(
+        yield ConfigFinding(
             f"{where}.enableHTTPS",
             "true",
             "an https:// urlPrefix with it",
@@ -84,7 +84,7 @@ def _check_tls(where: str, ours: ExtenderEntry, url: SplitResult, settings: Sett
             "Write https:// in urlPrefix, or remove enableHTTPS.",
         )
     if tls.insecure:
-        yield Finding(
+        yield ConfigFinding(
             f"{where}.tlsConfig.insecure",
             "true",
             "false",
@@ -97,7 +97,7 @@ def _check_tls(where: str, ours: ExtenderEntry, url: SplitResult, settings: Sett
     if url.scheme != "https":
         return
     if not (tls.ca_file or tls.ca_data):
-        yield Finding(
+        yield ConfigFinding(
             f"{where}.tlsConfig.caFile",
             "absent",
             "caFile or caData",
@@ -105,7 +105,7 @@ def _check_tls(where: str, ours: ExtenderEntry, url: SplitResult, settings: Sett
             "Give tlsConfig.caFile, with a CA that signs nothing but Kohort.",
         )
     if not ((tls.cert_file or tls.cert_data) and (tls.key_file or tls.key_data)):
-        yield Finding(
+        yield ConfigFinding(
             f"{where}.tlsConfig.certFile",
             "absent",
             "certFile and keyFile, or certData and keyData",

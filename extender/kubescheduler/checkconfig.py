@@ -17,7 +17,7 @@ from extender.config.plainyaml import YamlError
 from extender.config.relations import BACKOFF_MARGIN_SECONDS
 from extender.config.settings import Settings
 from extender.kubescheduler.checkextender import check_extenders
-from extender.kubescheduler.finding import Finding, shown
+from extender.kubescheduler.configfinding import ConfigFinding, shown
 from extender.kubescheduler.schedulerconfig import (
     API_VERSION,
     DEFAULT_BIND_TIMEOUT_SECONDS,
@@ -35,16 +35,20 @@ LEAST_BIND_TIMEOUT_SECONDS: Final = 2  # VolumeBinding checks once a second
 BIND_TIMEOUT_MARGIN_SECONDS: Final = 1.0  # the room must be free again when the gang's window ends
 
 
-def check_file(path: str | Path, settings: Settings) -> list[Finding]:
+def check_file(path: str | Path, settings: Settings) -> list[ConfigFinding]:
     """Return the findings for a KubeSchedulerConfiguration, or for a ConfigMap that holds one; never raise."""
     try:
         config = load_config(path)
     except YamlError as error:
-        return [Finding(str(path), UNREADABLE, f"a YAML file with a {KIND}", str(error), "Name a file that holds one.")]
+        return [
+            ConfigFinding(
+                str(path), UNREADABLE, f"a YAML file with a {KIND}", str(error), "Name a file that holds one."
+            )
+        ]
     return findings(config, settings)
 
 
-def findings(config: Mapping[str, Any], settings: Settings) -> list[Finding]:
+def findings(config: Mapping[str, Any], settings: Settings) -> list[ConfigFinding]:
     """Return all that is wrong with a KubeSchedulerConfiguration for Kohort with these settings; empty where it is
     usable.
     """
@@ -62,17 +66,17 @@ def findings(config: Mapping[str, Any], settings: Settings) -> list[Finding]:
     ]
 
 
-def refused(found: Sequence[Finding]) -> bool:
+def refused(found: Sequence[ConfigFinding]) -> bool:
     """Tell whether the configuration must not be used: warnings alone let it pass."""
     return any(finding.level == "error" for finding in found)
 
 
-def unreadable(found: Sequence[Finding]) -> bool:
+def unreadable(found: Sequence[ConfigFinding]) -> bool:
     """Tell whether the file held no configuration to check."""
     return any(finding.value == UNREADABLE for finding in found)
 
 
-def render(found: Sequence[Finding]) -> str:
+def render(found: Sequence[ConfigFinding]) -> str:
     """Return the findings as text for a person, errors first, and a last line that sums up."""
     ordered = sorted(found, key=lambda finding: finding.level != "error")
     blocks = [
@@ -84,27 +88,27 @@ def render(found: Sequence[Finding]) -> str:
     return "\n".join([*blocks, f"{verdict} (errors: {errors}, warnings: {len(found) - errors})"])
 
 
-def _check_kind(config: Mapping[str, Any]) -> Iterator[Finding]:
+def _check_kind(config: Mapping[str, Any]) -> Iterator[ConfigFinding]:
     for field, allowed in (("apiVersion", API_VERSION), ("kind", KIND)):
         if (value := config.get(field)) != allowed:
             why = "kube-scheduler reads no other kind or version from its --config file."
-            yield Finding(field, shown(value), allowed, why, f"Set {field}: {allowed}.")
+            yield ConfigFinding(field, shown(value), allowed, why, f"Set {field}: {allowed}.")
 
 
-def _misread(location: tuple[int | str, ...], value: object, message: str) -> Finding:
+def _misread(location: tuple[int | str, ...], value: object, message: str) -> ConfigFinding:
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
     unknown = message.startswith("Extra inputs")
     allowed = "a key of the format" if unknown else message.removeprefix("Input should be ")
     mend = "Remove it or correct its spelling." if unknown else "Give a value of that type."
-    return Finding(field, shown(value), allowed, "kube-scheduler would refuse to start with this file.", mend)
+    return ConfigFinding(field, shown(value), allowed, "kube-scheduler would refuse to start with this file.", mend)
 
 
-def _check_lease(election: LeaderElection, settings: Settings) -> Iterator[Finding]:
+def _check_lease(election: LeaderElection, settings: Settings) -> Iterator[ConfigFinding]:
     if settings.lease.elect:
         yield from _check_other_lease(election, settings)
         return
     if not election.leader_elect:
-        yield Finding(
+        yield ConfigFinding(
             "leaderElection.leaderElect",
             "false",
             "true",
@@ -115,7 +119,7 @@ def _check_lease(election: LeaderElection, settings: Settings) -> Iterator[Findi
     found = (election.resource_namespace or DEFAULT_LEASE[0], election.resource_name or DEFAULT_LEASE[1])
     wanted = (settings.lease.namespace, settings.lease.name)
     if found != wanted:
-        yield Finding(
+        yield ConfigFinding(
             "leaderElection.resourceNamespace, resourceName",
             "/".join(found),
             "/".join(wanted),
@@ -125,10 +129,10 @@ def _check_lease(election: LeaderElection, settings: Settings) -> Iterator[Findi
         )
 
 
-def _check_other_lease(election: LeaderElection, settings: Settings) -> Iterator[Finding]:
+def _check_other_lease(election: LeaderElection, settings: Settings) -> Iterator[ConfigFinding]:
     found = (election.resource_namespace or DEFAULT_LEASE[0], election.resource_name or DEFAULT_LEASE[1])
     if election.leader_elect and found == (settings.lease.namespace, settings.lease.name):
-        yield Finding(
+        yield ConfigFinding(
             "leaderElection.resourceNamespace, resourceName",
             "/".join(found),
             "another Lease than lease.namespace and lease.name of the settings",
@@ -138,11 +142,11 @@ def _check_other_lease(election: LeaderElection, settings: Settings) -> Iterator
         )
 
 
-def _check_backoff(config: Configuration, settings: Settings) -> Iterator[Finding]:
+def _check_backoff(config: Configuration, settings: Settings) -> Iterator[ConfigFinding]:
     window, expected = settings.barrier.window_seconds, settings.scheduler
     longest = window - BACKOFF_MARGIN_SECONDS
     if config.pod_initial_backoff_seconds > config.pod_max_backoff_seconds:
-        yield Finding(
+        yield ConfigFinding(
             "podInitialBackoffSeconds",
             str(config.pod_initial_backoff_seconds),
             f"at most podMaxBackoffSeconds ({config.pod_max_backoff_seconds})",
@@ -150,7 +154,7 @@ def _check_backoff(config: Configuration, settings: Settings) -> Iterator[Findin
             f"Set podInitialBackoffSeconds: {expected.pod_initial_backoff_seconds:g}.",
         )
     if config.pod_max_backoff_seconds > longest:
-        yield Finding(
+        yield ConfigFinding(
             "podMaxBackoffSeconds",
             str(config.pod_max_backoff_seconds),
             f"at most {longest:g} (barrier.window_seconds less {BACKOFF_MARGIN_SECONDS:g})",
@@ -164,7 +168,7 @@ def _check_backoff(config: Configuration, settings: Settings) -> Iterator[Findin
     )
     for field, value, assumed in pairs:
         if value != assumed and value <= longest:
-            yield Finding(
+            yield ConfigFinding(
                 field,
                 str(value),
                 f"{assumed:g}",
@@ -174,11 +178,11 @@ def _check_backoff(config: Configuration, settings: Settings) -> Iterator[Findin
             )
 
 
-def _check_profiles(config: Configuration, settings: Settings) -> Iterator[Finding]:
+def _check_profiles(config: Configuration, settings: Settings) -> Iterator[ConfigFinding]:
     at = next((i for i, one in enumerate(config.profiles) if one.scheduler_name == settings.scheduler_name), None)
     if at is None:
         names = ", ".join(one.scheduler_name or "default-scheduler" for one in config.profiles) or "none"
-        yield Finding(
+        yield ConfigFinding(
             "profiles",
             names,
             f"one with schedulerName: {settings.scheduler_name}",
@@ -190,7 +194,7 @@ def _check_profiles(config: Configuration, settings: Settings) -> Iterator[Findi
     yield from _check_sampling(f"profiles[{at}]", profile, config)
     yield from _check_bind_timeout(f"profiles[{at}]", profile, settings)
     if profile.preempts:
-        yield Finding(
+        yield ConfigFinding(
             f"profiles[{at}].plugins",
             "DefaultPreemption is on",
             "DefaultPreemption disabled",
@@ -200,11 +204,11 @@ def _check_profiles(config: Configuration, settings: Settings) -> Iterator[Findi
         )
 
 
-def _check_bind_timeout(where: str, profile: Profile, settings: Settings) -> Iterator[Finding]:
+def _check_bind_timeout(where: str, profile: Profile, settings: Settings) -> Iterator[ConfigFinding]:
     value, longest = profile.bind_timeout_seconds, int(settings.barrier.window_seconds - BIND_TIMEOUT_MARGIN_SECONDS)
     if isinstance(value, int) and not isinstance(value, bool) and LEAST_BIND_TIMEOUT_SECONDS <= value <= longest:
         return
-    yield Finding(
+    yield ConfigFinding(
         f"{where}.pluginConfig[VolumeBinding].bindTimeoutSeconds",
         f"absent ({value})" if value == DEFAULT_BIND_TIMEOUT_SECONDS else shown(value),
         f"{LEAST_BIND_TIMEOUT_SECONDS} to {longest} (barrier.window_seconds less {BIND_TIMEOUT_MARGIN_SECONDS:g})",
@@ -216,13 +220,13 @@ def _check_bind_timeout(where: str, profile: Profile, settings: Settings) -> Ite
     )
 
 
-def _check_sampling(where: str, profile: Profile, config: Configuration) -> Iterator[Finding]:
+def _check_sampling(where: str, profile: Profile, config: Configuration) -> Iterator[ConfigFinding]:
     own, common = profile.percentage_of_nodes_to_score, config.percentage_of_nodes_to_score
     value = own if own is not None else common
     if value == 100:
         return
     inherited = own is None and common is not None
-    yield Finding(
+    yield ConfigFinding(
         "percentageOfNodesToScore" if inherited else f"{where}.percentageOfNodesToScore",
         "absent (chosen by cluster size)" if value is None else str(value),
         "100",

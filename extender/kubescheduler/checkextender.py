@@ -10,7 +10,7 @@ from typing import Literal
 from extender.config.goduration import go_duration_seconds
 from extender.config.settings import Settings
 from extender.kubescheduler.checkaddress import check_address, expected_url, split
-from extender.kubescheduler.finding import Finding, shown
+from extender.kubescheduler.configfinding import ConfigFinding, shown
 from extender.kubescheduler.schedulerconfig import (
     DEFAULT_HTTP_TIMEOUT,
     Configuration,
@@ -19,11 +19,11 @@ from extender.kubescheduler.schedulerconfig import (
 from extender.kubescheduler.wire import VERBS_PATH
 
 
-def check_extenders(config: Configuration, settings: Settings) -> Iterator[Finding]:
+def check_extenders(config: Configuration, settings: Settings) -> Iterator[ConfigFinding]:
     """Yield what is wrong with Kohort's entry, or that there is none."""
     at = _position_of_ours(config.extenders)
     if at is None:
-        yield Finding(
+        yield ConfigFinding(
             "extenders",
             "none that filters and binds",
             "one for Kohort",
@@ -34,7 +34,7 @@ def check_extenders(config: Configuration, settings: Settings) -> Iterator[Findi
     ours, where = config.extenders[at], f"extenders[{at}]"
     binders = [i for i, one in enumerate(config.extenders) if one.bind_verb]
     if len(binders) > 1:
-        yield Finding(
+        yield ConfigFinding(
             "extenders",
             "bindVerb in " + ", ".join(f"extenders[{i}]" for i in binders),
             f"bindVerb in {where} only",
@@ -54,7 +54,7 @@ def _position_of_ours(extenders: Sequence[ExtenderEntry]) -> int | None:
     return next(iter(by_path or deciding), None)
 
 
-def _check_verbs(where: str, ours: ExtenderEntry, config: Configuration, settings: Settings) -> Iterator[Finding]:
+def _check_verbs(where: str, ours: ExtenderEntry, config: Configuration, settings: Settings) -> Iterator[ConfigFinding]:
     guards = any(one.preempt_verb for one in config.extenders)
     preempting = any(one.preempts for one in config.profiles if one.scheduler_name != settings.scheduler_name)
     verbs = (
@@ -78,12 +78,14 @@ def _check_verbs(where: str, ours: ExtenderEntry, config: Configuration, setting
     for field, value, verb, level, without in verbs:
         if value and value != verb:
             why = f"Kohort has no verb of this name, and kube-scheduler notices that only at its first call: {without}"
-            yield Finding(f"{where}.{field}", shown(value), verb, why, f"Set {field}: {verb}.")
+            yield ConfigFinding(f"{where}.{field}", shown(value), verb, why, f"Set {field}: {verb}.")
         elif not value and level is not None:
             missing: Literal["error", "warning"] = "error" if level == "error" else "warning"
-            yield Finding(f"{where}.{field}", "absent", verb, f"Without it {without}", f"Set {field}: {verb}.", missing)
+            yield ConfigFinding(
+                f"{where}.{field}", "absent", verb, f"Without it {without}", f"Set {field}: {verb}.", missing
+            )
     if ours.prioritize_verb and ours.weight < 1:
-        yield Finding(
+        yield ConfigFinding(
             f"{where}.weight",
             str(ours.weight or "absent"),
             "at least 1",
@@ -92,19 +94,19 @@ def _check_verbs(where: str, ours: ExtenderEntry, config: Configuration, setting
         )
 
 
-def _check_timeout(where: str, ours: ExtenderEntry, settings: Settings) -> Iterator[Finding]:
+def _check_timeout(where: str, ours: ExtenderEntry, settings: Settings) -> Iterator[ConfigFinding]:
     barrier = settings.barrier
     least, field = barrier.http_timeout_seconds, f"{where}.httpTimeout"
     mend = f"Set httpTimeout: {barrier.http_timeout_seconds:g}s."
     seconds = go_duration_seconds(ours.http_timeout or "0")
     if seconds is None or seconds < 0:
         why = "kube-scheduler would refuse to start with this file."
-        yield Finding(field, shown(ours.http_timeout), "a duration such as 20s", why, mend)
+        yield ConfigFinding(field, shown(ours.http_timeout), "a duration such as 20s", why, mend)
         return
     absent = seconds == 0
     seconds = seconds or go_duration_seconds(DEFAULT_HTTP_TIMEOUT) or 0.0
     if seconds < least:
-        yield Finding(
+        yield ConfigFinding(
             field,
             f"absent, which means {DEFAULT_HTTP_TIMEOUT}" if absent else ours.http_timeout,
             f"at least {least:g}s (barrier.http_timeout_seconds: binds are held up to {barrier.hold_seconds:g} s)",
@@ -113,7 +115,7 @@ def _check_timeout(where: str, ours: ExtenderEntry, settings: Settings) -> Itera
             mend,
         )
     elif seconds > least:
-        yield Finding(
+        yield ConfigFinding(
             field,
             ours.http_timeout,
             f"{barrier.http_timeout_seconds:g}s",
@@ -123,9 +125,9 @@ def _check_timeout(where: str, ours: ExtenderEntry, settings: Settings) -> Itera
         )
 
 
-def _check_calls(where: str, ours: ExtenderEntry, config: Configuration, settings: Settings) -> Iterator[Finding]:
+def _check_calls(where: str, ours: ExtenderEntry, config: Configuration, settings: Settings) -> Iterator[ConfigFinding]:
     if ours.ignorable:
-        yield Finding(
+        yield ConfigFinding(
             f"{where}.ignorable",
             "true",
             "false",
@@ -134,7 +136,7 @@ def _check_calls(where: str, ours: ExtenderEntry, config: Configuration, setting
             "Remove ignorable. To guard gangs in another kube-scheduler, use an entry with preemptVerb alone there.",
         )
     if not ours.node_cache_capable:
-        yield Finding(
+        yield ConfigFinding(
             f"{where}.nodeCacheCapable",
             "false",
             "true",
@@ -146,7 +148,7 @@ def _check_calls(where: str, ours: ExtenderEntry, config: Configuration, setting
     names = [one.scheduler_name or "default-scheduler" for one in config.profiles]
     others = [name for name in names if name != settings.scheduler_name]
     if len(others) < len(names) and others and not ours.managed_resources:
-        yield Finding(
+        yield ConfigFinding(
             "profiles",
             ", ".join(others),
             f"{settings.scheduler_name} alone",
@@ -157,10 +159,10 @@ def _check_calls(where: str, ours: ExtenderEntry, config: Configuration, setting
         )
 
 
-def _check_managed_resources(where: str, ours: ExtenderEntry) -> Iterator[Finding]:
+def _check_managed_resources(where: str, ours: ExtenderEntry) -> Iterator[ConfigFinding]:
     for i, resource in enumerate(ours.managed_resources):
         if not resource.ignored_by_scheduler:
-            yield Finding(
+            yield ConfigFinding(
                 f"{where}.managedResources[{i}].ignoredByScheduler",
                 "false",
                 "true",
@@ -170,7 +172,7 @@ def _check_managed_resources(where: str, ours: ExtenderEntry) -> Iterator[Findin
             )
     if ours.managed_resources:
         names = ", ".join(resource.name for resource in ours.managed_resources)
-        yield Finding(
+        yield ConfigFinding(
             f"{where}.managedResources",
             names,
             "absent",

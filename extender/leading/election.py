@@ -65,15 +65,15 @@ class Election(Lease):
         try:
             found = await self._api.get(self._ref)
         except ClusterError as error:
-            self._complain(str(error))
+            self._note_error(str(error))
             return None
         if found is None:
-            self._complain("it does not exist; apply manifests/base, which creates it")
+            self._note_error("it does not exist; apply manifests/base, which creates it")
         else:
             self.error = ""
         return found
 
-    def _complain(self, why: str) -> None:
+    def _note_error(self, why: str) -> None:
         if not self.error:
             _log.warning("lease %s/%s cannot be used: %s", self._ref.namespace, self._ref.name, why)
         self.error = why

@@ -29,7 +29,7 @@ tests).
 LOOK_SECONDS: Final = 2.0
 SOON_SECONDS: Final = 0.5  # while a renewal is overdue, or the Lease names us and we have not seen its renewal yet
 QUICK_SECONDS: Final = 0.1  # while the Lease has expired and a kube-scheduler is about to take it
-TAKING_SECONDS: Final = 15.0  # how long that lasts: two of its retries, and some margin
+TAKING_SECONDS: Final = 15.0  # seconds for which that lasts: two of its retries, and some margin
 # kube-scheduler stops when it has not renewed for renewDeadline, by default 10 s of the Lease's 15 s. That value is not
 # in the Lease; two thirds of its duration end before any rival may take it over.
 RENEW_SHARE: Final = 2 / 3
@@ -70,8 +70,8 @@ class Lease:
         self._looking = asyncio.Lock()  # looks must not overtake one another
         self._begun = self._ended = 0  # numbers of the last look of `check` that began, and of the last that ended
         self._checked = -QUICK_SECONDS  # clock.monotonic() at the end of the last check
-        self._told: bool | None = None
-        self._tell: Callable[[bool], object] = lambda leading: None
+        self._reported: bool | None = None
+        self._on_change: Callable[[bool], object] = lambda leading: None
         self._seen: tuple[str, str] | None = None  # holder and renewTime at the last look
         self._looked: float | None = None  # clock.monotonic() before the last look that had an answer
         self._good_until = 0.0  # clock.monotonic()
@@ -85,10 +85,10 @@ class Lease:
         """Tell whether this replica leads now, by the last renewal that was seen."""
         return self._always or (self._ours and self._clock.monotonic() < self._good_until)
 
-    async def run(self, tell: Callable[[bool], object] = lambda leading: None) -> None:
-        """Look for ever; call ``tell`` with whether we lead, at the start and at each change."""
-        self._tell = tell
-        self._say()
+    async def run(self, on_change: Callable[[bool], object] = lambda leading: None) -> None:
+        """Look for ever; call ``on_change`` with whether we lead, at the start and at each change."""
+        self._on_change = on_change
+        self._report_change()
         while True:
             await self.check()
             await self._clock.sleep(self._pause())
@@ -102,27 +102,27 @@ class Lease:
                 await self.look()
                 self._ended = self._begun
         self._checked = self._clock.monotonic()
-        self._say()
+        self._report_change()
 
-    async def asked(self) -> None:
+    async def on_scheduler_call(self) -> None:
         """Look because the kube-scheduler beside us called, unless we lead as far as we know or have just looked."""
         if not self.leading() and self._clock.monotonic() - self._checked >= QUICK_SECONDS:
             await self.check()
 
-    def _say(self) -> None:
+    def _report_change(self) -> None:
         leading = self.leading()
-        if leading == self._told:
+        if leading == self._reported:
             return
-        if self._told is not None:
+        if self._reported is not None:
             which = "now leads" if leading else "no longer leads"
             _log.info("this replica %s; the lease is held by %s", which, self.holder or "nobody")
-        self._told = leading
-        self._tell(leading)
+        self._reported = leading
+        self._on_change(leading)
 
     def _pause(self) -> float:
         """Return seconds until the next look."""
         now = self._clock.monotonic()
-        if self._always or self._told or (now < self._good_until and not self._ours):
+        if self._always or self._reported or (now < self._good_until and not self._ours):
             return LOOK_SECONDS
         return QUICK_SECONDS if self._lapses <= now < self._lapses + TAKING_SECONDS else SOON_SECONDS
 

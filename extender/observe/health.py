@@ -23,7 +23,7 @@ from extender.clock import Clock
 from extender.kube.api import Resource
 from policy.cluster.snapshot import Snapshot
 
-STALLED_SECONDS: Final = 60.0  # a reflector gives up a silent watch after 50 s and lists anew
+STALLED_SECONDS: Final = 60.0  # a reflector gives up a silent watch after 50 s and lists again
 CLOCK_SECONDS: Final = 5.0
 FOLLOWS: Final = "no: a follower, which answers but does not decide"
 NO_RIGHT: Final = "jobs of these kinds are not scheduled; apply the ClusterRole of this version (manifests/base)"
@@ -207,7 +207,7 @@ class Exposition:
         self._registry = registry
         self._turn = asyncio.Lock()
         self._text = b""
-        self._good_until = 0.0  # the loop's time
+        self._good_until = 0.0  # the event loop's time until which the text is kept
 
     async def text(self) -> bytes:
         """Return the text as it was at most `KEPT_SECONDS` ago."""

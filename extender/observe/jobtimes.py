@@ -41,9 +41,9 @@ class JobTimesObserver(Protocol):
 class JobTimes:
     """Remembers jobs and gangs from their first event to their last."""
 
-    def __init__(self, tell: JobTimesObserver) -> None:
+    def __init__(self, observer: JobTimesObserver) -> None:
         """Start without jobs: a job that had ended before our start is not counted."""
-        self._tell = tell
+        self._observer = observer
         self._open: dict[str, bool] = {}  # uid of an unfinished job -> whether it was admitted before
         self._planned: dict[str, float] = {}  # job uid -> when it got its plan
         self._moving: dict[str, Mapping[Slot, str]] = {}
@@ -63,7 +63,7 @@ class JobTimes:
         match event:
             case JobSeen(job) if job.finished:
                 if self._open.pop(job.uid, None) is not None:
-                    self._tell.completed(max(0.0, at - job.arrival))
+                    self._observer.completed(max(0.0, at - job.arrival))
             case JobSeen(job):
                 self._open.setdefault(job.uid, False)
             case JobGone(uid):
@@ -78,7 +78,7 @@ class JobTimes:
                 job = after.jobs.get(uid)
                 if job is not None and self._open.get(uid) is False:
                     self._open[uid] = True
-                    self._tell.waited(max(0.0, at - job.arrival))
+                    self._observer.waited(max(0.0, at - job.arrival))
             case Migrate(uid, nodes):
                 self._moving[uid] = nodes
             case _:
@@ -88,11 +88,11 @@ class JobTimes:
         for uid, since in tuple(self._planned.items()):
             state = after.gang(uid).state
             if state is State.RUNNING:
-                self._tell.bound(at - since)
+                self._observer.bound(at - since)
             if state not in ON_ITS_WAY:
                 del self._planned[uid]
         for uid, nodes in tuple(self._moving.items()):
             gang = after.gang(uid)
             if gang.state is not State.MIGRATING:
                 del self._moving[uid]
-                self._tell.moved(gang.state is State.RUNNING and nodes.items() <= gang.nodes.items())
+                self._observer.moved(gang.state is State.RUNNING and nodes.items() <= gang.nodes.items())

@@ -28,7 +28,7 @@ from policy.systems.base import Policy
 
 RESOURCES: Final = 10  # at most so many resources get metrics, because an administrator may define any number of them
 UNPRICED: Final = ("pods", "ephemeral-storage")  # these limit counts and scratch space, which are of no interest here
-USE: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # upper bounds of the histogram of nodes
+USE: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # upper bounds of the buckets: share of the node that is used
 
 
 class Unit(NamedTuple):
@@ -120,7 +120,7 @@ def _room(snapshot: Snapshot) -> Iterator[Metric]:
     measured = GaugeHistogramMetricFamily("kohort_node_used_ratio", text, labels=["resource"])
     text = "Share of the resource's free amount that is on partly used nodes."
     scattered = GaugeMetricFamily("kohort_fragmentation_ratio", text, labels=["resource"])
-    for name in _told(whole):
+    for name in _measured_resources(whole):
         unit = unit_of(name)
         there.add_metric([name, unit.name], whole[name] / unit.size)
         for holder, amounts in by.items():
@@ -142,7 +142,7 @@ def _measured(snapshot: Snapshot, resource: str) -> list[float]:
     return [use[resource] / whole for whole, use in known if whole > 0 and resource in use.amounts]
 
 
-def _told(whole: Resources) -> list[str]:
+def _measured_resources(whole: Resources) -> list[str]:
     """Return the resources that get metrics, CPU, memory and devices, by name."""
     names = (n for n in whole if whole[n] > 0 and n not in UNPRICED and not n.startswith((HOST_PORT, "hugepages-")))
     return list(names)[:RESOURCES]
@@ -154,8 +154,9 @@ def _buckets(shares: list[float]) -> tuple[list[tuple[str, float]], float]:
 
 
 def _fragmentation(shares: list[tuple[int, int]]) -> float:
-    """Return the share of free resources on partly used nodes: 0 where all is on empty nodes or nothing is free, 1 at
-    most.
+    """Return the share of the free amount that is on partly used nodes.
+
+    It is 0 where all of it is on empty nodes or nothing is free, and 1 where no node is empty.
     """
     free = sum(max(0, has - took) for has, took in shares)
     partly = sum(max(0, has - took) for has, took in shares if took > 0)

@@ -78,7 +78,7 @@ class QueueRows(NamedTuple):
         return [row for place, row in zip(self.places, self.rows, strict=True) if place]
 
     @property
-    def told(self) -> str:
+    def place_texts(self) -> str:
         """Return the places as texts for the first cells of the rows."""
         return " ".join(str(place or "–") for place in self.places[:MOST_QUEUED])
 
@@ -150,7 +150,7 @@ class ClusterPage:
             "nodes": nodes.tiles,
         }
         title = f"Kohort – {len(queue.queueing)} waiting"
-        facts = {"density": nodes.density, "title": title, "now": f"{now:.3f}", "places": queue.told}
+        facts = {"density": nodes.density, "title": title, "now": f"{now:.3f}", "places": queue.place_texts}
         return snapshot.generation, lists, facts
 
     def _more(self, number: int) -> list[str]:
@@ -194,16 +194,16 @@ class ClusterPage:
 
     def _queue_row(self, snapshot: Snapshot, place: Place, refused: Sequence[RefusedView]) -> QueuedRow:
         job = place.job
-        told = waits(snapshot, job)
-        detail = self._redaction.text(told.detail) if told else ""
+        shown = waits(snapshot, job)
+        detail = self._redaction.text(shown.detail) if shown else ""
         more = (self._redaction.view(one).text for one in refused)
         reason = reason_of(snapshot, job).reason
         return QueuedRow(
             self.looks.of(job.uid), job.namespace, job.name, job.kind, shape_of(job),
             needs(job.requests(job.min_workers)), f"{place.weight:.3f}" if place.weight is not None else "",
-            job.arrival, place.starving, told.reason if told else reason.value,
-            (told.text if told else reason.text).removeprefix(_PREFIX),
-            "; ".join(part for part in (detail, *more) if part), self._redaction.text(told.behind) if told else "",
+            job.arrival, place.starving, shown.reason if shown else reason.value,
+            (shown.text if shown else reason.text).removeprefix(_PREFIX),
+            "; ".join(part for part in (detail, *more) if part), self._redaction.text(shown.behind) if shown else "",
         )  # fmt: skip
 
     def _running(self, snapshot: Snapshot) -> Iterator[RunningRow]:
@@ -220,11 +220,11 @@ class ClusterPage:
             )  # fmt: skip
 
     def _decisions(self) -> list[tuple[TimelineEntry, Look | None]]:
-        every = islice((self._line(line) for line in self._timeline.lines() if self._told(line)), MOST_LINES)
+        every = islice((self._line(line) for line in self._timeline.lines() if self._may_see(line)), MOST_LINES)
         known = self._ledger.snapshot.jobs
         return [(line, self.looks.of(line.uid) if line.uid in known else None) for line in every]
 
-    def _told(self, line: TimelineEntry) -> bool:
+    def _may_see(self, line: TimelineEntry) -> bool:
         return self._visibility.every or self._visibility.sees(line.uid.partition("/")[0])
 
     def _line(self, line: TimelineEntry) -> TimelineEntry:

@@ -22,7 +22,7 @@ ASSETS: Final = {
     "lists.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
-_BREATH: Final = 20  # rows
+_ROWS_AT_ONCE: Final = 20  # rows
 _PLACE: Final = '<td class="number"></td>'
 _SINCE: Final = re.compile(r'(<time data-since="([\d.]+)">)(?=</time>)')
 
@@ -88,7 +88,7 @@ class Rows:
         found: dict[Hashable, str] = {}
         html = []
         for at, row in enumerate(rows):
-            if at % _BREATH == 0:
+            if at % _ROWS_AT_ONCE == 0:
                 let_loop_run()
             if row not in found:
                 found[row] = known.get(row) or str(make(row)).strip()

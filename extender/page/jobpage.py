@@ -30,24 +30,24 @@ class JobPage:
     rows: Rows
 
     def make(
-        self, namespace: str, name: str, redaction: Redaction, deeper: Mapping[str, object] | None = None
+        self, namespace: str, name: str, redaction: Redaction, slow_fields: Mapping[str, object] | None = None
     ) -> Lists | None:
         """Return the lists, or None where nothing is known of such a job.
 
-        deeper: the fields that `present.explain.deeper` computes, where the viewer asked for them.
+        slow_fields: the fields that `explainview.slow_fields` computes, where the viewer asked for them.
         """
         self.timeline.read_on()
         job = job_named(self.ledger.snapshot, namespace, name)
         if job is not None:
-            return self._of(job, redaction, deeper or {})
+            return self._of(job, redaction, slow_fields or {})
         past = [line for line in self.timeline.lines() if (line.namespace, line.name) == (namespace, name)]
         told = [replace(line, text=redaction.text(line.text)) for line in past]
         return self._gone(namespace, name, told) if told else None
 
-    def _of(self, job: Job, redaction: Redaction, deeper: Mapping[str, object]) -> Lists:
+    def _of(self, job: Job, redaction: Redaction, slow_fields: Mapping[str, object]) -> Lists:
         snapshot, now = self.ledger.snapshot, self.ledger.now()
         entries = redaction.journal(self.ledger.journal.since())
-        view = explain_view(snapshot, job, self.ledger.policy, now, entries).model_copy(update=dict(deeper))
+        view = explain_view(snapshot, job, self.ledger.policy, now, entries).model_copy(update=dict(slow_fields))
         view = redaction.view(view)
         let_loop_run()
         waiting = view.waited_seconds is not None

@@ -98,7 +98,7 @@ class NodeMapDrawer:
 
     def draw(self, snapshot: Snapshot) -> NodeMap:
         """Return the map of a snapshot."""
-        self._look(snapshot)
+        self._find_members(snapshot)
         guests: dict[str, list[MapMember]] = defaultdict(list)
         for on_map in self._jobs.values():
             for host, guest in on_map.guests:
@@ -122,7 +122,7 @@ class NodeMapDrawer:
         pairs, cross = sum(on_map.pairs for on_map in jobs), sum(on_map.cross for on_map in jobs)
         return NodeMap(tuple(tiles), density, pairs, cross, sum(on_map.cross > 0 for on_map in jobs))
 
-    def _look(self, snapshot: Snapshot) -> None:
+    def _find_members(self, snapshot: Snapshot) -> None:
         """Collect the members of each job, in order of arrival; a job whose members have not moved is taken from the
         last call.
         """

@@ -22,7 +22,7 @@ from extender.page.jobpage import JobPage
 from extender.page.loadhistory import History
 from extender.page.marks import Looks
 from extender.page.timeline import Timeline
-from extender.present.explainview import deeper
+from extender.present.explainview import slow_fields
 from extender.present.names import job_named
 from extender.state.ledger import Ledger
 
@@ -105,7 +105,7 @@ class Page:
         """Answer with the page of one job."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         asked = request.query_params.get("unblock") == "true"
-        found = await self._deeper(namespace, name) if asked else None
+        found = await self._slow_fields(namespace, name) if asked else None
         redaction = Redaction((await caller_of(request)).visibility)
         lists = await self._maker(lambda: self._job.make(namespace, name, redaction, found))
         if lists is None:
@@ -113,17 +113,17 @@ class Page:
                 f"No job {namespace}/{name} is known; one appears as soon as its pods name Kohort as their scheduler."
             )
             return await self._page("message.html", "", "", "../../", 404, heading="No such job", text=text)
-        parts = "" if asked else f"{quote(name, safe='')}/parts"  # what `deeper` computed is not kept current
+        parts = "" if asked else f"{quote(name, safe='')}/parts"  # slow fields are not kept current
         return await self._page("job.html", "", parts, "../../", key=f"{namespace}/{name}", lists=lists)
 
-    async def _deeper(self, namespace: str, name: str) -> dict[str, object]:
+    async def _slow_fields(self, namespace: str, name: str) -> dict[str, object]:
         """Return what takes dozens of decisions, computed on another thread, for one request at a time."""
         ledger = self._ledger
         job = job_named(ledger.snapshot, namespace, name)
         if job is None:
             return {}
         async with self._one_at_a_time:
-            return await asyncio.to_thread(deeper, ledger.snapshot, job, ledger.policy, ledger.now())
+            return await asyncio.to_thread(slow_fields, ledger.snapshot, job, ledger.policy, ledger.now())
 
     async def job_parts(self, request: Request) -> Response:
         """Answer with all lists of the job's page."""

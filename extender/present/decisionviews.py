@@ -53,7 +53,7 @@ def decision_view(entry: Entry) -> DecisionView:
         inputs=dict(entry.inputs),
         text="",
     )
-    return base.model_copy(update=_told(entry.effect, entry.subject, entry.way))
+    return base.model_copy(update=_fields_of(entry.effect, entry.subject, entry.way))
 
 
 def action_of(effect: Effect) -> str:
@@ -61,7 +61,7 @@ def action_of(effect: Effect) -> str:
     return effect.what if isinstance(effect, Shown) else type(effect).__name__
 
 
-def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]:
+def _fields_of(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]:
     match effect:
         case Admit():
             return {"workers": effect.workers, "nodes": _by_member(effect), "text": _planned(effect, subject)}
@@ -71,9 +71,9 @@ def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]
             text = f"planned: to move whole to {counted(len(set(effect.nodes.values())), 'node')}"
             return {"nodes": _by_member(effect), "text": text}
         case Reject():
-            return {"reason": effect.reason.value, "text": _plain(effect.reason)}
+            return {"reason": effect.reason.value, "text": _without_prefix(effect.reason)}
         case Released():
-            return {"reason": effect.reason.value, "text": f"plan given up: {_plain(effect.reason)}"}
+            return {"reason": effect.reason.value, "text": f"plan given up: {_without_prefix(effect.reason)}"}
         case Stalled():
             return {"workers": effect.workers, "reason": Reason.STALLED.value, "text": _stalled(effect)}
         case ShrinkStalled():
@@ -91,14 +91,18 @@ def _told(effect: Effect, subject: Subject, way: Direction) -> dict[str, object]
         case WriteRefused():
             return _write_refused(effect, subject)
         case RefuseBind():
-            return {"pod": subject.pod or effect.uid, "reason": effect.reason.value, "text": _plain(effect.reason)}
+            return {
+                "pod": subject.pod or effect.uid,
+                "reason": effect.reason.value,
+                "text": _without_prefix(effect.reason),
+            }
         case Remember():
             return {"text": f"remembered {effect.key}"}
         case _:
             assert_never(effect)
 
 
-def _plain(reason: Reason) -> str:
+def _without_prefix(reason: Reason) -> str:
     """Return the reason's sentence without the prefix that a pod's conditions need; here everything is Kohort's."""
     return reason.text.removeprefix("kohort: ")
 

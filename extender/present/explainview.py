@@ -38,11 +38,11 @@ def explain_view(
     base = dict(job_detail(snapshot, job, policy, now))
     if told is None:
         return ExplainView(**base)
-    story = _story(told, job) | {"schedule": None if told.drift is None else _drift(told.drift, now)}
+    story = _reasons_of(told, job) | {"schedule": None if told.drift is None else _drift(told.drift, now)}
     return ExplainView(**base, **story, history=history_view(entries, job))
 
 
-def deeper(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dict[str, object]:
+def slow_fields(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dict[str, object]:
     """Return the fields of ExplainView that take dozens of decisions on copies, so not on the event loop.
 
     They are what would admit the job and when it may start, or why it runs where it does.
@@ -77,7 +77,7 @@ def unblock_views(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> t
     return tuple(ChangeView(kind=change.kind, size=change.size, text=change.text) for change in changes)
 
 
-def _story(told: Explanation, job: Job) -> dict[str, object]:
+def _reasons_of(told: Explanation, job: Job) -> dict[str, object]:
     return {
         "mend": _resume(job) if told.reason is Reason.SUSPENDED else told.mend,
         "arithmetic": told.arithmetic,

@@ -47,7 +47,7 @@ def _step(found: list[DecisionView]) -> StepView:
     first = found[0]
     binds = [one for one in found if one.action == Bind.__name__]
     refusals = [one for one in found if one.action == RefuseBind.__name__]
-    said = [_said(one) for one in found if one not in binds and one not in refusals]
+    said = [_text_of(one) for one in found if one not in binds and one not in refusals]
     if binds:
         hosts = {node for one in binds for node in one.nodes.values()}
         said.append(f"{len(binds)} to be bound to {', '.join(sorted(hosts))}")
@@ -59,7 +59,7 @@ def _step(found: list[DecisionView]) -> StepView:
     )
 
 
-def _said(one: DecisionView) -> str:
+def _text_of(one: DecisionView) -> str:
     """Return the decision's text; a decision about another job for this one begins with that job's name."""
     named = one.job is not None and one.on_behalf_of and one.action != WriteRefused.__name__  # its text has the name
     name = f"{one.job.key} " if one.job is not None and named else ""

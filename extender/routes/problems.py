@@ -40,10 +40,10 @@ class ProblemError(Exception):
 
 def wrong(field: str, value: object, allowed: str) -> ProblemError:
     """Return the error for a value that is not allowed."""
-    return _of(not_allowed(field, value, allowed))
+    return _problem_of(not_allowed(field, value, allowed))
 
 
-def _of(found: Fault) -> ProblemError:
+def _problem_of(found: Fault) -> ProblemError:
     return ProblemError(422, found.detail, found.field, found.value, found.allowed)
 
 
@@ -74,7 +74,7 @@ async def _unrouted(request: Request, error: Exception) -> Response:
     return response_of(ProblemError(error.status_code, str(error.detail)), headers)
 
 
-def _first(error: RequestValidationError, model: type[BaseModel] | None) -> ProblemError:
+def _first_problem(error: RequestValidationError, model: type[BaseModel] | None) -> ProblemError:
     """Return the first error in the parameters or the body as a problem.
 
     Pydantic's location of an error begins with the part of the request that is wrong, such as ``query`` or ``body``.
@@ -82,8 +82,8 @@ def _first(error: RequestValidationError, model: type[BaseModel] | None) -> Prob
     details: dict[str, Any] = error.errors()[0]
     inside, *place = details["loc"]
     if inside == BODY and (not place or details["type"] == "json_invalid"):
-        return _of(body_fault(error.body if details["type"] == "json_invalid" else details["input"]))
-    return _of(fault({**details, "loc": place}, model))
+        return _problem_of(body_fault(error.body if details["type"] == "json_invalid" else details["input"]))
+    return _problem_of(fault({**details, "loc": place}, model))
 
 
 def routed(revision: Callable[[], str]) -> type[APIRoute]:
@@ -97,30 +97,30 @@ def routed(revision: Callable[[], str]) -> type[APIRoute]:
         """One route."""
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            """Return the handler, which answers errors as problems and keeps revisions."""
-            handle, model = super().get_route_handler(), _question(self.dependant)
-            kept = any(keeps(method, self.name) for method in self.methods or ())
+            """Return the handler, which answers errors as problems, and with 304 where nothing has changed."""
+            handle, model = super().get_route_handler(), _request_model(self.dependant)
+            kept = any(has_etag(method, self.name) for method in self.methods or ())
 
-            async def clear(request: Request) -> Response:
+            async def handle_errors(request: Request) -> Response:
                 try:
-                    return await _kept(request, handle, revision) if kept else await handle(request)
+                    return await _with_etag(request, handle, revision) if kept else await handle(request)
                 except RequestValidationError as error:
-                    return response_of(_first(error, model))
+                    return response_of(_first_problem(error, model))
                 except HTTPException as error:
                     if error.status_code != 400:
                         raise
-                    return response_of(_of(body_fault(await request.body())))  # the body is not JSON
+                    return response_of(_problem_of(body_fault(await request.body())))  # the body is not JSON
                 except ProblemError as error:
                     return response_of(error)
                 except DeniedError as error:
                     return error.answer()
 
-            return clear
+            return handle_errors
 
     return Routed
 
 
-def _question(dependant: Dependant) -> type[BaseModel] | None:
+def _request_model(dependant: Dependant) -> type[BaseModel] | None:
     """Return the model of a route's parameters or body. No route has more than one."""
     fields = (one.field_info.annotation for one in (*dependant.query_params, *dependant.body_params))
     return next((kind for kind in fields if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
@@ -129,12 +129,12 @@ def _question(dependant: Dependant) -> type[BaseModel] | None:
 LIVE: Final = ("desired", "stream")
 
 
-def keeps(method: str, name: str) -> bool:
+def has_etag(method: str, name: str) -> bool:
     """Tell whether an answer of that route stays valid until the next revision."""
     return method == "GET" and name not in LIVE
 
 
-async def _kept(
+async def _with_etag(
     request: Request, handle: Callable[[Request], Coroutine[Any, Any, Response]], revision: Callable[[], str]
 ) -> Response:
     """Answer with 304 where the client has the current revision.

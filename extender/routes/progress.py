@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from extender.access.reviews import BusyError, ReviewsTokens, Tokens, UnansweredError
 from extender.config.sections import ProgressSettings as Settings
-from extender.kube.progress import ReportBodyError, read_report_body, report_of
+from extender.kube.reportbody import ReportBodyError, read_report_body, report_of
 from extender.state.ledger import Ledger
 from policy.cluster.events import Reported, Saved
 from policy.cluster.model import Job, Pod

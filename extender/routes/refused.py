@@ -12,7 +12,7 @@ from collections.abc import Container
 from fastapi import APIRouter, Response
 
 from extender.http.headers import CLIENT_HEADER, CONTROLLER
-from extender.kube.jobs import identity
+from extender.kube.jobobjects import identity
 from extender.present.views.refused import RefusedBody, RefusedWritesBody
 from extender.routes.problems import ProblemError, routed
 from extender.routes.restparameters import Client

@@ -25,10 +25,10 @@ from extender.http.headers import CONTROLLER
 from extender.observe.health import Heartbeat, Readiness, gated_pods
 from extender.present.clusterviews import nodes_view, plans_view
 from extender.present.decisionviews import decisions_view
-from extender.present.explainview import deeper, explain_view, held_views
+from extender.present.explainview import explain_view, held_views, slow_fields
 from extender.present.jobviews import invalid_jobs, job_detail, jobs_view, queue_view, unplaced_members
 from extender.present.names import job_named
-from extender.present.ordersview import desired_view
+from extender.present.orders import desired_view
 from extender.present.views.cluster import NodesView, PlansView
 from extender.present.views.comparison import ComparisonView
 from extender.present.views.decisions import DecisionsView
@@ -94,14 +94,14 @@ class Rest:
         self._vitals = vitals
         self._desired: DesiredView | None = None
         self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()  # for long answers, and for short ones
-        self._foresight: tuple[int, Mapping[str, Start]] | None = None
+        self._known_starts: tuple[int, Mapping[str, Start]] | None = None
         self.streams = Streams(ledger, self.instance)
 
     def revision(self) -> str:
         """Return a text that changes with every step of the ledger and with the warnings."""
         return f"{self.instance}.{self._ledger.snapshot.generation}.{crc32(repr(self._warnings()).encode()):x}"
 
-    async def _beside(self, make: Callable[[], BaseModel]) -> Response:
+    async def _on_thread(self, make: Callable[[], BaseModel]) -> Response:
         """Return an answer that is made and encoded on a thread, while the loop can answer kube-scheduler."""
         async with self._turn:
             text = await asyncio.to_thread(lambda: make().model_dump_json(by_alias=True))
@@ -109,29 +109,29 @@ class Rest:
 
     async def jobs(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
         """Return every job that opted in, in order of arrival."""
-        ledger, snapshot, warnings = self._ledger, self._ledger.snapshot, self._warned(caller)
+        ledger, snapshot, warnings = self._ledger, self._ledger.snapshot, self._warnings_for(caller)
 
         def make() -> JobsView:
             found = Redaction(caller.visibility).entries(jobs_view(snapshot, ledger.policy, ledger.now()))
             page = list_page([job.uid for job in found], parameters)
             return JobsView(generation=snapshot.generation, warnings=warnings, jobs=page.of(found), **page.fields)
 
-        return await self._beside(make)
+        return await self._on_thread(make)
 
     async def job(
         self, namespace: Namespace, name: Name, parameters: Annotated[NoParameters, Query()], caller: Asker
     ) -> JobDetail:
         """Return one job with its roles and members."""
         ledger = self._ledger
-        found = job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.now())
-        return Redaction(caller.visibility).view(found.model_copy(update={"warnings": self._warned(caller)}))
+        found = job_detail(ledger.snapshot, self._job_named(namespace, name), ledger.policy, ledger.now())
+        return Redaction(caller.visibility).view(found.model_copy(update={"warnings": self._warnings_for(caller)}))
 
     async def queue(self, parameters: Annotated[QueueParameters, Query()], caller: Asker) -> Response:
         """Return the waiting jobs in the policy's order, why each waits, and what blocks the queue as a whole."""
         snapshot, redaction = self._ledger.snapshot, Redaction(caller.visibility)
         asked = (snapshot, self._ledger.policy, self._ledger.now())
-        starts = await self._foreseen(*asked) if parameters.expected and snapshot.leading else {}
-        warnings = self._warned(caller)
+        starts = await self._expected_starts(*asked) if parameters.expected and snapshot.leading else {}
+        warnings = self._warnings_for(caller)
 
         def make() -> QueueView:
             found = redaction.entries(queue_view(*asked, starts))
@@ -147,21 +147,21 @@ class Rest:
                 **page.fields,
             )
 
-        return await self._beside(make)
+        return await self._on_thread(make)
 
-    async def _foreseen(self, snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
+    async def _expected_starts(self, snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
         """Return when each job may start, computed once for all requests about the same snapshot.
 
         The computation takes dozens of decisions.
         """
         async with self._one_at_a_time:
-            if self._foresight is None or self._foresight[0] != snapshot.generation:
-                self._foresight = snapshot.generation, await asyncio.to_thread(foresee, snapshot, policy, now)
-            return self._foresight[1]
+            if self._known_starts is None or self._known_starts[0] != snapshot.generation:
+                self._known_starts = snapshot.generation, await asyncio.to_thread(foresee, snapshot, policy, now)
+            return self._known_starts[1]
 
     async def nodes(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
         """Return every node, what is free on it, and each ps and worker on it by job."""
-        snapshot, redaction, warnings = self._ledger.snapshot, Redaction(caller.visibility), self._warned(caller)
+        snapshot, redaction, warnings = self._ledger.snapshot, Redaction(caller.visibility), self._warnings_for(caller)
 
         def make() -> NodesView:
             found, held = redaction.entries(nodes_view(snapshot)), redaction.entries(held_views(held_room(snapshot)))
@@ -170,18 +170,18 @@ class Rest:
                 generation=snapshot.generation, warnings=warnings, nodes=page.of(found), held=held, **page.fields
             )
 
-        return await self._beside(make)
+        return await self._on_thread(make)
 
     async def plans(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
         """Return the plans of admitted gangs."""
-        snapshot, now, warnings = self._ledger.snapshot, self._ledger.now(), self._warned(caller)
+        snapshot, now, warnings = self._ledger.snapshot, self._ledger.now(), self._warnings_for(caller)
 
         def make() -> PlansView:
             found = Redaction(caller.visibility).entries(plans_view(snapshot, now))
             page = list_page([plan.uid for plan in found], parameters)
             return PlansView(generation=snapshot.generation, warnings=warnings, plans=page.of(found), **page.fields)
 
-        return await self._beside(make)
+        return await self._on_thread(make)
 
     async def desired(
         self,
@@ -212,7 +212,7 @@ class Rest:
         entries = tuple(self._ledger.journal.since())
         older = entries[: -parameters.limit]
         newest = older[-1].sequence if older else 0
-        since, warnings = newest if parameters.since is None else parameters.since, self._warned(caller)
+        since, warnings = newest if parameters.since is None else parameters.since, self._warnings_for(caller)
         at = self._ledger.now()
 
         def make() -> DecisionsView:
@@ -221,24 +221,24 @@ class Rest:
             seen = Redaction(caller.visibility).decisions(entries, found)
             return DecisionsView(instance=self.instance, at=at, warnings=warnings, latest=latest, decisions=seen)
 
-        return await self._beside(make)
+        return await self._on_thread(make)
 
     async def explain(
         self, namespace: Namespace, name: Name, parameters: Annotated[ExplainParameters, Query()], caller: Asker
     ) -> Response:
         """Explain why the job waits or runs where it does, and what would help."""
-        ledger, job, redaction = self._ledger, self._find(namespace, name), Redaction(caller.visibility)
+        ledger, job, redaction = self._ledger, self._job_named(namespace, name), Redaction(caller.visibility)
         asked, entries = (ledger.snapshot, job, ledger.policy, ledger.now()), ledger.journal.since()
-        more: dict[str, object] = {"warnings": self._warned(caller)}
+        more: dict[str, object] = {"warnings": self._warnings_for(caller)}
         if parameters.unblock:
             async with self._one_at_a_time:  # at most one long answer is computed beside the loop
-                more |= await asyncio.to_thread(deeper, *asked)
+                more |= await asyncio.to_thread(slow_fields, *asked)
 
         def make() -> ExplainView:
             view = explain_view(*asked, redaction.journal(entries))
             return redaction.view(view.model_copy(update=more))
 
-        return await self._beside(make)
+        return await self._on_thread(make)
 
     async def what_if(self, question: WhatIf, caller: Asker) -> WhatIfView:
         """Return the jobs that would be changed if a job came, a node went, or another policy decided.
@@ -251,7 +251,7 @@ class Rest:
                 503, "the ledger is still being rebuilt, so there is no answer yet; ask again in a moment"
             )
         if (namespace := question.namespace) is not None:
-            caller = await caller.into(namespace)
+            caller = await caller.with_namespace(namespace)
             if not caller.visibility.sees(namespace):
                 raise may_not(caller, f"namespace {namespace[:63]}")
         elif caller.visibility.sees_nothing:
@@ -280,7 +280,7 @@ class Rest:
             raise ProblemError(503, f"too many streams are open; allowed: {MOST_STREAMS} at once; try again later")
         return self.streams.answer(last, caller)
 
-    def _find(self, namespace: str, name: str) -> Job:
+    def _job_named(self, namespace: str, name: str) -> Job:
         """Return the job of that name. Raise ProblemError where there is none."""
         if (job := job_named(self._ledger.snapshot, namespace, name)) is not None:
             return job
@@ -293,7 +293,7 @@ class Rest:
             message += "; the ledger is still being rebuilt: ask again in a moment"
         raise ProblemError(404, message, "name", name, allowed)
 
-    def _warned(self, caller: Caller) -> tuple[str, ...]:
+    def _warnings_for(self, caller: Caller) -> tuple[str, ...]:
         return Redaction(caller.visibility).warnings(self._warnings())
 
     def _warnings(self) -> tuple[str, ...]:

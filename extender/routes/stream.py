@@ -84,13 +84,13 @@ class Streams:
                     generation = ledger.snapshot.generation
                     before, (sequence, event) = sequence, self._event(sequence, generation, redaction)
                     yield event
-                    await self._gap(sequence, decided=sequence > before)
-                elif not await self._news(generation):
+                    await self._gather(sequence, decided=sequence > before)
+                elif not await self._wait_for_news(generation):
                     yield ": still here\n\n"
         finally:
             self.open -= 1
 
-    async def _gap(self, sequence: int, *, decided: bool) -> None:
+    async def _gather(self, sequence: int, *, decided: bool) -> None:
         """Wait so that revisions that come close together make one event.
 
         A decision does not wait behind facts, only behind other decisions.
@@ -113,7 +113,7 @@ class Streams:
         )
         return latest, f"id: {self._instance}.{latest}\nevent: revision\ndata: {view.model_dump_json()}\n\n"
 
-    async def _news(self, generation: int) -> bool:
+    async def _wait_for_news(self, generation: int) -> bool:
         """Wait for a revision, for the end, or for the time of a heartbeat. Return False for a heartbeat."""
         waits = [asyncio.ensure_future(self._ledger.changed(generation, HEARTBEAT_SECONDS * self._ledger.clock.speed)),
                  asyncio.ensure_future(self._closed.wait())]  # fmt: skip

@@ -19,7 +19,7 @@ from extender.present.views.jobs import JobDetail, JobsView, QueueView
 from extender.present.views.orders import DesiredView
 from extender.present.views.problem import ProblemView
 from extender.present.views.whatif import WhatIfView
-from extender.routes.problems import ProblemError, keeps, routed
+from extender.routes.problems import ProblemError, has_etag, routed
 from extender.routes.rest import Rest
 from extender.routes.stream import EXAMPLE, EventStream
 
@@ -71,7 +71,7 @@ def router(rest: Rest) -> APIRouter:
             200: {"content": {"application/json": {"example": examples[path]}}},
             **_problems(faults, examples["problems"]),
         }
-        kept = keeps(method, handler.__name__)
+        kept = has_etag(method, handler.__name__)
         extra = {"parameters": [REVISION]} if kept else None
         if kept:
             shown[304] = {"description": "Nothing has changed since the answer with that ETag."}

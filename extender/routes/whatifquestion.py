@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from extender.kube.fields import ObjectError, part, text
 from extender.kube.jobkinds import KINDS, JobKind
-from extender.kube.jobs import valid_job
+from extender.kube.jobobjects import valid_job
 from extender.kube.templates import pod_templates
 from extender.present.views.whatif import WhatIfView
 from extender.present.whatifview import what_if_view

@@ -27,10 +27,10 @@ from extender.clock import Clock
 from extender.config.sections import ServerSettings
 from extender.config.settings import Settings
 from extender.control.controller import Controller
-from extender.control.controllerprocess import http_fetch, http_tell
+from extender.control.controllerprocess import http_fetch, http_post
 from extender.http.server import AddressError, listen, serve
 from extender.kube.client import KubeApi
-from extender.kube.connection.given import Given
+from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
 from extender.kubescheduler.wire import VERBS_PATH
 from extender.leading.lease import EVERYBODY
@@ -119,10 +119,10 @@ async def _run(speed: float, seed: int, wants_live: bool, port: int) -> list[Run
 
 def _end_on_signals() -> None:
     """Cancel the current task on Ctrl-C and on SIGTERM, so that the demo shuts down cleanly."""
-    this = asyncio.current_task()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(RuntimeError, ValueError):  # raised outside the main thread
-            asyncio.get_running_loop().add_signal_handler(number, this.cancel if this else lambda: None)
+    if this := asyncio.current_task():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(RuntimeError, ValueError):  # raised outside the main thread
+                asyncio.get_running_loop().add_signal_handler(number, this.cancel)
 
 
 # -- the two clusters ----------------------------------------------------------------------------
@@ -145,13 +145,13 @@ async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[v
     chance = random.Random(seed)
     async with AsyncExitStack() as stack:
         settings = settings_for(port)
-        connection = resolve(Given(kubeconfig=await stack.enter_async_context(served(cluster.server))))
+        connection = resolve(KubectlOptions(kubeconfig=await stack.enter_async_context(served(cluster.server))))
         deadline = settings.barrier.api_deadline_seconds
         api = await stack.enter_async_context(KubeApi(connection, deadline=deadline, clock=clock, chance=chance))
         live = service.Live(settings, api, clock, chance)
         url = await stack.enter_async_context(_serving(live))
         client = await stack.enter_async_context(httpx.AsyncClient(base_url=url, trust_env=False))
-        controller = Controller(api, http_fetch(client), http_tell(client), settings, clock, live.lease, chance=chance)
+        controller = Controller(api, http_fetch(client), http_post(client), settings, clock, live.lease, chance=chance)
         scheduler = cluster.scheduler(scheduler_config(url, settings))
         await stack.enter_async_context(_running(live.run, controller.run, scheduler.run, cluster.run))
         while not (live.synced and scheduler.ready):

@@ -1,1 +1,1 @@
-"""What the verbs and people are told: pure functions of the snapshot."""
+"""What the verbs answer and what people are told: pure functions of the snapshot."""

@@ -13,7 +13,7 @@ from policy.cluster.snapshot import Snapshot
 
 
 class Kind(StrEnum):
-    """What is changed."""
+    """What a change would change."""
 
     AGAIN = "again"
     WAIT = "wait"
@@ -35,7 +35,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finer:
-    """The changes between one and the one tried before it: ``at(0)`` is the smallest, ``at(count - 1)`` the largest."""
+    """The changes between a change and the one that was tried before it.
+
+    ``at(0)`` is the smallest of them, ``at(count - 1)`` the largest.
+    """
 
     count: int
     at: Callable[[int], Change]
@@ -43,9 +46,10 @@ class Finer:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change that admits the job. size: how large it is, in the unit of its kind (seconds, workers, nodes ...).
+    """One change that admits the job.
 
-    finer: those below it that were stepped over.
+    size: how large the change is, in the unit of its kind (seconds, workers, nodes ...). finer: the smaller changes
+    that were stepped over before it.
     """
 
     kind: Kind

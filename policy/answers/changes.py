@@ -1,4 +1,4 @@
-"""Changes that might admit a waiting job: of each kind one after the other, the smallest first."""
+"""Changes that might admit a waiting job, kind by kind, the smallest first."""
 
 from __future__ import annotations
 

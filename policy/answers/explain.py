@@ -94,10 +94,11 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A job's story now. ``reason`` is None where nothing is amiss; names are ``namespace/name``.
+    """Why a job stands where it stands now.
 
-    ``drift``: against its schedule, where the policy makes one and the job has reported how far it is.
-    ``held``: of a job that waits, the room that finished jobs hold; of one that has finished, the room that it holds.
+    ``reason`` is None where nothing is amiss; names are ``namespace/name``. ``drift``: how the job stands against its
+    schedule, where the policy makes one and the job has reported how far it is. ``held``: of a job that waits, the room
+    that finished jobs hold; of one that has finished, the room that it holds itself.
     """
 
     job: str

@@ -1,7 +1,7 @@
-"""When a waiting job may start, if nobody else comes: running jobs end as they say, and the same policy decides.
+"""When a waiting job may start, if no other job comes: running jobs end as they say, and the same policy decides.
 
-What a running job still has to do is known from its reports of work done, else from its annotation of training; where
-it tells neither, it runs on, and who waits for it has no expected start.
+What a running job still has to do is known from its reports of work done, else from its annotation of training. Where
+it tells neither, it runs on, and a job that waits for it has no expected start.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REFUSED = "the API server has refused its binding; that is tried again after eac
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """When a job may start: seconds since the epoch, None where that is not known; and what that stands on."""
+    """When a job may start, in seconds since the epoch, None where that is not known; and what that is based on."""
 
     at: float | None
     basis: str
@@ -44,9 +44,10 @@ def foresee(snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Star
 
 
 class Course:
-    """The cluster's next hours on a copy. ``left``: worker-seconds by uid, of those whose end is known.
+    """The cluster's next hours on a copy.
 
-    ``before``: the state that the last moment's decision was made on.
+    ``snapshot``: the state as time has left it; ``before``: the state on which the last moment's decision was made.
+    ``_left``: worker-seconds by uid of the jobs whose end is known.
     """
 
     def __init__(self, snapshot: Snapshot, policy: Policy, now: float) -> None:

@@ -1,7 +1,7 @@
 """What holds back the growth of a running job: hindrances that are enough to lift, and none of them needlessly.
 
-Each can be lifted on a copy of the snapshot. They are lifted one after the other until the job grows; then each that
-it also grows with is put back. At most two decisions for each.
+Each can be lifted on a copy of the snapshot. They are lifted one after the other until the job grows; then each without
+which it also grows is put back. That takes two decisions at most for each.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ NODES_TOLD = 3
 class Hindrance:
     """One thing that may hold the job back.
 
-    lift: a copy without it. text: it in words; it is given what makes the copy in which all else is lifted.
-    own: it counts only where lifting it has nobody but growing jobs be given anything.
+    lift: returns a copy of the snapshot without it. text: returns it in words, given a function that makes the copy in
+    which all else is lifted. own: it counts only where lifting it gives nothing to any job that does not grow.
     """
 
     lift: Callable[[Snapshot], Snapshot]

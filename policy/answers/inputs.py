@@ -1,4 +1,7 @@
-"""What a decision was made from, in figures: written down beside it, because the state that it was made on is gone."""
+"""The figures that a decision was made from.
+
+They are written down beside it, because the state that it was made on is gone later.
+"""
 
 from __future__ import annotations
 

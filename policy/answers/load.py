@@ -1,4 +1,4 @@
-"""How busy a cluster is, as few numbers: who waits and runs, and what share of the usable nodes' room is taken."""
+"""How busy a cluster is, in a few numbers: the jobs that wait and run, and the share of the room that is taken."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_RESOURCES: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """waiting, running: jobs. used: share of what ready nodes have, by resource."""
+    """The load of a cluster. waiting, running: numbers of jobs. used: share of what ready nodes have, by resource."""
 
     waiting: int = 0
     running: int = 0

@@ -1,4 +1,4 @@
-"""What another policy would decide about the very states that one has decided about: asked beside it, step by step."""
+"""What another policy would decide about the very states about which one has decided, step by step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from policy.systems.base import Parts, Policy
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One action for people. job: ``namespace/name``, ``?`` of one that is gone; verb: start, resize, move, reject."""
+    """One action for people.
+
+    job: ``namespace/name``, or ``?`` of a job that is gone; verb: start, resize, move, reject.
+    """
 
     verb: str
     job: str
@@ -28,7 +31,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One decision that the two would have made otherwise. at: seconds since the epoch."""
+    """One decision that the two policies would have made differently. at: seconds since the epoch."""
 
     at: float
     mine: tuple[Told, ...]
@@ -37,9 +40,9 @@ class Difference:
 
 @dataclass(slots=True)
 class Beside(Policy):
-    """A policy that decides as ``policy`` does and asks ``other`` about the same states; it remembers for itself.
+    """A policy that decides as ``policy`` does and asks ``other`` about the same states; ``other`` has its own memory.
 
-    asked: decisions so far; counts: actions by who would take them (``recorded``, ``other``), then by verb.
+    asked: the decisions so far; counts: actions by who would take them (``recorded``, ``other``), then by verb.
     differences: those that are new since they were last taken.
     """
 

@@ -12,7 +12,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 from policy.systems.queue import equivalence_classes, in_order
 
-# what bars a job until others have done something, after which it goes first
+# These bar a job until others have done something; then it goes first.
 PASSING: Final = (Reason.BACKING_OFF, Reason.RELEASING, Reason.ROOM_HELD, Reason.ROOM_OF_OTHERS)
 
 

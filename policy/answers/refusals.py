@@ -1,4 +1,4 @@
-"""What the API server refuses, and who is to be told."""
+"""Which writes the API server refuses, and which jobs are told so."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A record once more under some policy: what came from outside comes as recorded, what was made of it is made anew.
+"""A recorded cluster run again under some policy: what came from outside comes as recorded, all else is made anew.
 
-From outside come nodes, others' pods, jobs, and what users changed of them. A job that finished in the record finishes
-here once it has had as many worker-seconds; one that did not runs on. Pods come, are bound and go at once
+From outside come nodes, pods of others, jobs, and what users changed of them. A job that finished in the record
+finishes here once it has had as many worker-seconds; one that did not runs on. Pods come, are bound and go at once
 (``operated``), so two policies are compared with one another here, and with the record only as far as that is so.
 """
 
@@ -34,7 +34,7 @@ AT_WORK = (State.RUNNING, State.MIGRATING, State.REPAIRING)
 
 
 class Works:
-    """What recorded jobs ran for until they finished. ``done``: worker-seconds by uid, of those that did."""
+    """What recorded jobs ran for until they finished. ``done``: worker-seconds by uid of the jobs that finished."""
 
     def __init__(self, at: float) -> None:
         self._at = at
@@ -68,9 +68,10 @@ def _working(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
 
 
 class Rerun:
-    """The recorded cluster under ``policy``. work: worker-seconds by uid of the jobs that are to finish.
+    """The recorded cluster under ``policy``.
 
-    started, ended: jobs so far. ``same``: the policy is the recorded one, which goes on from what it remembered.
+    work: worker-seconds by uid of the jobs that are to finish. started, ended: numbers of jobs so far. ``same``: the
+    policy is the recorded one, which goes on from what it remembered.
     """
 
     def __init__(self, begun: Snapshot, policy: Policy, work: Mapping[str, float], at: float, *, same: bool) -> None:

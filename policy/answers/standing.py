@@ -26,9 +26,9 @@ ENDS = "its end: some of its workers are done already"
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """In words: why these nodes, what crosses the network, what growth is held back by. pairs: of ps and worker.
+    """Why a job runs as it does, in words: its nodes, what crosses the network, and what holds its growth back.
 
-    crossing: those of them on different nodes.
+    pairs: how many pairs of ps and worker it has; crossing: how many of them are on different nodes.
     """
 
     placement: str

@@ -1,7 +1,7 @@
 """What would admit a waiting job now: for each kind of change the smallest one, each proved by the policy itself.
 
-A change is made to a copy of the snapshot and the policy decides on that copy; only one after which it admits the job
-is told. So an answer is never a guess, and there is none where no such change is enough.
+A change is made to a copy of the snapshot and the policy decides on that copy; only a change after which it admits the
+job is shown. So an answer is never a guess, and there is none where no such change is enough.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
     if job is None or not queued(job) or snapshot.gang(job_uid).state not in (State.WAITING, State.PAUSED):
         return ()
     if backs_off_from_refusal(snapshot.gang(job_uid)):
-        return ()  # to be admitted once more is no start: the API server has the last word
+        return ()  # an admission would not start it: the API server refuses its bindings
     proved = partial(admits, snapshot, job_uid, policy, now)
     tried = (islice(changes, MOST_PROOFS) for changes in _changes(snapshot, job, policy, now))
     found = (smallest(changes, proved) for changes in tried)
@@ -50,7 +50,7 @@ def admits(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change:
     copy, at = change.apply(snapshot), now + change.wait
     if any(isinstance(action, Admit) and action.job_uid == job_uid for action in policy.decide(copy, at).actions):
         return True
-    # Others' time has come, too: they pause, or start first, and what they do must be done before it is the job's turn.
+    # By then others pause, or start before it: that has to be carried out before it is the job's turn.
     return change.wait > 0 and forward(copy, (), policy, at).gang(job_uid).state in ADMITTED
 
 

@@ -1,4 +1,4 @@
-"""What would happen: the same ``step`` on a copy of the snapshot, and who then stands elsewhere. Nothing is written."""
+"""What would happen: the same ``step`` on a copy of the snapshot, and which jobs then stand elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from policy.systems.base import Policy
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a job stands: its state, the workers it was given, the nodes of its members, and why it waits, if so.
+    """Where a job stands: its state, the workers it was given, the nodes of its members, and why it waits, if it does.
 
     ``position``: in the queue, from 1; None where it does not wait. ``ahead``: the waiting job directly before it.
     """
@@ -33,7 +33,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A job that would stand elsewhere; ``before`` is None of one that is not there yet."""
+    """A job that would stand elsewhere; ``before`` is None for a job that is not there yet."""
 
     job: Job
     before: Standing | None

@@ -1,8 +1,8 @@
 """Changes of what a job is worth: its utility where jobs are weighed, its value and target where OASiS judges by them.
 
-A worth is told with four significant figures, and is the smallest such number that admits the job. OASiS's prices look
-at the highest worth that there is, so there a higher value may postpone a job that a lower one would start: of values
-the smallest is told from the first step on that admits, and a range between two steps that fail may hide a smaller one.
+A worth has four significant figures, and is the smallest such number that admits the job. OASiS's prices depend on the
+highest worth that there is, so a higher value may postpone a job that a lower one would start: of values the smallest
+is shown from the first step on that admits, and a range between two steps that fail may hide a smaller one.
 """
 
 from __future__ import annotations

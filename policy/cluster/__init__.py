@@ -1,1 +1,1 @@
-"""The vocabulary: frozen values that every other room of policy/ speaks."""
+"""The cluster as frozen values, of which every other room of policy/ speaks."""

@@ -1,4 +1,4 @@
-"""Free room of the usable nodes, with those together that are alike: a placement asks a few kinds and not each node."""
+"""Free room of the usable nodes, alike nodes together: a placement asks a few kinds of nodes and not each node."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from policy.cluster.sortedtuple import with_changes
 NONE: Preemptions = {}
 
 
-class Kind(NamedTuple):
-    """What is free on a node, and what it has in all; its labels and taints are not looked at."""
+class NodeKind(NamedTuple):
+    """What is free on a node, and what the node has in all; its labels and taints do not count."""
 
     free: Resources
     allocatable: Resources
@@ -26,15 +26,16 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True)
 class Capacity:
-    """``nodes``: usable ones, by name in order. ``free``: of each; ``kinds``: their names in order, by kind.
+    """The free room of the usable nodes.
 
-    ``misfits``: what was found to fit nowhere; it does not either as long as this is the room. ``promised``: what of
-    the room that is not free is promised to other schedulers' pods: a pod of higher priority need not wait for them.
+    ``nodes``: the usable ones, by name in order. ``free``: the room of each; ``kinds``: their names in order, by kind.
+    ``misfits``: what was found to fit nowhere: it does not as long as this is the room. ``promised``: what of the room
+    that is not free is promised to other schedulers' pods: a pod of higher priority need not wait for them.
     """
 
     nodes: Mapping[str, Node]
     free: Mapping[str, Resources]
-    kinds: Mapping[Kind, tuple[str, ...]]
+    kinds: Mapping[NodeKind, tuple[str, ...]]
     misfits: set[Hashable] = field(default_factory=set, compare=False, repr=False)
     promised: Preemptions = field(default_factory=dict)
 
@@ -57,9 +58,9 @@ class Capacity:
     @classmethod
     def made(cls, nodes: Mapping[str, Node], free: Mapping[str, Resources], promised: Preemptions = NONE) -> Capacity:
         """Return these nodes, by name in order, with this room."""
-        kinds: dict[Kind, list[str]] = defaultdict(list)
+        kinds: dict[NodeKind, list[str]] = defaultdict(list)
         for name, node in nodes.items():
-            kinds[Kind(free[name], node.allocatable)].append(name)
+            kinds[NodeKind(free[name], node.allocatable)].append(name)
         return cls(nodes, free, {kind: tuple(names) for kind, names in kinds.items()}, promised=promised)
 
     def but(self, closed: Iterable[str]) -> Capacity:
@@ -71,11 +72,11 @@ class Capacity:
     def with_free(self, changed: Mapping[str, Resources]) -> Capacity:
         """Return the capacity with so much room on these nodes."""
         free = copied(self.free)
-        moves: dict[Kind, dict[str, bool]] = defaultdict(dict)
+        moves: dict[NodeKind, dict[str, bool]] = defaultdict(dict)
         for name, room in changed.items():
             whole = self.nodes[name].allocatable
-            moves[Kind(self.free[name], whole)][name] = False
-            moves[Kind(room, whole)][name] = True
+            moves[NodeKind(self.free[name], whole)][name] = False
+            moves[NodeKind(room, whole)][name] = True
             free[name] = room
         return Capacity(self.nodes, free, self._moved(moves), promised=self.promised)
 
@@ -91,17 +92,17 @@ class Capacity:
         It is the same object where it comes to the same.
         """
         usable, free = self.nodes, copied(self.free)
-        moves: dict[Kind, dict[str, bool]] = defaultdict(dict)
+        moves: dict[NodeKind, dict[str, bool]] = defaultdict(dict)
         for name in changed:
             old, new = self.nodes.get(name), nodes.get(name)
             rest = _rest(new, taken) if new is not None and new.usable else None
             if old is new and (new is None or free[name] == rest):
                 continue
             if old is not None:
-                moves[Kind(free[name], old.allocatable)][name] = False
+                moves[NodeKind(free[name], old.allocatable)][name] = False
             if new is not None and rest is not None:
                 free[name] = rest
-                moves[Kind(rest, new.allocatable)][name] = True
+                moves[NodeKind(rest, new.allocatable)][name] = True
             elif old is not None:
                 del free[name]
             if old is not new:
@@ -112,7 +113,7 @@ class Capacity:
             usable = {name: node for name, node in sorted(nodes.items()) if node.usable}
         return Capacity(usable, free, self._moved(moves), promised=promised)
 
-    def _moved(self, moves: Mapping[Kind, Mapping[str, bool]]) -> Mapping[Kind, tuple[str, ...]]:
+    def _moved(self, moves: Mapping[NodeKind, Mapping[str, bool]]) -> Mapping[NodeKind, tuple[str, ...]]:
         kinds = copied(self.kinds)
         for kind, names in moves.items():
             if left := with_changes(kinds.pop(kind, ()), names):

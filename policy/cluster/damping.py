@@ -1,4 +1,4 @@
-"""The cluster's limit of resizes: so many in any minute, whatever the policy. Its log is a field of the snapshot."""
+"""The cluster's limit of resizes in any minute, whatever the policy. Their log is a field of the snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A snapshot being edited by one batch of events: each map is copied at its first change, once per batch."""
+"""A snapshot that is edited by one batch of events: each map is copied at its first change, once per batch."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Now(Facts, Protocol):
 class Draft:
     """The next snapshot in the making. ``now``: its fields as they stand.
 
-    ``_touched`` collects the jobs whose gang must be looked at again, ``_stale`` those whose charge is out of date,
-    ``_news`` what the index has not heard of yet, ``_renewed`` the nodes whose jobs are not found yet, ``filled`` those
-    on which a fact has left less room.
+    ``_touched``: the jobs whose gang must be looked at again; ``_stale``: those whose charge is out of date; ``_news``:
+    what the index does not know yet; ``_renewed``: the nodes whose jobs are not found yet; ``filled``: those on which a
+    fact has left less room.
     """
 
     def __init__(self, base: Snapshot) -> None:
@@ -195,7 +195,7 @@ class Draft:
         self.edit("gangs")[gang.job_uid] = gang
         self._touched.add(gang.job_uid)
         self._news.jobs.add(gang.job_uid)
-        if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight or old.state is not gang.state:
+        if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:  # without a plan it has no nodes
             self._stale.add(gang.job_uid)
 
     def drop_gang(self, job_uid: str) -> None:

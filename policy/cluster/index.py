@@ -1,6 +1,6 @@
 """Jobs by what a step looks for, and the free room, so that no step looks at every job and node: Draft keeps it up.
 
-An index remembers the maps that it was made from. A snapshot that was put together from other maps makes its own anew.
+An index remembers the maps that it was made from. A snapshot that is put together from other maps makes its own index.
 """
 
 from __future__ import annotations
@@ -97,17 +97,18 @@ NOWHERE = Capacity({}, {}, {})
 @quick
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Job uids in order, by what is to be done about them; a job may be under several.
+    """Job uids in order, by what is to be done about them; a job may be on several of these lists.
 
-    waiting: in the queue. admitted: have been given room. growing: admitted, elastic, below their maximum and
-    not ending; yielding: admitted, elastic and above their minimum.
-    lacking: admitted, with a member that has no node that can be used. repairing: in that state.
-    freeing: their plans wait for pods to go. held: have binds at the barrier.
-    leaving: have a pod whose room will be given back. keeping: finished, and their pods stay.
-    unsettled: the controller may have something to do for them. orphans: gated pods (uids) that name no job.
+    waiting: jobs in the queue. admitted: jobs that have been given room. growing: admitted, elastic, below their
+    maximum and not ending; yielding: admitted, elastic and above their minimum. lacking: admitted, with a member that
+    has no node that can be used. repairing: in that state. freeing: jobs whose plans wait for pods to go. held: jobs
+    with binds at the barrier. leaving: jobs with a pod whose room will be given back. keeping: finished jobs whose pods
+    stay. unsettled: jobs for which the controller may have something to do. orphans: gated pods (uids) that name no
+    job.
+
     deadlines, rests: gangs with a window or deadline, and those that back off (job uid -> seconds since the epoch).
-    listed: the lists that each job is on, by uid.
-    room, emptied: what is free on the nodes, and what would be if no job had any room.
+    listed: the lists that each job is on, by uid. room, emptied: what is free on the nodes, and what would be if no job
+    had any room.
     """
 
     waiting: tuple[str, ...] = ()

@@ -1,7 +1,8 @@
 """Questions whose answers are kept from snapshot to snapshot, until something that they look at changes.
 
 Each decorator names what its question may look at. A question may look at less, never at more, or an old answer is
-returned. Arguments beside the snapshot and the job are hashed at each call: they must be cheap to hash.
+returned. Arguments beside the snapshot and the job are given by place and hashed at each call: they must be cheap to
+hash.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def until_job_changes(ask: Callable[Concatenate[S, J, P], T]) -> Callable[Concat
     """Keep the answer about a job (or its uid) until the job, its gang, its pods or its refused nodes change.
 
     A job that is not the snapshot's own, one that somebody has made up, is asked about each time: where that cannot be,
-    a uid is found faster. All arguments are given by place.
+    a uid is found faster.
     """
     asked: Any = ask
 
@@ -94,16 +95,18 @@ def until_room_changes(ask: Callable[Concatenate[S, P], T]) -> Callable[Concaten
 
 
 def _until(basis: Callable[[Any], object], ask: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    @wraps(ask)
-    def kept(snapshot: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        answers, made_from = snapshot.index.memo.table((ask, *args), most=1), basis(snapshot)
+    asked: Any = ask
+
+    def kept(snapshot: S, *args: Hashable) -> Any:
+        answers, made_from = snapshot.index.memo.table((asked, *args), most=1), basis(snapshot)
         known = answers.get("")
         if known is None or known[0] is not made_from:
-            known = answers[""] = made_from, ask(snapshot, *args, **kwargs)
-        answer: T = known[1]
-        return answer
+            known = answers[""] = made_from, asked(snapshot, *args)
+        return known[1]
 
-    return kept
+    wrapped: Any = wraps(asked)(kept)
+    found: Callable[Concatenate[S, P], T] = wrapped
+    return found
 
 
 def until_emptied_room_changes(ask: Callable[[S, H], T]) -> Callable[[S, H], T]:

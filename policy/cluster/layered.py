@@ -25,10 +25,10 @@ def copied(old: Mapping[K, V]) -> MutableMapping[K, V]:
 
 
 class Layered(MutableMapping[K, V]):
-    """A dict that nobody changes, and over it what has changed since; in the order that a dict would have.
+    """A dict that is never changed, under a layer of what has changed since; in the order that a dict would have.
 
-    The layer is laid into a new dict when somebody looks at all entries, and when it has grown: with at most four times
-    the square root of all entries in it, copying it and laying it in both cost about that, seen over many copies.
+    The layer is laid into a new dict when all entries are looked at, and when it has grown: with at most four times the
+    square root of all entries in it, copying it and laying it in both cost about that, seen over many copies.
     """
 
     __slots__ = ("_layers", "_len")

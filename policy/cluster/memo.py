@@ -18,7 +18,7 @@ _Changes = tuple[Iterable[str], Any] | None  # the jobs of the last one, and tho
 
 
 class Memo:
-    """``empty``: on the cluster without what runs, by gang. ``same``: equal values as one object, compared at once."""
+    """``empty``: answers about the cluster without what runs, by question. ``same``: equal values as one object."""
 
     __slots__ = ("_groups", "_jobs", "_tables", "empty", "same")
 

@@ -45,7 +45,10 @@ class Vacated(NamedTuple):
 @quick
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """What is promised on one node. ``claims`` and ``victims`` are in order of their uids, ``vacated`` of time."""
+    """What is promised on one node.
+
+    ``claims`` and ``victims`` are in order of their uids, ``vacated`` of time.
+    """
 
     claims: tuple[Claim, ...] = ()
     victims: tuple[Victim, ...] = ()

@@ -1,4 +1,4 @@
-"""Why one pod has no node now: what filter answers, and what decides whether its gate is of any use."""
+"""Why one pod has no node now: what filter answers, and by what it is decided whether its gate is of any use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The whole state, immutable.
 
-Every field says in its metadata how it comes back after a restart: ``derived`` from API objects, ``persisted`` on
-one, or ``volatile``, and then why losing it is harmless. A test holds a live and a rebuilt snapshot equal.
+Every field says in its metadata how it comes back after a restart: ``derived`` from API objects, ``persisted`` on one,
+or ``volatile``, and then why losing it is harmless. A test checks that a live and a rebuilt snapshot are equal.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def _kept(how: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The settings that the transitions obey. Seconds, members, as the names say.
+    """The settings that the transitions obey; times are in seconds.
 
-    gangs: whether the policy binds members together; what is found half bound after a restart is repaired then.
-    stores: what the policy remembers of a job must be on its object before the job is first given room.
-    resizes_per_minute: how many jobs an elastic policy may shrink or grow in any minute; 0: as many as it likes.
+    gangs: whether the policy binds members together; what is found half bound after a restart is repaired then. stores:
+    what the policy remembers of a job must be on its object before the job is first given room. resizes_per_minute: how
+    many jobs an elastic policy may shrink or grow in any minute; 0: any number.
     """
 
     window_seconds: float = 8.0

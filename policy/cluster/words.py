@@ -1,4 +1,4 @@
-"""Amounts as people say them."""
+"""Amounts of resources in words."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where a gang goes: pure functions of free room and demand, shared by every system."""
+"""Where a gang goes: pure functions of free room and demand, which all systems share."""

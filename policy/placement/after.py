@@ -1,4 +1,4 @@
-"""Free room once a list of actions is carried out: what a second look at the same snapshot may still hand out."""
+"""Free room once a list of actions is carried out: what a second look at the same snapshot may still give away."""
 
 from __future__ import annotations
 

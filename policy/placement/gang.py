@@ -1,9 +1,9 @@
-"""Place a whole gang or nothing; deterministic.
+"""Placing a whole gang or nothing, deterministically.
 
-One node if one takes the whole gang: first one with room for the workers that may join later, else best fit (least idle
-afterwards, then name). Otherwise as few nodes as possible, the ps with most of its workers. The operator removes the
-highest worker index first, so low indices sit beside the ps and the highest on the last node: a shrink first frees what
-costs most traffic.
+A gang goes on one node if one takes all of it: first a node with room for the workers that may join later, else the
+best fit (least idle afterwards, then by name). Otherwise it goes on as few nodes as possible, the ps with most of its
+workers. The operator removes the highest worker index first, so low indices sit beside the ps and the highest on the
+last node: a shrink first frees what costs most traffic.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Ask:
     """What a gang asks for: each rigid member, and so many equal workers.
 
     ``barred``: nodes not to be used. ``later``: workers that may join once the gang runs; they get no room now.
-    ``priority``: of its pods, the lowest; room that is promised to pods of lower priority is free to it.
+    ``priority``: the lowest of its pods; room that is promised to pods of lower priority is free to it.
     """
 
     rigid: tuple[tuple[Slot, Resources, Constraints], ...]

@@ -1,4 +1,4 @@
-"""Gangs that are known to find no room: a step in which the room is as it was asks nobody again."""
+"""Gangs that are known to find no room: as long as the room stays as it is, they are not tried again."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ MOST_APART = 32
 
 
 class Alike(NamedTuple):
-    """Nodes with the same free room out of the same whole; ``names`` in order, ``most`` of them or fewer."""
+    """Nodes with the same free room out of the same whole: ``names`` in order, at most ``most`` of them."""
 
     free: Resources
     allocatable: Resources

@@ -63,7 +63,7 @@ class Shrink:
 
 
 Order = Callable[[Sequence[Reclaimable]], list[int]]  # the removals in turn, each as the index of the victim it is from
-Counts = dict[int, int]  # index of an victim -> removals
+Counts = dict[int, int]  # index of a victim -> removals
 
 
 @until_job_changes

@@ -1,6 +1,6 @@
 """Members one by one on the least allocated node, as kube-scheduler's default scores would have it.
 
-How much of that is looked at is a choice (``Order``): what DRAGON gains hangs on how the default scheduler spreads.
+How much of that is looked at is a choice (``Order``): what DRAGON gains depends on how the default scheduler spreads.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ SCORED = ("cpu", "memory")
 
 
 class Order(Enum):
-    """What a member's node is chosen by: where the gang has fewest, then the least allocated; that alone; neither.
+    """By what a member's node is chosen.
 
-    TURN: one node after another, whoever's members they are (``in_turn``).
+    APART: where the gang has the fewest members, then the least allocated; LEAST: the least allocated alone; CHANCE:
+    neither. TURN: one node after another, whatever gang the members are of (``in_turn``).
     """
 
     APART = "apart"

@@ -2,8 +2,8 @@
 
 The oldest job that does not fit has a reservation: the earliest time at which enough of what runs has ended, and its
 nodes then. A younger job starts if it ends before that time, or beside those nodes. How long a job trains is its own
-statement (``kohort.dev/training``, at the workers that it has) less what it has reported as done. Whoever says nothing
-is taken to end some day: those in the order of their starts, after everybody who says when.
+statement (``kohort.dev/training``, at the workers that it has) less what it has reported as done. Jobs that state
+nothing are taken to end some day, in the order of their starts, after all jobs that do.
 """
 
 from __future__ import annotations

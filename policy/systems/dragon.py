@@ -1,7 +1,7 @@
 """DRAGON (Lin, Yeh and Chou, CLOSER 2019): urgent jobs first, AFCFS, and a scale-up of what has been idle.
 
-Numbers in brackets are the boxes of Figure 5. Where its text is silent the decision is stated at the line; "the
-author's code" is the controller that the paper names, whose victims and sizes differ from the text.
+Boxes are those of Figure 5. Where its text is silent the decision is stated at the line; "the author's code" is the
+controller that the paper names, whose victims and sizes differ from the text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROOM = "dragon/room"  # each node's free room and since when it has been the sam
 
 
 class Victims(Enum):
-    """Whose workers are taken (2).
+    """Whose workers are taken (box 2).
 
     ``NODE_AWARE``: on the node that takes the fewest, the largest surplus first. ``SURPLUS``: the largest surplus
     first, on whatever node, as the paper says. ``QUEUE``: as in the author's code, job after job in the order of their
@@ -45,9 +45,11 @@ class Victims(Enum):
 
 
 class Urgent(Enum):
-    """Which urgent job is the smallest. ``RESOURCES``: of its minimum; ``WORKERS``: of them alone, as in the code.
+    """Which urgent job counts as the smallest.
 
-    ``ARRIVAL``: none is, the one that came first is helped first, as in the rewrite of the code by the same laboratory.
+    ``RESOURCES``: by the resources of its minimum; ``WORKERS``: by its minimum of workers alone, as in the code.
+    ``ARRIVAL``: none does; the job that came first is helped first, as in the rewrite of the code by the same
+    laboratory.
     """
 
     RESOURCES = "resources"
@@ -56,7 +58,10 @@ class Urgent(Enum):
 
 
 class Sizes(Enum):
-    """With how many workers a job may start (3): as asked; or with fewer, if the minimum is all that fits; or any."""
+    """With how many workers a job may start (box 3).
+
+    ``ASKED``: as asked; ``ASKED_OR_LEAST``: or with its minimum, if more does not fit; ``MOST``: with as many as fit.
+    """
 
     ASKED = "asked"
     ASKED_OR_LEAST = "asked-or-least"
@@ -64,8 +69,10 @@ class Sizes(Enum):
 
 
 class Idle(Enum):
-    """What the idle threshold counts from (4): ``GLOBAL``: DRAGON's last action, as in the code; ``NODE``: since a
-    node's free room has been the same, and only such nodes are filled.
+    """From when the idle threshold counts (box 4).
+
+    ``GLOBAL``: from DRAGON's last action, as in the code; ``NODE``: since a node's free room has been the same, and
+    only such nodes are filled.
     """
 
     GLOBAL = "global"
@@ -74,15 +81,15 @@ class Idle(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dragon(Policy):
-    """Times in seconds; the paper gives no values, these are the author's code's.
+    """DRAGON's parameters. Times are in seconds; the paper gives no values, these are the author's code's.
 
-    urgent_threshold (tau): who waits longer is urgent. idle_threshold (mu): room idle for longer is used to scale up.
-    restart_seconds: what a change of the workers costs a job (section 4.2: 40 s to 1 min); a job that would be done in
-    twice that is not scaled up. scale_up: where a job grows (section 3.3: nodes on which it runs). in_turns: one worker
-    for each job in turn; else each to its maximum. victims, smallest, sizes, idle: variants, see each.
-    strict_surplus: others are shrunk only if the workers that they all have beyond their minima are more than the
+    urgent_threshold (tau): a job that waits longer is urgent. idle_threshold (mu): room that is idle for longer is used
+    to scale up. restart_seconds: what a change of the workers costs a job (section 4.2: 40 s to 1 min); a job that
+    would be done in twice that is not scaled up. scale_up: where a job grows (section 3.3: nodes on which it runs).
+    in_turns: one worker for each job in turn; else each to its maximum. victims, smallest, sizes, idle: variants, see
+    each. strict_surplus: others are shrunk only if the workers that they all have beyond their minima are more than the
     urgent job's minimum, whatever is idle, as in the author's code; else if they suffice together with what is idle.
-    behind_urgent: a scale-up also while an urgent job waits that nobody can help; Figure 5 asks for no more than that
+    behind_urgent: scale up also while an urgent job waits that no shrink can help; Figure 5 asks for no more than that
     nothing was started or shrunk.
     """
 

@@ -17,8 +17,9 @@ from policy.systems.shares import Orders, Pools
 class Drf(Policy):
     """The job with the least dominant share gets the next worker, with the ps that it needs, until nothing fits.
 
-    Numbers depend only on which jobs there are, so they change when a job comes or ends, as OASiS's paper has it. One
-    that cannot start, whatever the room, has no share: it would be kept from the others for as long as that lasts.
+    Numbers depend only on which jobs there are, so they change when a job comes or ends, as OASiS's paper has it. A job
+    that cannot start, whatever the room, has no share: its share would be kept from the others for as long as that
+    lasts.
     """
 
     @property

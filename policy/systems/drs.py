@@ -29,8 +29,10 @@ LARGEST_EXPONENT = 700.0
 
 
 class Worth(Enum):
-    """What a job's utility is. ``STATED``: the number that the job object gives. ``SIGMOID``: OASiS's curve of the job
-    at its earliest possible completion, where the job has one.
+    """What a job's utility is.
+
+    ``STATED``: the number that the job object gives. ``SIGMOID``: OASiS's curve of the job at its earliest possible
+    completion, where the job has one.
     """
 
     STATED = "stated"
@@ -38,8 +40,10 @@ class Worth(Enum):
 
 
 class Victims(Enum):
-    """Whose workers may be taken. ``LOWER``: of jobs with less utility, as the text says. ``ALL``: as the listing has
-    it, the least utility first.
+    """Whose workers may be taken.
+
+    ``LOWER``: those of jobs with less utility, as the text says. ``ALL``: those of all jobs, the least utility first,
+    as the listing has it.
     """
 
     LOWER = "lower"
@@ -47,7 +51,7 @@ class Victims(Enum):
 
 
 class Requirement(Enum):
-    """The requirement that decides between equal utilities: with the minimum of workers, or with those asked for."""
+    """By which requirement equal utilities are ordered: with the minimum of workers, or with those asked for."""
 
     MINIMUM = "minimum"
     ASKED = "asked"
@@ -55,13 +59,14 @@ class Requirement(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Drs(Policy):
-    """The article gives no value for any of these; seconds where it is a time.
+    """DRS's parameters, for none of which the article gives a value. Times are in seconds.
 
     cooldown: a job that was resized is not scaled up for so long. by_node: workers are taken where the gang then is on
     one node. scale_up: where a job grows (the listing: on any node). in_turns: one worker for each job in turn; else
-    each to its maximum. behind_head: jobs are scaled up also while the head waits for room that nobody can give (main
-    listing, line 26). slot_seconds: the slot in which OASiS's curve counts a delay. restart_seconds: what a change of
-    its workers costs a job; one that reports that it ends too soon to gain so much is not grown; 0: as the article.
+    each to its maximum. behind_head: jobs are scaled up also while the head waits for room that no shrink can give
+    (main listing, line 26). slot_seconds: the slot in which OASiS's curve counts a delay. restart_seconds: what a
+    change of its workers costs a job: a job that reports that it ends too soon to gain so much is not grown; 0: as in
+    the article.
     """
 
     worth: Worth = Worth.STATED

@@ -23,7 +23,10 @@ from policy.systems.growth import Category
 
 @dataclass(frozen=True, slots=True)
 class Movable:
-    """A job that may be moved whole, and its one node. since: seconds since the epoch at which it joined CC."""
+    """A job that may be moved whole, and its one node.
+
+    since: when it joined CC, seconds since the epoch.
+    """
 
     job: Job
     gang: Gang
@@ -38,9 +41,10 @@ class Movable:
 
 
 class Fleet:
-    """Nodes with what runs there, by category; free room; and the nodes to which somebody is on the way.
+    """Nodes with what runs there, by category; their free room; and the nodes to which a job is on the way.
 
-    ``decided``: what this step has decided before, so that its admissions are counted. ``promised``: for later.
+    ``decided``: what this step has decided before, so that its admissions are counted. ``promised``: what stands
+    promised of the time to come.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """SpeCon's container monitor (section V-A, Algorithm 1): how fast a job's metric still grows, and so its category.
 
-What a job tells is not trusted: a report that is absent, not a number or out of all bounds is not there, and one that
-repeats the last value says nothing. A job that has said nothing for a while is neutral: it counts like any job that
-has just begun, it is never moved, and nobody is moved for it.
+What a job reports is not trusted: a report that is absent, not a number or out of all bounds does not count, and one
+that repeats the last value says nothing. A job that has reported nothing new for a while is neutral: it counts like any
+job that has just begun, it is never moved, and no job is moved for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SECONDS_OF_ALPHA = 30.0  # alpha is a growth per so many seconds, whatever the i
 
 
 class Category(Enum):
-    """PC, WC and CC of the paper."""
+    """The categories PC, WC and CC of the paper."""
 
     PROGRESSING = "progressing"
     WATCHING = "watching"
@@ -30,9 +30,10 @@ class Category(Enum):
 
 
 class Growth(Enum):
-    """G. ``NORMALISED``: share of the reduction so far, per 30 s. ``ABSOLUTE``: as printed, units of loss per interval.
+    """How G is counted.
 
-    An absolute growth means something else for every model, and alpha is "a percentage value" (V-A).
+    ``NORMALISED``: share of the reduction so far, per 30 s. ``ABSOLUTE``: as printed, units of loss per interval. An
+    absolute growth means something else for every model, and alpha is "a percentage value" (V-A).
     """
 
     NORMALISED = "normalised"
@@ -40,7 +41,10 @@ class Growth(Enum):
 
 
 class Ladder(Enum):
-    """A job in WC that slows down further. ``TEXT``: joins CC. ``PRINTED``: lines 10-12 put it into WC again."""
+    """What happens to a job in WC that slows down further.
+
+    ``TEXT``: it joins CC. ``PRINTED``: lines 10-12 put it into WC again.
+    """
 
     TEXT = "text"
     PRINTED = "printed"
@@ -48,9 +52,10 @@ class Ladder(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
-    """Algorithm 1's parameters. alpha: of the reduction per 30 s. interval: t_m - t_(m-1), seconds.
+    """Algorithm 1's parameters.
 
-    hysteresis: back to PC only above alpha * (1 + hysteresis). smoothing: E is the median of so many reports.
+    alpha: share of the reduction per 30 s. interval: t_m - t_(m-1), seconds. hysteresis: a job is back in PC only above
+    alpha * (1 + hysteresis). smoothing: E is the median of so many reports.
     """
 
     alpha: float
@@ -65,9 +70,10 @@ class Monitor:
 class Progress:
     """What is remembered of one job. E is turned so that less is better.
 
-    since: when it started, or last told something new. first, best: E at first, and the least so far. value, at: E at
-    the last sample; growth: G there. converged: since when in CC. moved: Algorithm 2 has decided; balanced: Algorithm
-    3 has moved it. restart: when it was last seen to be moved; what was told until then is of before it.
+    since: when it started, or last reported something new. first, best: E at first, and the least so far. value, at: E
+    at the last sample, and when that was; growth: G there. converged: since when it is in CC. moved: Algorithm 2 has
+    decided; balanced: Algorithm 3 has moved it. restart: when it was last seen to be moved; reports until then are from
+    before the move.
     """
 
     since: float

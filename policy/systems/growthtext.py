@@ -1,4 +1,4 @@
-"""What is remembered of a job's growth, as its object holds it. Nothing that is read is trusted."""
+"""What is remembered of a job's growth, as its object holds it. No value that is read is trusted."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""This project's answer to SpeCon: moves that harm nobody (docs/policies/specon.md has the argument and the figures).
+"""This project's answer to SpeCon: moves that harm no job (docs/policies/specon.md has the argument and the figures).
 
-SpeCon evens the nodes out, so that whoever runs on a node that is given a job pays for it. Here a job is only ever a
-guest: it is invited to a node that would be idle, and leaves it when that node is given a job of its own. A job shares
-its own node with no more jobs than it would if nothing were moved; what a guest can lose is the time that its moves
-take. No metric is asked for, so none can be forged.
+SpeCon evens the nodes out, so that a job pays for each job that is moved to its node. Here a job is only ever a guest:
+it is invited to a node that would be idle, and leaves it when that node is given a job of its own. A job shares its own
+node with no more jobs than it would if nothing were moved; what a guest can lose is the time that its moves take. No
+metric is asked for, so none can be forged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ CLOCK = "guests/clock"  # when somebody was invited last
 
 @dataclass(frozen=True, slots=True)
 class Guests(Rebalancer):
-    """interval: the least time between two rounds of invitations, seconds; guests give way at once."""
+    """The parameters of guests.
+
+    interval: the least time between two rounds of invitations, seconds; guests give way at once.
+    """
 
     interval: float = 30.0
 
@@ -80,7 +83,7 @@ def _gone(snapshot: Snapshot, uid: str) -> bool:
 
 
 class House:
-    """Who is at home where, and who is a guest."""
+    """Which jobs are at home on which nodes, and which are guests."""
 
     def __init__(self, snapshot: Snapshot, decided: Decision, homes: dict[str, str], promised: Promised | None) -> None:
         self.fleet, self.homes = Fleet(snapshot, decided, {}, promised), homes

@@ -13,31 +13,34 @@ from itertools import takewhile
 from typing import Any
 
 from policy.cluster.actions import Decision
-from policy.cluster.kept import grouped, of_each_job, until_nodes_change
-from policy.cluster.model import Job, Slot, queued
+from policy.cluster.kept import of_each_job, until_nodes_change
+from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import GPU_SUFFIX
 from policy.cluster.snapshot import Snapshot
-from policy.cluster.sortedgroups import GroupEntry
 from policy.placement.grow import Where
 from policy.systems.base import Policy
 from policy.systems.bounds import from_0, patience
 from policy.systems.elastic import ElasticCycle, next_moment
 from policy.systems.queue import EquivalenceClass, WaitingQueue, equivalence_classes
+from policy.systems.runninggangs import running_by
 
 SAME_WEIGHT = 1e-9
 SMALLEST_DEMAND = 1e-6
 
 
 class Gate(Enum):
-    """When the head may start: ``LOOSE`` whenever it fits; ``STRICT`` only if nobody runs with more weight."""
+    """When the head may start: ``LOOSE``: whenever it fits; ``STRICT``: only if no running job has more weight."""
 
     LOOSE = "loose"
     STRICT = "strict"
 
 
 class WeightMode(Enum):
-    """``PAPER``: m / (c + g), Eq. 1. ``SMALL_FIRST``: 1 / (m (c + g)), which favours the smaller gang."""
+    """How jobs are weighed.
+
+    ``PAPER``: m / (c + g), Eq. 1. ``SMALL_FIRST``: 1 / (m (c + g)), which favours the smaller gang.
+    """
 
     PAPER = "paper"
     SMALL_FIRST = "small-first"
@@ -137,6 +140,10 @@ def largest_node(snapshot: Snapshot, gpus: bool = False) -> Mapping[str, int]:
     return {name: max((node[name] for node in nodes), default=0) for name in ("cpu", "memory", *devices)}
 
 
+def _latest_first(job: Job) -> tuple[float, str, str]:
+    return -job.arrival, job.key, job.uid
+
+
 class Kod2Cycle(ElasticCycle):
     """One cycle of KOD2 on a working copy of the room."""
 
@@ -199,7 +206,10 @@ class Kod2Cycle(ElasticCycle):
         return head
 
     def _starts(self, job: Job, *, is_head: bool) -> bool:
-        """Start the job at its minimum: line 5 (only at a strict gate), lines 6-8, and for the head lines 9-17."""
+        """Start the job at its minimum, in free room or, for the head, in room of others; tell whether it was started.
+
+        At a strict gate it starts only if no running job has more weight.
+        """
         heavier = self._heavier_running(job) if self.policy.gate is Gate.STRICT else None
         if heavier is not None:
             self.verdicts[job.uid] = Verdict(Reason.BEHIND, f"{heavier.key} runs with more weight", heavier.uid)
@@ -224,9 +234,9 @@ class Kod2Cycle(ElasticCycle):
         return self.policy.behind_head and not self.policy.starving(head, self.now)
 
     def _heavier_running(self, job: Job) -> Job | None:
-        """Return the heaviest running job if it has more weight than this one (line 5), or None."""
+        """Return the heaviest running job if it has more weight than this one, or None."""
         if self._heaviest is None:
-            running = self._running_by_weight("admitted", lambda job: (job.uid,))
+            running = running_by(self.snapshot, "admitted", self.policy.weighing, self._weight)
             heaviest = [] if not running else [uid for *_, uid in running[max(running)][-1:]]
             jobs = (self.snapshot.jobs[uid] for uid in [*heaviest, *self.gangs.listed(())])
             self._heaviest = max(jobs, key=self._rank_running, default=None)
@@ -278,17 +288,7 @@ class Kod2Cycle(ElasticCycle):
 
     def _lightest_first(self) -> Mapping[Any, tuple[Any, ...]]:
         """Return running jobs with workers to give, by weight; among equals the latest first."""
-        return self._running_by_weight("yielding", lambda job: (-job.arrival, job.key, job.uid))
-
-    def _running_by_weight(self, listed: str, entry: Callable[[Job], tuple[Any, ...]]) -> Mapping[Any, tuple[Any, ...]]:
-        """Return the running jobs of that list of the index, by weight; those of one weight in the order of entries."""
-        jobs = self.snapshot.jobs
-
-        def place(uid: str) -> tuple[GroupEntry, ...]:
-            job = jobs.get(uid)
-            return ((self._weight(job), entry(job)),) if job is not None and queued(job) else ()
-
-        return grouped(self.snapshot, listed, self.policy.weighing, place).groups
+        return running_by(self.snapshot, "yielding", self.policy.weighing, self._weight, _latest_first)
 
     # -- Algorithm 3: scale-out ----------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ class Balance(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reallocation:
-    """Algorithm 2. guard: only where the new node is the lighter one even with the job (the paper has none)."""
+    """Algorithm 2. guard: move only where the new node is the lighter one even with the job (ours)."""
 
     weights: Mapping[Category, float]
     guard: bool

@@ -1,4 +1,4 @@
-"""Which jobs a system may consider now, why the others are barred whatever the system, and who comes before whom."""
+"""The waiting jobs: which of them a system may consider now, why the others are barred, and which comes first."""
 
 from __future__ import annotations
 

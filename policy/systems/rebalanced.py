@@ -1,4 +1,4 @@
-"""One system that decides, and another that moves what the first leaves undisturbed: ``kod2+specon``."""
+"""A system that decides, and a rebalancer that moves what the first leaves undisturbed: ``kod2+specon``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The risk-reward heuristic (Irwin, Grit, Chase, HPDC 2004), as OASiS's rival.
 
 A job is admitted if its utility, less the delay cost that its admission puts upon others, is above a threshold. When a
-job comes or ends, those run that gain most for what they take; the others pause. A job's workers never change.
+job comes or ends, the jobs run that gain most for what they take; the others pause. A job's workers never change.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ TINY = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What was decided when the jobs last changed. chosen: who runs, by rank; jobs: all that were known.
+    """What was decided when the jobs last changed.
 
-    left_out: those of them that were barred.
+    chosen: the jobs that run, by rank; jobs: all that were known; left_out: those of them that were barred.
     """
 
     jobs: frozenset[str] = frozenset()
@@ -40,7 +40,10 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Rrh(Policy):
-    """slot_seconds: of the utility curves. threshold: share of theta1 that a job's net utility must exceed."""
+    """The heuristic's parameters.
+
+    slot_seconds: the slot of the utility curves. threshold: share of theta1 that a job's net utility must exceed.
+    """
 
     slot_seconds: float = SLOT_SECONDS
     threshold: float = 0.05
@@ -115,10 +118,10 @@ class Rrh(Policy):
                 refused.append(uid)
         return self._fill(snapshot, accepted, views), refused
 
-    def _pays(self, view: View, cost: float) -> bool:
+    def _pays(self, view: RankedJob, cost: float) -> bool:
         return view.worth - cost > self.threshold * view.utility.value
 
-    def _fill(self, snapshot: Snapshot, uids: Iterable[str], views: dict[str, View]) -> tuple[str, ...]:
+    def _fill(self, snapshot: Snapshot, uids: Iterable[str], views: dict[str, RankedJob]) -> tuple[str, ...]:
         """Return the best jobs that fit together, by what they gain for what they take."""
         pools, chosen = Pools(snapshot), []
         for uid in sorted(uids, key=lambda uid: (-views[uid].score, views[uid].job.arrival, uid)):
@@ -126,13 +129,13 @@ class Rrh(Policy):
                 chosen.append(uid)
         return tuple(chosen)
 
-    def _view(self, snapshot: Snapshot, job: Job, pools: Pools, now: float) -> View:
+    def _view(self, snapshot: Snapshot, job: Job, pools: Pools, now: float) -> RankedJob:
         training = timed(job.training, 1, self.slot_seconds)
         work, workers = training.worker_slots(self.slot_seconds), asked_workers(job)
         left = max(TINY, work - self._done(snapshot, job, work, now)) / workers
         share = max(TINY, pools.share(job, workers))
         utility = training.utility or Utility(job.utility, 0.0, 0.0)
-        return View(job, utility, (now - job.arrival) / self.slot_seconds, left, share)
+        return RankedJob(job, utility, (now - job.arrival) / self.slot_seconds, left, share)
 
     def _done(self, snapshot: Snapshot, job: Job, work: int, now: float) -> float:
         """Return the worker-slots behind the job: by its last report, and what it has computed since if it runs."""
@@ -151,8 +154,11 @@ def _barred(snapshot: Snapshot, now: float) -> dict[str, Verdict]:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """A job as it is ranked. age, left: slots since its arrival, and until its end if it runs from now on."""
+class RankedJob:
+    """A job as it is ranked.
+
+    age, left: slots since its arrival, and until its end if it runs from now on. share: its dominant share.
+    """
 
     job: Job
     utility: Utility

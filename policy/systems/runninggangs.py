@@ -1,12 +1,41 @@
-"""What runs, as a working copy of one cycle: changes are laid over the snapshot."""
+"""What runs: in an order that is kept from step to step, and as a working copy of one cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, MutableMapping
+from typing import Any
 
 from policy.cluster.gang import ADMITTED, Gang
-from policy.cluster.model import queued
+from policy.cluster.kept import grouped
+from policy.cluster.model import Job, queued
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.sortedgroups import GroupEntry
+
+
+def by_uid(job: Job) -> tuple[str]:
+    """Return the job's uid as its place among equals."""
+    return (job.uid,)
+
+
+def running_by(
+    snapshot: Snapshot,
+    listed: str,
+    name: Hashable,
+    figure: Callable[[Job], float],
+    entry: Callable[[Job], tuple[Any, ...]] = by_uid,
+) -> Mapping[Any, tuple[Any, ...]]:
+    """Return the running jobs of a list of the index by a figure, those of one figure in the order of their entries.
+
+    ``listed``: "admitted" or "yielding". ``name``: of the figure, with all its parameters; it may look at the job and
+    the nodes alone. ``entry``: the job's place among equals, a tuple that ends with its uid.
+    """
+    jobs = snapshot.jobs
+
+    def place(uid: str) -> tuple[GroupEntry, ...]:
+        job = jobs.get(uid)
+        return ((figure(job), entry(job)),) if job is not None and queued(job) else ()
+
+    return grouped(snapshot, listed, name, place).groups
 
 
 class RunningGangs(MutableMapping[str, Gang]):

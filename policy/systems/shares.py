@@ -1,6 +1,6 @@
 """For systems that decide how many workers each job gets: room by pool, ps for so many workers, and the orders.
 
-What is taken away goes first; what is given waits until its room is free. Members are placed round robin.
+What is taken away is ordered first; what is given waits until its room is free. Members are placed round robin.
 """
 
 from __future__ import annotations

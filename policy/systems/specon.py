@@ -31,10 +31,10 @@ COUNTS = "specon/counts"
 
 
 class Gate(Enum):
-    """Line 15: when a converged job may ask for another node.
+    """When a converged job may ask for another node (line 15).
 
-    ``GROWING``: somebody else on its node still grows, and would profit. ``PRINTED``: |PC| + |WC| > 1 there, which
-    hardly ever holds at one or two jobs a node. ``OPEN``: always; the text has no gate.
+    ``GROWING``: another job on its node still grows, and would profit. ``PRINTED``: |PC| + |WC| > 1 there, which hardly
+    ever holds at one or two jobs a node. ``OPEN``: always; the text has no gate.
     """
 
     GROWING = "growing"
@@ -43,9 +43,10 @@ class Gate(Enum):
 
 
 class FirstNode(Enum):
-    """Where a new job is placed, if the node takes it whole: ``TURN``: on the next one round and round, as the paper.
+    """Where a new job is placed, if the node takes it whole.
 
-    ``SCORE``: on the one with the least S of Algorithm 2, those at their turn first among equals.
+    ``TURN``: on the next node, round and round, as in the paper. ``SCORE``: on the node with the least S of Algorithm
+    2, those at their turn first among equals.
     """
 
     TURN = "turn"
@@ -145,7 +146,7 @@ class SpeCon(Rebalancer):
         found = ((uid, read_progress(part[self.name])) for uid, part in parts.items() if self.name in part)
         known = {uid: told for uid, told in found if told is not None and not snapshot.jobs[uid].finished}
         memory: dict[str, object] = {KEY + uid: told for uid, told in known.items()}
-        # The last round that somebody told something new in: the next one comes when it would have come.
+        # The last round in which a job reported something new: so the next one comes when it would have come.
         return memory | ({CLOCK: max(told.since for told in known.values())} if known else {})
 
     def monitor(self, job: Job) -> Monitor:

@@ -15,7 +15,7 @@ from extender.config.settings import Settings
 from extender.control import eventreasons
 from extender.kube import jobkinds
 from extender.kube.jobkinds import KINDS
-from extender.kube.training import FIELDS
+from extender.kube.trainingannotation import FIELDS
 from policy.answers.explain import MENDS
 from policy.cluster.lifecycle import diagram
 from policy.cluster.reasons import Reason

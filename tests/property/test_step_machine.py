@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -64,12 +64,16 @@ LONGEST_PARTIAL = RULES.window_seconds + RULES.repair_seconds + RULES.plan_secon
 class Restless(Policy):
     """A system that also moves, on request, one of the running gangs to nodes where it has no member."""
 
-    base: Policy = field()
+    beneath: Policy
     name: str = "restless"
     wish: int | None = None
 
+    @property
+    def base(self) -> Policy:
+        return self.beneath.base
+
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        decision, wish, self.wish = self.base.decide(snapshot, now), self.wish, None
+        decision, wish, self.wish = self.beneath.decide(snapshot, now), self.wish, None
         resized = {action.job_uid for action in decision.actions if isinstance(action, Resize)}
         still = [this for this in snapshot.running() if self._still(snapshot, this) and this.uid not in resized]
         if wish is None or not still:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from extender.kube.api import Ref
 from extender.kube.jobkinds import PLAN
-from extender.kube.jobs import identity
+from extender.kube.jobobjects import identity
 from extender.kube.podgroupkinds import COSCHEDULING
 from lab.embedded.apirules import StatusError
 from lab.sim.objects import PodObject, WorldRefusal

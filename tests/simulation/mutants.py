@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from extender import app, barrier
 from extender.control import calls, controller
-from extender.kube import jobs, ownerindex, reflector, templates, translate
+from extender.kube import jobobjects, ownerindex, reflector, templates, translate
 from extender.kube.api import ClusterError, Done, Refused
 from extender.leading import election, lease
 from extender.routes import verbs
@@ -175,7 +175,7 @@ def finished_jobs_admitted_again() -> list[Patch]:
     return [(translate, "read_job", read_job)]
 
 
-_READ_JOB = jobs.read_job
+_READ_JOB = jobobjects.read_job
 
 
 def usage_not_counted_after_restart() -> list[Patch]:
@@ -376,10 +376,10 @@ def users_suspension_undone() -> list[Patch]:
         job = _BARE_JOB(item, kind)
         return replace(job, released=job.suspended or job.released, suspended=False)
 
-    return [(jobs, "_bare_job", read)]
+    return [(jobobjects, "_bare_job", read)]
 
 
-_BARE_JOB = jobs._bare_job
+_BARE_JOB = jobobjects._bare_job
 
 
 def old_leader_writes() -> list[Patch]:
@@ -446,15 +446,15 @@ def users_stop_undone() -> list[Patch]:
     def count(value: Any, field: str, default: int) -> int:
         return max(1, _COUNT(value, field, default)) if field == "spec.replicas" else _COUNT(value, field, default)
 
-    return [(jobs, "_is_suspended", read), (templates, "_count", count)]
+    return [(jobobjects, "_is_suspended", read), (templates, "_count", count)]
 
 
 def completed_indices_not_read() -> list[Patch]:
     """Indices that an Indexed Job has completed are waited for once their pods are gone."""
-    return [(jobs, "_ended_slots", lambda status: ())]
+    return [(jobobjects, "_ended_slots", lambda status: ())]
 
 
-_IS_SUSPENDED = jobs._is_suspended
+_IS_SUSPENDED = jobobjects._is_suspended
 _COUNT = templates._count
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from extender.control import calls
-from extender.kube import jobs
+from extender.kube import jobobjects
 from extender.kube.jobkinds import TFJOB
-from extender.kube.progress import ReportBody
+from extender.kube.reportbody import ReportBody
 from extender.routes import progress
 from policy import desired
 from policy.cluster.actions import Resize
@@ -53,7 +53,7 @@ _READ = read_progress
 
 def moved_against_its_users_word() -> list[Patch]:
     """Whether a job may be moved is not read."""
-    return [(jobs, "_boolean_of", lambda notes, name: True)]
+    return [(jobobjects, "_boolean_of", lambda notes, name: True)]
 
 
 def reports_for_anybody() -> list[Patch]:

@@ -15,7 +15,7 @@ from extender.kube.api import CONFIGMAPS, LEASES, PODS, Done, Outcome, Ref
 from extender.kube.jobkinds import (
     PLAN,
 )
-from extender.kube.jobs import identity
+from extender.kube.jobobjects import identity
 from lab.embedded.bridge import JOBS
 from lab.sim.objects import KOHORT, JobObject, PodObject, Verb, WorkloadKind, WorldChange
 from lab.sim.pods.world import SimulatedWorld

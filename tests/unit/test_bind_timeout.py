@@ -10,7 +10,7 @@ import yaml
 
 from extender.config.settings import Settings
 from extender.kubescheduler.checkconfig import findings
-from extender.kubescheduler.finding import Finding
+from extender.kubescheduler.configfinding import ConfigFinding
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 FIELD = "profiles[0].pluginConfig[VolumeBinding].bindTimeoutSeconds"
@@ -22,7 +22,7 @@ def shipped() -> dict[str, Any]:
     return config
 
 
-def found(seconds: object, window: float = 8) -> list[Finding]:
+def found(seconds: object, window: float = 8) -> list[ConfigFinding]:
     config = shipped()
     config["profiles"][0]["pluginConfig"] = [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": seconds}}]
     return findings(config, Settings.model_validate({"barrier": {"window_seconds": window}}))

@@ -10,7 +10,7 @@ import yaml
 
 from extender.config.settings import Settings
 from extender.kubescheduler.checkconfig import check_file, findings, refused, render
-from extender.kubescheduler.finding import Finding
+from extender.kubescheduler.configfinding import ConfigFinding
 
 GOOD = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -434,8 +434,8 @@ def test_empty_file_is_told_its_kind(tmp_path: Path) -> None:
 
 
 def test_render_puts_errors_first_and_sums_up() -> None:
-    warning = Finding("a", "1", "2", "Slow.", "Set a: 2.", "warning")
-    error = Finding("b", "true", "false", "Half a gang.", "Set b: false.")
+    warning = ConfigFinding("a", "1", "2", "Slow.", "Set a: 2.", "warning")
+    error = ConfigFinding("b", "true", "false", "Half a gang.", "Set b: false.")
     assert render([warning, error, error]).endswith("refused (errors: 2, warnings: 1)")
     assert render([warning, error]) == (
         "error: b: true\n  allowed: false\n  why: Half a gang.\n  mend: Set b: false.\n"

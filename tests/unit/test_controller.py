@@ -784,7 +784,7 @@ async def test_events_begin_anew_with_a_new_extender() -> None:
 
 
 def test_an_event_is_what_the_api_asks_for() -> None:
-    (event,) = DecisionEvents("abcd", "host-1", EventQuota()).tell([decision(26, 1_700_000_000.5, "Released")])
+    (event,) = DecisionEvents("abcd", "host-1", EventQuota()).events_of([decision(26, 1_700_000_000.5, "Released")])
     assert event == {
         "metadata": {"name": "mnist.abcd.1a", "namespace": "team"},
         "eventTime": "2023-11-14T22:13:20.500000Z",
@@ -841,12 +841,12 @@ def test_a_gang_that_gives_its_room_up_again_and_again_gets_fewer_than_ten_event
         job = JobName(namespace="team", name="mnist", kind="TFJob", uid=waiting(30).jobs[0].uid)
         numbered = ((1, at, "Admit"), (2, at + 30, "Released"))
         tried = [decision(3 * attempt + number, when, what, job=job) for number, when, what in numbered]
-        told += [one["reason"] for one in decides.tell(tried)]
+        told += [one["reason"] for one in decides.events_of(tried)]
         assert queued(waits, QueueView(generation=1, gated_pods=0, jobs=()), at + 40) == []
     assert Counter(told).keys() == {"Queued", "Planned", "Released"}
     assert len(told) == 9
     bound = (decision(900, 4500.0, "Admit"), decision(901, 4501.0, "Bound"))
-    assert "Bound" in [one["reason"] for one in decides.tell(bound)], "what has come of it is told in any case"
+    assert "Bound" in [one["reason"] for one in decides.events_of(bound)], "what has come of it is told in any case"
     assert queued(waits, waiting(30), 1000.0 + 2 * 3600), "an hour later it is told again"
 
 
@@ -896,7 +896,7 @@ async def test_why_a_job_waits_becomes_an_event_of_the_replica_that_leads() -> N
 
 
 def test_a_decision_on_a_job_that_is_gone_is_not_told() -> None:
-    assert list(DecisionEvents("abcd", "host-1", EventQuota()).tell([decision(1, 0.0, job=None)])) == []
+    assert list(DecisionEvents("abcd", "host-1", EventQuota()).events_of([decision(1, 0.0, job=None)])) == []
 
 
 TOLD = {
@@ -923,11 +923,11 @@ TOLD = {
 
 @pytest.mark.parametrize(("one", "reason"), TOLD.values(), ids=TOLD.keys())
 def test_each_decision_has_its_word(one: DecisionView, reason: str) -> None:
-    assert [event["reason"] for event in DecisionEvents("abcd", "host-1", EventQuota()).tell([one])] == [reason]
+    assert [event["reason"] for event in DecisionEvents("abcd", "host-1", EventQuota()).events_of([one])] == [reason]
 
 
 def test_a_binding_that_was_sent_is_no_event() -> None:
-    assert list(DecisionEvents("abcd", "host-1", EventQuota()).tell([decision(1, 1.0, "Bind")])) == []
+    assert list(DecisionEvents("abcd", "host-1", EventQuota()).events_of([decision(1, 1.0, "Bind")])) == []
 
 
 def test_a_job_that_starves_is_told_once() -> None:

@@ -13,7 +13,7 @@ import pytest
 from extender.clock import Clock
 from extender.control import eventreasons, jobevents
 from extender.kube import jobkinds
-from extender.kube.training import read_training
+from extender.kube.trainingannotation import read_training
 from extender.observe.health import Heartbeat, extender_readiness
 from policy.cluster.actions import Effect, What
 from policy.cluster.snapshot import Snapshot

@@ -215,7 +215,7 @@ async def test_a_call_of_the_scheduler_beside_us_tells_that_it_leads(api: LeaseA
     await asyncio.sleep(0)
     running.cancel()  # between two looks
     api.spec, clock.time = held(renewed="t9"), clock.time + 1
-    await lease.asked()
+    await lease.on_scheduler_call()
     assert told == [False, True]
     assert lease.leading()
 
@@ -228,7 +228,7 @@ async def test_calls_of_a_scheduler_that_does_not_lead_do_not_flood_the_api_serv
     looks = len(api.asked)
     for _ in range(100):
         clock.time += 0.01
-        await lease.asked()
+        await lease.on_scheduler_call()
     assert 5 <= len(api.asked) - looks <= 10
 
 
@@ -237,7 +237,7 @@ async def test_a_leader_answers_its_scheduler_without_a_look(api: LeaseApi, cloc
     await renewed(lease, api)
     looks = len(api.asked)
     clock.time += 1
-    await lease.asked()
+    await lease.on_scheduler_call()
     assert len(api.asked) == looks
 
 

@@ -18,7 +18,7 @@ from extender.config.plainyaml import parse_yaml
 from extender.config.settings import Settings
 from extender.kube.api import NODES, PODS
 from extender.kube.jobkinds import GATE, KINDS, LEADER, RELEASED
-from extender.kube.jobs import read_job
+from extender.kube.jobobjects import read_job
 from extender.kube.podgroupkinds import GROUPS
 from extender.kube.templates import pod_templates
 from extender.kubescheduler.checkconfig import check_file

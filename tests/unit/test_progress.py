@@ -25,7 +25,7 @@ from extender import reporting
 from extender.access.reviews import AT_ONCE, MOST_KEPT, POD_UID, REFUSED_SECONDS, BusyError, Tokens
 from extender.config.sections import ProgressSettings as Settings
 from extender.kube.api import TFJOBS, Done, Outcome, Unknown
-from extender.kube.jobs import recorded_reports
+from extender.kube.jobobjects import recorded_reports
 from extender.kube.translate import Translator
 from extender.routes.progress import Progress
 from extender.state.journal import Journal

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from extender.clock import Clock
-from extender.config.reload import NOT_INTERCHANGEABLE, RELOADABLE, Reload, different
+from extender.config.reload import NOT_INTERCHANGEABLE, RELOADABLE, Reload, changed_settings
 from extender.config.settings import Settings
 from extender.config.settingsfile import load_settings
 from extender.state.journal import Journal
@@ -130,7 +130,7 @@ def test_a_policy_that_takes_a_restart_takes_it_beneath_another_too(tmp_path: Pa
 
 def test_every_live_setting_is_one() -> None:
     assert set(RELOADABLE) <= set(Settings.model_fields)
-    assert list(different(Settings(), Settings())) == []
+    assert list(changed_settings(Settings(), Settings())) == []
 
 
 GANGS = ["kod2", "drs", "dragon", "specon", "kod2+specon", "fifo", "drf", "oasis"]

@@ -460,7 +460,7 @@ BESIDE = {
     "plans": ("/plans", "plans_view"),
     "decisions": ("/decisions", "decisions_view"),
     "explain": ("/explain/team/big", "explain_view"),
-    "what would admit the job": ("/explain/team/big?unblock=true", "deeper"),
+    "what would admit the job": ("/explain/team/big?unblock=true", "slow_fields"),
     "what-if": ("/what-if", "answer"),
 }
 

@@ -22,7 +22,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
 from extender.http.bodies import LARGE_AT_ONCE, LARGE_BODY
-from extender.http.limits import HeldBinds, Limits, probe_limits
+from extender.http.limits import BindConnections, Limits, probe_limits
 from extender.http.protocol import LimitedProtocol
 from extender.http.server import Endpoint, disconnected, serve
 from tests.eventually import eventually
@@ -464,7 +464,7 @@ async def test_the_listener_of_probes_takes_little() -> None:
 
 
 def test_held_binds_leave_the_reserve_free() -> None:
-    binds = HeldBinds(LIMITS)
+    binds = BindConnections(LIMITS)
     assert [binds.enter() for _ in range(6)] == [True] * 5 + [False]
     binds.leave()
     assert binds.enter()

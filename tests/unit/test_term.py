@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.clock import Clock
-from extender.leading.term import Term
+from extender.leading.leaderterm import LeaderTerm
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from policy.cluster.snapshot import Rules
@@ -29,17 +29,17 @@ class Reader:
     def refresh(self) -> None:
         self.asked += 1
 
-    def ends(self, term: Term) -> None:
+    def ends(self, term: LeaderTerm) -> None:
         """The list comes to its end."""
         self.read = self.asked
         term.read()
 
 
-def made(policy: str, *, elected: bool = True) -> tuple[Term, Ledger, Sequence[Reader]]:
+def made(policy: str, *, elected: bool = True) -> tuple[LeaderTerm, Ledger, Sequence[Reader]]:
     """The readers are those of pods and of two kinds of jobs."""
     ledger = Ledger(make_policy(policy), Rules(), Clock(), Journal())
     readers: Any = (Reader(), Reader(), Reader())
-    term = Term(ledger, readers[0], readers[1:], elected=elected)
+    term = LeaderTerm(ledger, readers[0], readers[1:], elected=elected)
     term.led(False)
     return term, ledger, readers
 

@@ -14,10 +14,10 @@ import pytest
 import trustme
 import uvloop
 
-from extender.http import tls
+from extender.http import servertls
 from extender.http.limits import Limits
 from extender.http.server import Endpoint, serve
-from extender.http.tls import RotatingContext, names_in, only_peers
+from extender.http.servertls import RotatingContext, names_in, only_peers
 from tests.eventually import eventually
 from tests.stage import virtual
 
@@ -286,7 +286,7 @@ async def test_files_that_cannot_be_used_leave_the_former_ones(
 def test_good_files_that_cannot_be_read_at_the_moment_are_read_with_the_next_connection(
     files: Files, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    context, load, tries = files.context(), tls._load, list[int]()
+    context, load, tries = files.context(), servertls._load, list[int]()
 
     def fails_once(*paths: Path) -> ssl.SSLContext:
         tries.append(number)
@@ -294,7 +294,7 @@ def test_good_files_that_cannot_be_read_at_the_moment_are_read_with_the_next_con
             raise OSError(number, "for a passing reason")
         return load(*paths)
 
-    monkeypatch.setattr(tls, "_load", fails_once)
+    monkeypatch.setattr(servertls, "_load", fails_once)
     files.mount()
     former = context._current
     context.refresh()
@@ -322,6 +322,6 @@ async def test_a_handshake_that_stalls_is_ended_after_its_time(files: Files) -> 
         stalled = [await server.connect(None) for _ in range(LIMITS.connections)]
         ends = await asyncio.gather(*(reader.read() for reader, _ in stalled), return_exceptions=True)
         assert len(ends) == LIMITS.connections
-        assert 0 <= loop.time() - began - tls.HANDSHAKE_SECONDS < 1
+        assert 0 <= loop.time() - began - servertls.HANDSHAKE_SECONDS < 1
         for _, writer in stalled:
             writer.close()

@@ -3,7 +3,7 @@
 import pytest
 
 from extender.kube.fields import ObjectError
-from extender.kube.training import read_training
+from extender.kube.trainingannotation import read_training
 from policy.cluster.training import Goal, Training, Utility
 from tests.unit.test_translate import seen, tfjob
 
@@ -45,7 +45,7 @@ WRONG = {
     "a list": ("[1]", "not a mapping"),
     "an unknown field": (
         "epoch: 5",
-        "kohort.dev/training: epoch: 5 is not allowed; allowed: no such field; there are epochs",
+        "kohort.dev/training: epoch: 5 is not allowed; allowed: one of the fields epochs",
     ),
     "no epoch": ("epochs: 0", "kohort.dev/training: epochs: 0 is not allowed; allowed: 1 or more"),
     "half a batch": ("batches: 0.5", "batches: 0.5"),

@@ -23,7 +23,7 @@ def server_url(text: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise unusable(f"server: {text!r} is not allowed; allowed: https://HOST:PORT or http://HOST:PORT")
     if "@" in parts.netloc:
-        raise unusable("server: a name and a password in the URL are not allowed; they belong to the user")
+        raise unusable("server: a name and a password in the URL are not allowed; put them into the user's entry")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 

@@ -59,11 +59,11 @@ async def run(plugin: ExecPlugin, environ: Mapping[str, str] = os.environ) -> Cr
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
-    told = json.dumps({"kind": KIND, "apiVersion": plugin.api_version, "spec": spec})
+    exec_info = json.dumps({"kind": KIND, "apiVersion": plugin.api_version, "spec": spec})
     shown = sys.stderr.isatty()  # its output may ask the user to do something before it ends
     try:
         process = await asyncio.create_subprocess_exec(
-            path, *plugin.args, env={**environ, **plugin.env, VARIABLE: told},
+            path, *plugin.args, env={**environ, **plugin.env, VARIABLE: exec_info},
             stdin=None if interactive else DEVNULL, stdout=PIPE, stderr=None if shown else PIPE,
         )  # fmt: skip
     except OSError as error:

@@ -15,10 +15,10 @@ import msgspec
 
 from extender.kube.api import ClusterError
 from extender.kube.connection.addresses import check_proxy, proxy_url, server_url
-from extender.kube.connection.checks import check_cluster, check_user
-from extender.kube.connection.given import NOTHING, Given
-from extender.kube.connection.identity import impersonation, with_credentials
+from extender.kube.connection.credentials import impersonation_headers, with_credentials
 from extender.kube.connection.kubeconfig import Cluster, Context, Kubeconfig, User, load
+from extender.kube.connection.kubectlchecks import check_cluster, check_user
+from extender.kube.connection.kubectloptions import NOTHING, KubectlOptions
 from extender.kube.connection.proxies import proxy_for
 from extender.kube.connection.requesttimeout import seconds_of
 from extender.kube.connection.target import NO_CLUSTER, NO_PEM, Connection, OptionError, Pem, unusable
@@ -29,7 +29,9 @@ DEFAULT_SERVER: Final = "http://localhost:8080"
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-def resolve(given: Given = NOTHING, environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT) -> Connection:
+def resolve(
+    given: KubectlOptions = NOTHING, environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT
+) -> Connection:
     """Return the API server to use and the credentials for it.
 
     ``account``: the folder of the pod's service account. Raises ClusterError.
@@ -49,13 +51,13 @@ def resolve(given: Given = NOTHING, environ: Mapping[str, str] = os.environ, acc
     bare = Connection(
         server,
         proxy=proxy_url(context.cluster, cluster.proxy_url) or check_proxy(proxy_for(server, environ)),
-        impersonate=impersonation(context.user, user),
+        impersonate=impersonation_headers(context.user, user),
         timeout=timeout,
     )
     return with_credentials(bare, context, cluster, user) if bare.is_tls else bare
 
 
-def namespace(given: Given = NOTHING, environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT) -> str:
+def namespace(given: KubectlOptions = NOTHING, environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT) -> str:
     """Return the namespace of the context in force, else that of the pod, else ``default``. Raises ClusterError."""
     named = _context(load(given.kubeconfig, environ), given).namespace
     if named or not _is_in_pod(environ, account):
@@ -66,7 +68,7 @@ def namespace(given: Given = NOTHING, environ: Mapping[str, str] = os.environ, a
     return own or "default"
 
 
-def check_options(given: Given, environ: Mapping[str, str] = os.environ) -> None:
+def check_options(given: KubectlOptions, environ: Mapping[str, str] = os.environ) -> None:
     """Raise OptionError where an option names something that does not exist, ClusterError where a kubeconfig is
     unreadable.
     """
@@ -79,7 +81,7 @@ def check_options(given: Given, environ: Mapping[str, str] = os.environ) -> None
 # -- the context, cluster and user in force --------------------------------------------------------
 
 
-def _context(config: Kubeconfig, given: Given) -> Context:
+def _context(config: Kubeconfig, given: KubectlOptions) -> Context:
     """Return the context, with the cluster and the user that the options name."""
     for option, name, known in (
         ("--context", given.context, config.contexts),
@@ -106,7 +108,7 @@ def _cluster(config: Kubeconfig, context: Context) -> Cluster:
     return config.clusters.get(context.cluster, Cluster())
 
 
-def _user(config: Kubeconfig, context: Context, given: Given) -> User:
+def _user(config: Kubeconfig, context: Context, given: KubectlOptions) -> User:
     """Return the user, with the impersonation that the options ask for."""
     found = config.users.get(context.user, User())
     changes: dict[str, Any] = {
@@ -119,7 +121,7 @@ def _user(config: Kubeconfig, context: Context, given: Given) -> User:
     return msgspec.structs.replace(found, **named, as_user_extra=extra)
 
 
-def _extra_of(given: Given) -> dict[str, tuple[str, ...]]:
+def _extra_of(given: KubectlOptions) -> dict[str, tuple[str, ...]]:
     extra: dict[str, tuple[str, ...]] = {}
     for one in given.as_user_extra:
         key, equals, value = one.partition("=")
@@ -143,8 +145,8 @@ def _no_cluster(config: Kubeconfig, context: Context) -> str:
 
 
 def _is_in_pod(environ: Mapping[str, str], account: Path) -> bool:
-    told = all(environ.get(f"KUBERNETES_SERVICE_{part}") for part in ("HOST", "PORT"))
-    return told and (account / "token").is_file()
+    named = all(environ.get(f"KUBERNETES_SERVICE_{part}") for part in ("HOST", "PORT"))
+    return named and (account / "token").is_file()
 
 
 def _of_pod(environ: Mapping[str, str], account: Path) -> Connection:

@@ -21,12 +21,13 @@ import msgspec
 from extender.clock import Clock
 from extender.kube.api import ClusterError
 from extender.kube.connection import plugin
+from extender.kube.connection.clienttls import tls_context
 from extender.kube.connection.socks import SocksConnector
 from extender.kube.connection.target import Connection
-from extender.kube.connection.tls import tls_context
 from extender.kube.connection.tokenfile import header_value, token_in
 
-AGAIN_SECONDS: Final = 50.0  # after which files are read again; the kubelet renews a token minutes before it expires
+# seconds after which files are read again; the kubelet renews a token minutes before it expires
+AGAIN_SECONDS: Final = 50.0
 BUFFER: Final = 2**21  # bytes: one event of a watch may be long
 NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
 AGENT: Final = "kohort"

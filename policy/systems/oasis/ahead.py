@@ -1,6 +1,6 @@
-"""What the plans promise of the slots to come, to one who moves jobs beneath them (``oasis+specon``).
+"""What the plans promise of the slots to come, to a rebalancer that moves jobs (``oasis+specon``).
 
-The paper moves nobody: a member sits where its slot has it. Here a job that is moved takes its plan along.
+The paper moves no job: a member sits where its slot has it. Here a job that is moved takes its plan along.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from policy.systems.oasis.schedule import MEMORY, Book, Shift, sizes
 from policy.systems.oasis.workload import POOL
 
 
-class Ahead(Promised):
+class PlansAhead(Promised):
     """The plans as the moves leave them. ``nodes``: the usable ones, and what jobs may take of each."""
 
     def __init__(self, snapshot: Snapshot, book: Book, slot: int, nodes: Iterable[tuple[Node, Resources]]) -> None:

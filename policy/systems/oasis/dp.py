@@ -23,7 +23,7 @@ LARGEST_TABLE = 6000  # worker-slots; more are planned in blocks of several
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class SlotRole:
     """One role of a job in one slot. request: [resource]; open: [node]; counts: replicas beside y workers (-1: no)."""
 
     name: str
@@ -34,13 +34,13 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class SlotOffer:
-    """What one slot offers: ``cost[y]`` (infinite: cannot be), and for each role ``takes[y, node]``."""
+    """What one slot can hold: ``cost[y]`` of y workers (infinite: impossible), and for each role ``takes[y, node]``."""
 
     cost: Array
     takes: tuple[Counts, ...]
 
 
-def offer(free: Array, price: Array, roles: tuple[Role, ...]) -> SlotOffer:
+def offer(free: Array, price: Array, roles: tuple[SlotRole, ...]) -> SlotOffer:
     """Return COST_t: each role placed greedily on the cheapest nodes; prices are those before the job.
 
     free, price: [node, resource]. Where two roles may share a node the first one's members are placed first, which is a

@@ -1,6 +1,6 @@
-"""The book as the job objects hold it: each job's part of it, in JSON's types. Nothing that is read is trusted.
+"""OASiS's memory as the job objects hold it: each job's part, in JSON's types. No value that is read is trusted.
 
-Left out is what follows from facts: the ground, and of a job's work the constraints, which its pod template states, and
+What follows from facts is left out: the ground, and of a job's work the constraints, which its pod template states, and
 what its kind and roles decide. The bounds of the prices follow from the jobs seen; those whose object is deleted are
 forgotten with it at a restart.
 """

@@ -16,7 +16,10 @@ from policy.systems.oasis.schedule import Book, Plan, Seen
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """used, units: what the plans take and what a unit costs, [slot, node, resource]."""
+    """The prices of some slots.
+
+    used, units: what the plans take and what a unit costs, [slot, node, resource].
+    """
 
     ground: Ground
     used: Array

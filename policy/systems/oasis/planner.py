@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from policy.cluster.model import PS, WORKER, Constraints, Node
 from policy.cluster.resources import NOTHING, Resources
 from policy.placement.fit import accepts
-from policy.systems.oasis.dp import Best, Counts, Role, SlotOffer, best_schedule, most_work, offer, room_for
+from policy.systems.oasis.dp import Best, Counts, SlotOffer, SlotRole, best_schedule, most_work, offer, room_for
 from policy.systems.oasis.prices import Array, Ground, Prices, Pricing
 from policy.systems.oasis.schedule import Plan, Seen, Shift
 from policy.systems.oasis.steady import steady_schedule
@@ -116,7 +116,7 @@ class Planner:
             offers.append(known[key])
         return offers
 
-    def _roles(self, work: Work, barred: frozenset[str]) -> tuple[Role, ...]:
+    def _roles(self, work: Work, barred: frozenset[str]) -> tuple[SlotRole, ...]:
         """Return the roles at so many workers as the empty cluster takes, whatever the job's bound.
 
         More workers cannot be in any slot.
@@ -126,12 +126,12 @@ class Planner:
             is_open, request = self._open(WORKER, work.constraints, barred), self._vector(work.requests)
             most = min(most, int(room_for(self.ground.capacity[None], request)[0, is_open].sum()))
             allowed = np.array([count == 0 or count >= work.least for count in range(most + 1)])
-            roles.append(Role(WORKER, request, is_open, np.where(allowed, np.arange(most + 1), -1)))
+            roles.append(SlotRole(WORKER, request, is_open, np.where(allowed, np.arange(most + 1), -1)))
         for part in work.parts:
             found = [work.counts(part, count) for count in range(most + 1)]
             counts: Counts = np.array([-1 if count is None else count for count in found])
             is_open = self._open(part.role, part.constraints, barred)
-            roles.append(Role(part.role, self._vector(part.requests), is_open, counts))
+            roles.append(SlotRole(part.role, self._vector(part.requests), is_open, counts))
         return tuple(roles)
 
     def _vector(self, requests: Resources) -> Array:

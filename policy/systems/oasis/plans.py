@@ -1,4 +1,4 @@
-"""The plans of all jobs in one decision, and what has one of them made anew.
+"""The plans of all jobs in one decision, and when one of them is made anew.
 
 The paper plans a job once, on arrival. Nodes that come and go, bounds that a user changes, reports, and jobs that run
 without a plan are ours: docs/policies/oasis.md.
@@ -28,8 +28,8 @@ from policy.systems.oasis.workload import Work, work_of
 class Plans:
     """The plans as this decision leaves them: ``by_uid`` of the job.
 
-    seen: the jobs by which the bounds of the prices begin. slot: the one that has begun; window: those that may still
-    be planned. works: by uid, of the jobs that are planned in this decision.
+    seen: the jobs by which the bounds of the prices begin. slot: the one that has begun; window: the slots that may
+    still be planned. works: by uid, of the jobs that are planned in this decision.
     """
 
     snapshot: Snapshot

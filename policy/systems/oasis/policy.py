@@ -1,6 +1,6 @@
-"""OASiS: on arrival a job's best schedule is found at the prices of the moment; it is admitted if it pays, or refused.
+"""OASiS: when a job arrives, its best schedule is found at the prices of the moment, and it is admitted if that pays.
 
-Section numbers are those of the paper; docs/policies/oasis.md says where we differ and why.
+Algorithm and section numbers are those of the paper; docs/policies/oasis.md says where we differ and why.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from policy.cluster.training import SLOT_SECONDS
 from policy.placement.gang import as_its_pods, barred
 from policy.systems.base import Drift, Parts, Policy, Promised
 from policy.systems.bounds import above_0, from_0, share, up_to
-from policy.systems.oasis.ahead import Ahead
+from policy.systems.oasis.ahead import PlansAhead
 from policy.systems.oasis.drift import drift_of
 from policy.systems.oasis.execute import Slotwork
 from policy.systems.oasis.keep import read_book, write_book
@@ -121,7 +121,7 @@ class Oasis(Policy):
         told = [one.value for one in decided.actions if isinstance(one, Remember) and one.key == MEMORY]
         book = told[-1] if told else snapshot.memory.get(MEMORY)
         slot = math.floor(now / self.slot_seconds)
-        return Ahead(snapshot, book, slot, usable(snapshot)) if isinstance(book, Book) else Promised()
+        return PlansAhead(snapshot, book, slot, usable(snapshot)) if isinstance(book, Book) else Promised()
 
     @property
     def keeps(self) -> bool:

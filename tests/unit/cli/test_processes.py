@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from extender.app import most_connections
-from extender.cli.processes import BESIDE, allow_descriptors, prefer_the_loop
+from extender.cli.processes import OTHER_DESCRIPTORS, allow_descriptors, prefer_the_loop
 from extender.config.settings import Settings
 
 
@@ -21,7 +21,9 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return found
 
 
-@pytest.mark.parametrize(("connections", "warned"), [(4096 - BESIDE, False), (4096 - BESIDE + 1, True)])
+@pytest.mark.parametrize(
+    ("connections", "warned"), [(4096 - OTHER_DESCRIPTORS, False), (4096 - OTHER_DESCRIPTORS + 1, True)]
+)
 def test_open_files_are_raised_and_too_many_connections_told(
     limits: list[tuple[int, int]], connections: int, warned: bool
 ) -> None:

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from extender.kube.api import ClusterError
-from extender.kube.connection.given import NOTHING, Given
 from extender.kube.connection.goyaml import plain
+from extender.kube.connection.kubectloptions import NOTHING, KubectlOptions
 from extender.kube.connection.requesttimeout import seconds_of
 from extender.kube.connection.resolve import check_options, namespace, resolve
 from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER, OptionError
@@ -70,7 +70,7 @@ def test_the_account_of_a_pod(tmp_path: Path, account: Path) -> None:
 def test_a_kubeconfig_is_stronger_than_the_pod(tmp_path: Path, account: Path) -> None:
     environ = {**IN_POD, **written(tmp_path, config({"token": "t"}))}
     assert resolve(environ=environ, account=account).server == "https://api.example"
-    assert resolve(Given(kubeconfig=environ["KUBECONFIG"]), IN_POD, account).server == "https://api.example"
+    assert resolve(KubectlOptions(kubeconfig=environ["KUBECONFIG"]), IN_POD, account).server == "https://api.example"
 
 
 NAMESPACES: dict[str, tuple[Json, dict[str, str], str]] = {
@@ -145,16 +145,16 @@ def test_a_proxy_of_the_environment_that_is_of_no_kind_we_know_is_refused(tmp_pa
 
 
 OPTIONS = [
-    Given(context="x"),
-    Given(cluster="x"),
-    Given(user="x"),
-    Given(kubeconfig="/no/such"),
-    Given(as_user_extra=("x",)),
+    KubectlOptions(context="x"),
+    KubectlOptions(cluster="x"),
+    KubectlOptions(user="x"),
+    KubectlOptions(kubeconfig="/no/such"),
+    KubectlOptions(as_user_extra=("x",)),
 ]
 
 
-@pytest.mark.parametrize("given", [*OPTIONS, Given(request_timeout="x")], ids=str)
-def test_an_option_that_names_nothing_is_told(tmp_path: Path, given: Given) -> None:
+@pytest.mark.parametrize("given", [*OPTIONS, KubectlOptions(request_timeout="x")], ids=str)
+def test_an_option_that_names_nothing_is_told(tmp_path: Path, given: KubectlOptions) -> None:
     with pytest.raises(OptionError, match=r"'(x|/no/such)'"):
         check_options(given, written(tmp_path, config({"token": "t"})))
 

@@ -12,7 +12,7 @@ import pytest
 from extender.clock import Clock
 from extender.kube.api import LEASES, NODES, PODS, ClusterError, Done, Json, Ref, Refused
 from extender.kube.client import PAGE, KubeApi
-from extender.kube.connection.given import Given
+from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
 from extender.kube.reflector import Reflector, ReflectorTimes, WatchBatch
 from lab.embedded.apirules import StatusError
@@ -39,7 +39,7 @@ async def bench() -> AsyncIterator[Bench]:
     server = ApiServer(ObjectStore(), clock, chance)
     async with (
         served(server) as kubeconfig,
-        KubeApi(resolve(Given(kubeconfig=kubeconfig)), deadline=10, clock=clock, chance=chance) as api,
+        KubeApi(resolve(KubectlOptions(kubeconfig=kubeconfig)), deadline=10, clock=clock, chance=chance) as api,
     ):
         yield Bench(server, api, clock)
 

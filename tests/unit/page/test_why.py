@@ -6,7 +6,7 @@ import pytest
 
 from extender.page.htmlrows import Rows
 from extender.page.marks import Looks
-from extender.present.explainview import deeper, explain_view
+from extender.present.explainview import explain_view, slow_fields
 from extender.present.views.explain import RunningView
 from policy.cluster.events import Reported
 from policy.cluster.training import Report
@@ -41,7 +41,7 @@ RIGID = {
 @pytest.mark.parametrize(("kind", "told"), RIGID.items(), ids=RIGID.keys())
 def test_what_lets_a_rigid_gang_grow_is_told_by_its_kind(kind: str, told: str) -> None:
     made = World().nodes("n1").start(job("a").workers(1).with_(kind=kind))
-    running = deeper(made.snapshot, made.snapshot.jobs["job-a"], made.policy, made.now)["running"]
+    running = slow_fields(made.snapshot, made.snapshot.jobs["job-a"], made.policy, made.now)["running"]
     assert isinstance(running, RunningView)
     assert running.growth == told
 
@@ -56,7 +56,7 @@ def test_a_malformed_job_that_runs_names_its_field_and_says_nothing_of_what_cann
     assert (view.state, view.waits.reason, view.waits.detail) == ("invalid", "JobInvalid", said)
     assert view.mend.startswith("correct the field")
     assert "banana" in panel(made)
-    running = deeper(made.snapshot, bare, made.policy, made.now)["running"]
+    running = slow_fields(made.snapshot, bare, made.policy, made.now)["running"]
     assert isinstance(running, RunningView)
     assert running.growth.startswith("its malformed field")
 

@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from policy.systems.oasis.dp import LARGEST_TABLE, Best, Role, SlotOffer, best_schedule, most_work, offer
+from policy.systems.oasis.dp import LARGEST_TABLE, Best, SlotOffer, SlotRole, best_schedule, most_work, offer
 
 INSTANCES = 1000
 
@@ -170,17 +170,19 @@ def test_blocks_cost_little_more_than_the_best(monkeypatch: pytest.MonkeyPatch) 
     assert 0.95 * exact.payoff <= found.payoff <= exact.payoff
 
 
-def roles_of(chance: random.Random, *, apart: bool) -> tuple[Role, ...]:
+def roles_of(chance: random.Random, *, apart: bool) -> tuple[SlotRole, ...]:
     nodes = 4
     first = np.array([not apart or node < 2 for node in range(nodes)])
     second = np.array([not apart or node >= 2 for node in range(nodes)])
     most = 3
-    worker = Role("worker", np.array([chance.randint(1, 3), chance.randint(0, 2)], float), first, np.arange(most + 1))
+    worker = SlotRole(
+        "worker", np.array([chance.randint(1, 3), chance.randint(0, 2)], float), first, np.arange(most + 1)
+    )
     counts = np.array([0, *(math.ceil(n / 2) for n in range(1, most + 1))])
-    return worker, Role("ps", np.array([chance.randint(1, 2), 0.0]), second, counts)
+    return worker, SlotRole("ps", np.array([chance.randint(1, 2), 0.0]), second, counts)
 
 
-def cheapest(free: np.ndarray, price: np.ndarray, roles: tuple[Role, ...], workers: int) -> float:
+def cheapest(free: np.ndarray, price: np.ndarray, roles: tuple[SlotRole, ...], workers: int) -> float:
     """Every way to put the members on nodes."""
     members = [role for role in roles for _ in range(int(role.counts[workers]))]
     best = math.inf
@@ -219,7 +221,7 @@ def test_with_one_pool_nothing_is_promised_twice_and_the_price_is_that_of_the_pl
             assert found.cost[workers] >= cheapest(free, price, roles, int(workers)) - 1e-9
 
 
-def _taken(found: SlotOffer, roles: tuple[Role, ...], workers: int) -> np.ndarray:
+def _taken(found: SlotOffer, roles: tuple[SlotRole, ...], workers: int) -> np.ndarray:
     parts = [take[workers][:, None] * role.request for role, take in zip(roles, found.takes, strict=True)]
     taken: np.ndarray = np.array(parts).sum(axis=0)
     return taken

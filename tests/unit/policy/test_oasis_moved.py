@@ -11,7 +11,7 @@ from policy.cluster.events import PodGone, Reported
 from policy.cluster.training import Report, Training, Utility
 from policy.systems import make_policy
 from policy.systems.base import Promised
-from policy.systems.oasis.ahead import Ahead
+from policy.systems.oasis.ahead import PlansAhead
 from policy.systems.oasis.prices import usable
 from policy.systems.oasis.workload import POOL
 from tests.builders import JobBuilder, State, World, job, node
@@ -87,8 +87,8 @@ def test_who_is_moved_takes_its_plan_along_and_stays(policy: str) -> None:
         assert (world.state(name), where(world, name)) == (State.RUNNING, {"n2"})
 
 
-def ahead(world: World) -> Ahead:
-    return Ahead(world.snapshot, book(world), int(world.now // SLOT), usable(world.snapshot))
+def ahead(world: World) -> PlansAhead:
+    return PlansAhead(world.snapshot, book(world), int(world.now // SLOT), usable(world.snapshot))
 
 
 def test_room_is_promised_slot_by_slot_and_by_pool() -> None:

@@ -7,7 +7,7 @@ import pytest
 from policy.cluster.events import PodGone
 from policy.cluster.gang import State
 from policy.cluster.model import Constraints, Node, Phase, Requirement, Term, Toleration
-from policy.cluster.resources import Resources
+from policy.cluster.resources import Resources, largest_share
 from policy.cluster.snapshot import Snapshot
 from policy.placement.fit import accepts
 from policy.placement.gang import ask_of, cross_node_pairs, place
@@ -192,6 +192,19 @@ TOGETHER = {
 @pytest.mark.parametrize(("wanted", "free", "freed", "want"), TOGETHER.values(), ids=TOGETHER.keys())
 def test_fits_both_is_to_fit_their_sum(wanted: Resources, free: Resources, freed: Resources, want: bool) -> None:
     assert wanted.fits_both(free, freed) is wanted.fits(free + freed) is want
+
+
+SHARES = {
+    "the largest counts": ({"cpu": 1, "memory": 3}, {"cpu": 4, "memory": 4}, 0.75),
+    "of what there is none of there is no share": ({"cpu": 1, "gpu": 2}, {"cpu": 4, "gpu": 0}, 0.25),
+    "of nothing known": ({"gpu": 1}, {"cpu": 4}, 0.0),
+    "nothing is a share of 0": ({}, {"cpu": 4}, 0.0),
+}
+
+
+@pytest.mark.parametrize(("part", "whole", "want"), SHARES.values(), ids=SHARES.keys())
+def test_the_largest_share(part: dict[str, int], whole: dict[str, int], want: float) -> None:
+    assert largest_share(part, whole) == want
 
 
 def test_shortfall_names_only_what_is_missing() -> None:

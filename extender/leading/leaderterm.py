@@ -16,7 +16,7 @@ from extender.state.ledger import Ledger
 from policy.cluster.events import Led
 
 
-class Term:
+class LeaderTerm:
     """Tells the ledger whether it leads. ``elected``: a Lease decides; otherwise there has been no other leader."""
 
     def __init__(self, ledger: Ledger, pods: Reflector, jobs: Sequence[Reflector], *, elected: bool) -> None:

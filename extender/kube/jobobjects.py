@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from extender.kube.api import MALFORMED
-from extender.kube.bounds import read_bounds
 from extender.kube.fields import (
     Json,
     ObjectError,
@@ -40,9 +39,10 @@ from extender.kube.jobkinds import (
 from extender.kube.membership import controller, kind_of
 from extender.kube.podgroupkinds import GROUP, GroupKind, group_named
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
-from extender.kube.progress import annotated_report
+from extender.kube.reportbody import annotated_report
 from extender.kube.templates import MOST_REPLICAS, RoleTemplate, annotations_of, pod_templates, role_templates
-from extender.kube.training import read_training
+from extender.kube.trainingannotation import read_training
+from extender.kube.workerbounds import read_bounds
 from policy.cluster.model import PS, WORKER, Job, Role, Slot
 from policy.cluster.training import Report, Training, read_reports
 
@@ -113,8 +113,8 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
 
 def _ended_slots(status: Json) -> tuple[Slot, ...]:
     """Return the slots of an Indexed Job that are done or have failed for good: no pod is made for them again."""
-    told = ",".join(text(status, name) for name in ("completedIndexes", "failedIndexes"))
-    found = (INDICES.fullmatch(one) for one in told.split(","))
+    ended = ",".join(text(status, name) for name in ("completedIndexes", "failedIndexes"))
+    found = (INDICES.fullmatch(one) for one in ended.split(","))
     spans = ((int(one[1]), int(one[2] or one[1])) for one in found if one is not None)
     indices = {index for first, last in spans for index in range(first, min(last + 1, MOST_REPLICAS))}
     return tuple(Slot(WORKER, index) for index in sorted(indices))

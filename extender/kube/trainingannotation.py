@@ -34,7 +34,7 @@ def read_training(text: str) -> Training:
 def _fields(found: Json, field: str, known: dict[str, tuple[str, Read]]) -> dict[str, Any]:
     for key in found:
         if key not in known:
-            raise ObjectError(f"{field}: {key}", found[key], f"no such field; there are {', '.join(known)}")
+            raise ObjectError(f"{field}: {key}", found[key], f"one of the fields {', '.join(known)}")
     return {name: read(found[key], f"{field}: {key}") for key, (name, read) in known.items() if key in found}
 
 

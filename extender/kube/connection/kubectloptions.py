@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class KubectlOptions:
     """kubectl's options by their kubectl names; empty where an option is not given."""
 
     kubeconfig: str = ""
@@ -24,4 +24,4 @@ class Given:
         return any(astuple(self))
 
 
-NOTHING = Given()
+NOTHING = KubectlOptions()

@@ -13,8 +13,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from extender.kube.api import ClusterError
-from extender.kube.connection.checks import PLUGIN_VERSIONS
 from extender.kube.connection.kubeconfig import Cluster, Context, PluginForm, User, decoded
+from extender.kube.connection.kubectlchecks import PLUGIN_VERSIONS
 from extender.kube.connection.target import NO_PEM, Connection, ExecPlugin, Pem, unusable
 from extender.kube.connection.tokenfile import header_value, token_in
 
@@ -61,7 +61,7 @@ def with_credentials(bare: Connection, context: Context, cluster: Cluster, user:
     )
 
 
-def impersonation(name: str, user: User) -> tuple[tuple[str, str], ...]:
+def impersonation_headers(name: str, user: User) -> tuple[tuple[str, str], ...]:
     """Return the headers that make the server treat the request as another user's."""
     if not user.as_user:
         return ()
@@ -104,16 +104,16 @@ def _plugin(user: str, plugin: PluginForm, cluster: Cluster) -> ExecPlugin:
         api_version=plugin.api_version,
         install_hint=plugin.install_hint,
         interactive=plugin.mode,
-        cluster=_told(cluster) if plugin.provide_cluster_info else None,
+        cluster=_cluster_info(cluster) if plugin.provide_cluster_info else None,
     )
 
 
-def _told(cluster: Cluster) -> dict[str, Any]:
+def _cluster_info(cluster: Cluster) -> dict[str, Any]:
     """Return what a plugin learns about the cluster, in the fields of client.authentication.k8s.io."""
     authority = cluster.certificate_authority_data
     if cluster.certificate_authority:
         authority = base64.b64encode(Path(cluster.certificate_authority).read_bytes()).decode()
-    told = {
+    info = {
         "server": cluster.server,
         "tls-server-name": cluster.tls_server_name,
         "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
@@ -121,4 +121,4 @@ def _told(cluster: Cluster) -> dict[str, Any]:
         "proxy-url": cluster.proxy_url,
         "disable-compression": cluster.disable_compression,
     }
-    return {name: value for name, value in told.items() if value} | {"config": cluster.plugin_settings}
+    return {name: value for name, value in info.items() if value} | {"config": cluster.plugin_settings}

@@ -7,7 +7,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ConfigFinding:
     """One fault: an error breaks the gang or its safety, a warning costs speed or hints at a mistake.
 
     ``field`` is the path in the file, ``value`` what it holds, ``allowed`` what it may hold, ``why`` the consequence,
