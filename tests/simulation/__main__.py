@@ -47,7 +47,7 @@ def main() -> int:
         if report.failure or not given.quiet:
             print(report.line, flush=True)
         if report.failure:
-            print("\n".join(report.story))
+            print("\n".join(report.run_log))
             print(f"replay: {report.replay(given.mutant)}", flush=True)
             if not given.keep_going:
                 break

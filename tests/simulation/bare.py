@@ -150,7 +150,7 @@ class BarePods:
 
     # -- as time passes ------------------------------------------------------------------------------
 
-    def look(self, *, calm: bool) -> None:
+    def act(self, *, calm: bool) -> None:
         """Let trained pods succeed; in the calm, also delete those that can never run."""
         for bare in list(self._there):
             pods = [pod for pod in self._pods(bare) if pod.deleted is None]

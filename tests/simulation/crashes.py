@@ -147,7 +147,7 @@ class KeptByOasis:
     texts: dict[int, dict[str, str]] = field(default_factory=dict)
     prices: dict[int, Mapping[str, float]] = field(default_factory=dict)
 
-    def look(self, simulation: Simulation) -> None:
+    def record(self, simulation: Simulation) -> None:
         """Record this slot."""
         jobs = simulation.world.store.jobs.values()
         if any(job.phase.ended for job in jobs):
@@ -178,7 +178,7 @@ def play_plot(
         made = Simulation(replace(scenario(plot)), kinds=(), crash=counting)
         if plot.refused:
             _refuse(made, plot)
-        looks = ((at, lambda _: kept.look(made)) for at in SLOT_ENDS) if plot.policy == "oasis" else ()
+        looks = ((at, lambda _: kept.record(made)) for at in SLOT_ENDS) if plot.policy == "oasis" else ()
         made.acts = (*plot.acts, *looks, *more)
         return made
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from tests.simulation.faults import KINDS, may_befall
+from tests.simulation.faults import KINDS, kinds_for
 from tests.simulation.run import SeedReport
 from tests.simulation.scenario import POLICIES
 
@@ -41,7 +41,7 @@ def empty_cells(reports: Sequence[SeedReport]) -> Iterator[str]:
     """Yield the faults that never occurred under a policy although they should have."""
     seeds, had = Counter(report.policy for report in reports), _seeds_with(reports)
     for policy in POLICIES:
-        for kind in may_befall(policy):
+        for kind in kinds_for(policy):
             if not had[policy][kind] and _expected(policy, kind, seeds, had) >= UNLIKE.get(kind, EXPECTED):
                 yield f"{kind} under {policy}"
 
@@ -68,7 +68,7 @@ def _seeds_with(reports: Sequence[SeedReport]) -> Mapping[str, Counter[str]]:
 
 def _expected(policy: str, kind: str, seeds: Mapping[str, int], had: Mapping[str, Counter[str]]) -> float:
     """Return how many seeds of this policy should have had the fault, by the share of the others' seeds."""
-    others = [other for other in POLICIES if other != policy and kind in may_befall(other)]
+    others = [other for other in POLICIES if other != policy and kind in kinds_for(other)]
     played = sum(seeds[other] for other in others)
     if played:
         return seeds[policy] * sum(had[other][kind] for other in others) / played

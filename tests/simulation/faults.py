@@ -84,7 +84,7 @@ ANY: Final = " (any)"  # ends the name of a call without an object, as which of 
 T = TypeVar("T")
 
 
-def may_befall(policy: str) -> tuple[str, ...]:
+def kinds_for(policy: str) -> tuple[str, ...]:
     """Return the kinds of faults that a policy can meet."""
     return tuple(kind for kind in KINDS if policy in AIMED.get(kind, (policy,)))
 
@@ -100,7 +100,7 @@ class RunLog:
     def __init__(self) -> None:
         self._lines: deque[tuple[float, str]] = deque(maxlen=4000)
 
-    def tell(self, text: str) -> None:
+    def add(self, text: str) -> None:
         self._lines.append((loop_time(), text))
 
     def last(self, seconds: float, until: float) -> list[str]:
@@ -157,21 +157,21 @@ class DrawnFault:
 class FaultSource:
     """Draws the faults of one run; ``taken`` has those that occurred, in order."""
 
-    def __init__(self, seed: int, story: RunLog, kinds: tuple[str, ...] | None = None, policy: str = "") -> None:
+    def __init__(self, seed: int, run_log: RunLog, kinds: tuple[str, ...] | None = None, policy: str = "") -> None:
         self.counts: Counter[str] = Counter()
         self.taken: list[DrawnFault] = []
         self.active = False
         self.began = loop_time()
         self.chance = random.Random(f"faults {seed}")
-        self._story = story
+        self._run_log = run_log
         self._calls: Counter[str] = Counter()
         drawn = [kind for kind in BY_THE_STREAM if self.chance.random() < (SHARE_ON_RARE if kind in RARE else SHARE_ON)]
         self._others = random.Random(f"others {seed}")
         drawn += [kind for kind in BY_OTHERS if self._others.random() < SHARE_ON]
-        self.on = frozenset(drawn if kinds is None else kinds).intersection(may_befall(policy))
+        self.on = frozenset(drawn if kinds is None else kinds).intersection(kinds_for(policy))
         self._scale = self.chance.choice((0.3, 1.0, 1.0, 2.0))
 
-    def strikes(self, calls: Sequence[str], *kinds: str, chance: random.Random | None = None) -> DrawnFault:
+    def fault_at(self, calls: Sequence[str], *kinds: str, chance: random.Random | None = None) -> DrawnFault:
         """Return the first fault of these kinds that hits this call, or none.
 
         ``calls`` are the names of the call, of which a burst of events has one for each; ``chance`` draws the fault's
@@ -230,11 +230,11 @@ class FaultSource:
         """Return the faults to try after the storm."""
         return [DrawnFault(self.chance, IN_CALM, since=self.seconds)] if IN_CALM in self.on else []
 
-    def note(self, strike: DrawnFault, what: str = "") -> None:
+    def note(self, fault: DrawnFault, what: str = "") -> None:
         """Count a fault that occurred."""
-        self.counts[strike.kind] += 1
-        self.taken.append(strike)
-        self._story.tell(f"fault {strike.kind} {strike.at} {what}".rstrip())
+        self.counts[fault.kind] += 1
+        self.taken.append(fault)
+        self._run_log.add(f"fault {fault.kind} {fault.at} {what}".rstrip())
 
 
 def plain(name: str) -> str:

@@ -129,12 +129,12 @@ class KeptScenario(ScenarioPart):
         ``defect`` replaces its own defect; an empty one means none.
         """
         scenario = self.scenario(salt)
-        strikes = list(map(_drawn_fault, self.faults))
+        faults = list(map(_drawn_fault, self.faults))
 
         def make() -> Simulation:
             return Simulation(
                 scenario,
-                faults=lambda story: KeptFaults(scenario.seed, story, strikes),
+                faults=lambda run_log: KeptFaults(scenario.seed, run_log, faults),
                 impatient=True,
                 longest=longest,
             )
@@ -237,9 +237,9 @@ def _job(saved: KeptJob) -> JobSpec:
     )
 
 
-def _kept_fault(strike: DrawnFault) -> KeptFault:
-    values = {name: _short(value) for name, value in strike.values.items()}
-    return KeptFault(kind=strike.kind, at=strike.at, nth=strike.nth, seconds=_short(strike.since), **values)
+def _kept_fault(fault: DrawnFault) -> KeptFault:
+    values = {name: _short(value) for name, value in fault.values.items()}
+    return KeptFault(kind=fault.kind, at=fault.at, nth=fault.nth, seconds=_short(fault.since), **values)
 
 
 def _short(value: Any) -> Any:

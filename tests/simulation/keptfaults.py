@@ -25,34 +25,34 @@ Identity = tuple[str, str, int | str, float | None]
 class KeptFaults(FaultSource):
     """Does the faults of a list; values that the list does not give are drawn."""
 
-    def __init__(self, seed: int, story: RunLog, listed: Sequence[DrawnFault]) -> None:
-        super().__init__(seed, story, kinds=())
+    def __init__(self, seed: int, run_log: RunLog, listed: Sequence[DrawnFault]) -> None:
+        super().__init__(seed, run_log, kinds=())
         self._at: dict[str, list[DrawnFault]] = defaultdict(list)
-        for strike in listed:
-            if strike.at:
-                self._at[strike.at].append(strike)
-        self._timed = sorted((strike for strike in listed if not strike.at), key=_since)
+        for fault in listed:
+            if fault.at:
+                self._at[fault.at].append(fault)
+        self._timed = sorted((fault for fault in listed if not fault.at), key=_since)
         self._done: set[Identity] = set()
 
     def _hit(self, calls: Sequence[str], kinds: Sequence[str]) -> DrawnFault:
         for call in calls:
-            for strike in self._at.get(call, ()):
-                if strike.kind in kinds and self._is_now(strike):
-                    return self._again(strike)
+            for fault in self._at.get(call, ()):
+                if fault.kind in kinds and self._is_now(fault):
+                    return self._again(fault)
         return self._nothing()
 
-    def _is_now(self, strike: DrawnFault) -> bool:
-        if strike.nth == EVERY:
+    def _is_now(self, fault: DrawnFault) -> bool:
+        if fault.nth == EVERY:
             return True
-        if _identity(strike) in self._done:
+        if _identity(fault) in self._done:
             return False
-        if strike.since is not None:
-            return strike.since <= self.seconds
-        return self._calls[strike.at] >= int(strike.nth)
+        if fault.since is not None:
+            return fault.since <= self.seconds
+        return self._calls[fault.at] >= int(fault.nth)
 
-    def _again(self, strike: DrawnFault) -> DrawnFault:
+    def _again(self, fault: DrawnFault) -> DrawnFault:
         """Return the fault with its own copy of values, so that draws for one try do not affect the next."""
-        return replace(strike, values=dict(strike.values), chance=random.Random(self.chance.random()))
+        return replace(fault, values=dict(fault.values), chance=random.Random(self.chance.random()))
 
     @property
     def enough(self) -> bool:
@@ -60,27 +60,27 @@ class KeptFaults(FaultSource):
 
     def gap(self, mean: float, left: float) -> float:
         seconds = self.seconds
-        following = next((_since(strike) - seconds for strike in self._timed), LOOK)
+        following = next((_since(fault) - seconds for fault in self._timed), LOOK)
         return min(max(following, WAITING), LOOK, left)
 
     def due(self) -> list[DrawnFault]:
         seconds = self.seconds
-        self._timed = [strike for strike in self._timed if seconds - _since(strike) < PATIENCE]
-        return [self._again(strike) for strike in self._timed if _since(strike) <= seconds]
+        self._timed = [fault for fault in self._timed if seconds - _since(fault) < PATIENCE]
+        return [self._again(fault) for fault in self._timed if _since(fault) <= seconds]
 
     def due_in_calm(self) -> list[DrawnFault]:
-        return [self._again(strike) for strike in self._timed if strike.kind == IN_CALM]
+        return [self._again(fault) for fault in self._timed if fault.kind == IN_CALM]
 
-    def note(self, strike: DrawnFault, what: str = "") -> None:
-        done = _identity(strike)
+    def note(self, fault: DrawnFault, what: str = "") -> None:
+        done = _identity(fault)
         self._done.add(done)
         self._timed = [waiting for waiting in self._timed if _identity(waiting) != done]
-        super().note(strike, what)
+        super().note(fault, what)
 
 
-def _identity(strike: DrawnFault) -> Identity:
-    return strike.kind, strike.at, strike.nth, strike.since
+def _identity(fault: DrawnFault) -> Identity:
+    return fault.kind, fault.at, fault.nth, fault.since
 
 
-def _since(strike: DrawnFault) -> float:
-    return strike.since or 0.0
+def _since(fault: DrawnFault) -> float:
+    return fault.since or 0.0

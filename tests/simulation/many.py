@@ -15,7 +15,7 @@ from typing import Final
 from lab.sim.objects import WorkloadKind
 from tests.commands.fullstate import STATE
 from tests.simulation.enough import empty_cells, idle_policies
-from tests.simulation.faults import KINDS, may_befall
+from tests.simulation.faults import KINDS, kinds_for
 from tests.simulation.run import SeedReport, Simulation, play
 from tests.simulation.scenario import POLICIES, drawn
 
@@ -39,7 +39,7 @@ def _played(seed: int, impatient: bool = False) -> SeedReport:
         return play(lambda: Simulation(drawn(seed), impatient=impatient))
     except Exception as error:
         found = traceback.format_exc().splitlines()
-        return SeedReport(seed, violations=[f"the simulation broke: {error!r}"], story=found)
+        return SeedReport(seed, violations=[f"the simulation broke: {error!r}"], run_log=found)
 
 
 def run_seeds(
@@ -72,7 +72,7 @@ def shown(found: Mapping[str, Mapping[str, int]]) -> str:
     """Return the table for people; a dash means that the fault cannot occur under the policy."""
     lines = [f"{'fault':26}" + "".join(f"{policy:>13}" for policy in found)]
     for kind in KINDS:
-        cells = (str(counts[kind]) if kind in may_befall(policy) else "-" for policy, counts in found.items())
+        cells = (str(counts[kind]) if kind in kinds_for(policy) else "-" for policy, counts in found.items())
         lines.append(f"{kind:26}" + "".join(f"{cell:>13}" for cell in cells))
     return "\n".join(lines)
 

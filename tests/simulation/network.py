@@ -122,10 +122,10 @@ class ApiLine:
         if self.dead:
             await forever()
 
-    def _strikes(self, *kinds: str, at: Sequence[str]) -> DrawnFault:
+    def _fault_at(self, *kinds: str, at: Sequence[str]) -> DrawnFault:
         """Return a fault at a call of this process."""
         calls = [f"{self.who} of {self.replica}: {call}" for call in at]
-        return self._faults.strikes(calls, *kinds, chance=self._chance)
+        return self._faults.fault_at(calls, *kinds, chance=self._chance)
 
     def _latency(self) -> float:
         return self._chance.uniform(0.0005, 0.008)
@@ -137,7 +137,7 @@ class ApiLine:
         version, start = 0, 0
         while True:
             await self._alive()
-            fault = self._strikes("list-page-500", "list-page-410", "list-slow", at=[f"list {resource}{ANY}"])
+            fault = self._fault_at("list-page-500", "list-page-410", "list-slow", at=[f"list {resource}{ANY}"])
             await sleep(fault.uniform("late", 0.5, 3.0) if fault.kind == "list-slow" else self._latency())
             if fault.kind == "list-page-500":
                 raise error_500()
@@ -147,7 +147,7 @@ class ApiLine:
                 items, version, start = self._server.store.page(resource, PAGE, version, start)
             except ExpiredError:
                 raise ClusterError(410, "Expired") from None
-            if fault := self._strikes("list-late", at=[f"page of {resource}{ANY}"]):
+            if fault := self._fault_at("list-late", at=[f"page of {resource}{ANY}"]):
                 await sleep(fault.uniform("late", 0.5, 3.0))
             await self._alive()
             yield items, str(version)
@@ -159,7 +159,7 @@ class ApiLine:
     ) -> AsyncGenerator[list[Json], None]:
         await self._alive()
         await sleep(self._latency())
-        if fault := self._strikes("watch-refused", at=[f"watch {resource}{ANY}"]):
+        if fault := self._fault_at("watch-refused", at=[f"watch {resource}{ANY}"]):
             busy = fault.draw("busy", lambda chance: chance.random() < 0.5)
             raise ClusterError(429, "TooManyRequests", "", 1.0) if busy else error_500()
         seen: list[Json] = []
@@ -180,7 +180,7 @@ class ApiLine:
         self, resource: Resource, events: list[Json], seen: Sequence[Json]
     ) -> AsyncGenerator[list[Json], None]:
         """Yield a burst of events as the faulty network delivers it."""
-        fault = self._strikes(
+        fault = self._fault_at(
             "watch-stalled", "watch-410", "watch-tail-lost", "watch-closed", "watch-undecodable", "watch-late",
             "watch-duplicate", "watch-reordered", at=[event_name(event, resource) for event in events],
         )  # fmt: skip
@@ -220,7 +220,7 @@ class ApiLine:
         if ref.resource == LEASES and not self.reaches_lease():
             raise error_500()
         await self._alive()
-        fault = self._strikes("get-500", "get-lost", at=[f"get {plain(ref.name)}"])
+        fault = self._fault_at("get-500", "get-lost", at=[f"get {plain(ref.name)}"])
         await sleep(self._latency())
         if fault:
             await sleep(DEADLINE if fault.kind == "get-lost" else 0.0)
@@ -292,7 +292,7 @@ class ApiLine:
         await self._alive()
         self.woke_in_write = loop_time() > began
         crash = self._crash(self.who, verb)
-        fault = self._strikes(*AT_WRITES, at=[f"begins to {verb} {plain(ref.name)}"])
+        fault = self._fault_at(*AT_WRITES, at=[f"begins to {verb} {plain(ref.name)}"])
         crash = crash or fault.kind
         if crash == "kill-before-write":
             self._die(fault)
@@ -330,10 +330,10 @@ class ApiLine:
     async def _travel(self, verb: str, ref: Ref, content: Mapping[str, Any], write: Write) -> Outcome | None:
         """Carry a request there and its answer back; None if no answer arrives."""
         what = "release" if _gives_room_up(verb, content) else verb
-        strike = self._strikes(*(f"{what}-{kind}" for kind in FAULTS[what]), at=[f"{what} {plain(ref.name)}"])
-        fault = strike.kind.removeprefix(f"{what}-")
+        drawn = self._fault_at(*(f"{what}-{kind}" for kind in FAULTS[what]), at=[f"{what} {plain(ref.name)}"])
+        fault = drawn.kind.removeprefix(f"{what}-")
         slow = {"slow": (0.5, 3.9), "lands-late": (DEADLINE, DEADLINE + 2.5)}.get(fault)
-        await sleep(strike.uniform("late", *slow) if slow else self._latency())
+        await sleep(drawn.uniform("late", *slow) if slow else self._latency())
         if slow and self.dead:
             await forever()  # its connection broke long ago
         match fault:
@@ -444,23 +444,23 @@ class Wire:
         answer_lost = "bind-call-answer-lost" if verb == "bind" else "filter-answer-lost"
         request_lost = "bind-call-lost" if verb == "bind" else "filter-request-lost"
         at = f"{self._name}: {verb} {asked_about(body)}"
-        strike = self._faults.strikes(
+        drawn = self._faults.fault_at(
             [at], request_lost, answer_lost, f"{call}-late", f"{call}-twice", chance=self._chance
         )
-        fault = strike.kind
+        fault = drawn.kind
         await sleep(self._chance.uniform(0.0002, 0.002))
         if fault == request_lost:
-            if strike.draw("silent", lambda chance: chance.random() < 0.5):
+            if drawn.draw("silent", lambda chance: chance.random() < 0.5):
                 await forever()
             raise aiohttp.ServerDisconnectedError
         extender = self._service()
         if not extender.listens:
             raise aiohttp.ClientConnectionError("connection refused")
         hung_up = asyncio.Event()
-        delay = strike.uniform("late", 3.0, 30.0) if fault == f"{call}-late" else 0.0
+        delay = drawn.uniform("late", 3.0, 30.0) if fault == f"{call}-late" else 0.0
         serving = extender.serve(verb, body, hung_up, delay)
         if fault == f"{call}-twice":
-            extender.serve(verb, body, asyncio.Event(), strike.uniform("again", 0.0, 0.5))
+            extender.serve(verb, body, asyncio.Event(), drawn.uniform("again", 0.0, 0.5))
         try:
             await asyncio.wait([serving])
             if serving.cancelled():
@@ -472,7 +472,7 @@ class Wire:
             return serving.result()
         finally:
             if not serving.done():
-                unseen = self._faults.strikes([f"{at} hung up"], "hang-up-unseen", chance=self._chance)
+                unseen = self._faults.fault_at([f"{at} hung up"], "hang-up-unseen", chance=self._chance)
                 after = unseen.uniform("late", 0.5, 6.0) if unseen else 0.001
                 asyncio.get_running_loop().call_later(after, hung_up.set)
 

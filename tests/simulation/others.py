@@ -155,7 +155,7 @@ class Others:
         gates = old.get("schedulingGates") != new.get("schedulingGates")
         return pod.owner if pod is not None else "", "gate" if gates else writes
 
-    def is_told(self, job: JobObject, snapshot: Snapshot) -> bool:
+    def shows_refusal(self, job: JobObject, snapshot: Snapshot) -> bool:
         """Tell whether the ledger has the API server's message for the job whose writes are refused for ever."""
         uid = f"{job.spec.namespace}/{job.uid}"
         known = [*snapshot.refused_writes.get(uid, ()), snapshot.gang(uid).refused]
@@ -176,7 +176,7 @@ class Others:
 
     # -- as time passes ----------------------------------------------------------------------------
 
-    def look(self) -> None:
+    def end_faults(self) -> None:
         """End the faults whose time is over."""
         now = loop_time()
         for claim in [claim for claim, until in self._volumes.items() if until <= now]:

@@ -43,14 +43,14 @@ class Surroundings:
     """What all processes of a run share."""
 
     def __init__(
-        self, seed: int, server: ApiServer, settings: Settings, faults: FaultSource, story: RunLog,
+        self, seed: int, server: ApiServer, settings: Settings, faults: FaultSource, run_log: RunLog,
         watcher: WriteWatcher, crash: Crash,
     ) -> None:  # fmt: skip
         self.seed = seed
         self.server = server
         self.settings = settings
         self.faults = faults
-        self.story = story
+        self.run_log = run_log
         self.watcher = watcher
         self.crash = crash
         self.volumes = Volumes()
@@ -103,7 +103,7 @@ class SimulatedProcess:
         self.line.reaches_lease = lambda: loop_time() >= self.blocked_until
         self.chance = random.Random(f"{self.name} {around.seed} {self.incarnation}")
         self._task = asyncio.get_running_loop().create_task(self._run(self._make()))
-        around.story.tell(f"{self.name} starts, incarnation {self.incarnation}")
+        around.run_log.add(f"{self.name} starts, incarnation {self.incarnation}")
 
     def _death_of(self, incarnation: int) -> Callable[[DrawnFault], None]:
         return lambda fault: self.kill(fault) if self.incarnation == incarnation else None
@@ -125,7 +125,7 @@ class SimulatedProcess:
         """Kill the process, and restart it after a delay that the fault may give."""
         if self._task is None:
             return
-        self.around.story.tell(f"{self.name} is killed {reason}".rstrip())
+        self.around.run_log.add(f"{self.name} is killed {reason}".rstrip())
         self.line.dead = True
         self._dies()
         self._task.cancel()
@@ -274,7 +274,7 @@ class ControllerProcess(SimulatedProcess):
         if self.line.dead:
             await forever()
         asks = f"{self.name}: ask {path}{ANY}"
-        fault = self.around.faults.strikes([asks], "desired-lost", "desired-late", chance=self.chance)
+        fault = self.around.faults.fault_at([asks], "desired-lost", "desired-late", chance=self.chance)
         await sleep(self.chance.uniform(0.0002, 0.002))
         extender = self._extender
         if not extender.listens or fault.kind == "desired-lost":
@@ -296,7 +296,7 @@ class ControllerProcess(SimulatedProcess):
         if self.line.dead:
             await forever()
         asks = f"{self.name}: tell {path}{ANY}"
-        fault = self.around.faults.strikes([asks], "desired-lost", "desired-late", chance=self.chance)
+        fault = self.around.faults.fault_at([asks], "desired-lost", "desired-late", chance=self.chance)
         late = fault.kind == "desired-late"
         await sleep(fault.uniform("late", 0.5, 4.0) if late else self.chance.uniform(0.0002, 0.002))
         if not self._extender.listens or fault.kind == "desired-lost":

@@ -66,7 +66,7 @@ COMPARE_SECONDS: Final = 5.0
 LEAST_STEPS: Final = 300
 LEAST_GANGS: Final = 8
 AFTER_THE_FIRST: Final = 3.0  # seconds; a replica that starts this late finds a leader
-STORY_SECONDS: Final = 40.0
+LOG_SECONDS: Final = 40.0
 KINDS: Final = frozenset(kind.value for kind in WorkloadKind)
 UNNUMBERED: Final = (WorkloadKind.DEPLOYMENT.value, GROUP)  # kinds whose pods have no number of their own
 
@@ -88,7 +88,7 @@ class SeedReport:
     faults: Counter[str] = field(default_factory=Counter)
     writes: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
-    story: list[str] = field(default_factory=list)
+    run_log: list[str] = field(default_factory=list)
 
     @property
     def decided(self) -> int:
@@ -135,19 +135,19 @@ class Simulation:
         faults: Callable[[RunLog], FaultSource] | None = None, impatient: bool = False, longest: float = math.inf,
     ) -> None:  # fmt: skip
         self.scenario = scenario
-        self.story = RunLog()
-        drawn = FaultSource(scenario.seed, self.story, kinds, scenario.settings.policy)
-        self.faults = faults(self.story) if faults is not None else drawn
+        self.run_log = RunLog()
+        drawn = FaultSource(scenario.seed, self.run_log, kinds, scenario.settings.policy)
+        self.faults = faults(self.run_log) if faults is not None else drawn
         self._impatient = impatient
         self._latest = loop_time() + longest
         self.clock = ProcessClock()
         self.cluster = EmbeddedCluster(scenario.trace, self.clock, scenario.seed, scenario.world)
         self.world = self.cluster.world
-        self.witness = Witness(self.world, self.story)
+        self.witness = Witness(self.world, self.run_log)
         self.witness.judge.stored = self._stored
         self.cluster.bridge.observe = self.witness.see
         self.around = Surroundings(
-            scenario.seed, self.cluster.server, scenario.settings, self.faults, self.story, self.witness, crash
+            scenario.seed, self.cluster.server, scenario.settings, self.faults, self.run_log, self.witness, crash
         )
         self.replicas = tuple(self._replica(name) for name in scenario.replicas)
         self.witness.extenders = [replica.extender for replica in self.replicas]
@@ -262,7 +262,7 @@ class Simulation:
         self.decisions.step(now, effects)
         for effect in effects:
             self._count(effect, snapshot)
-            self.story.tell(f"step {extender.replica} {extender.incarnation}.{snapshot.generation}: {effect}")
+            self.run_log.add(f"step {extender.replica} {extender.incarnation}.{snapshot.generation}: {effect}")
             line = f"{now:.6f} {extender.replica} {extender.incarnation} {snapshot.generation} {effect!r}\n"
             self._digest.update(line.encode())
         if self._steps % 8 == 0:
@@ -317,7 +317,7 @@ class Simulation:
         self.faults.active = False
         self.storm.calm()
         self.witness.calm_since = calm = loop_time()
-        self.story.tell("calm")
+        self.run_log.add("calm")
         try:
             await self._calm(calm)
             self.did["refused"] = sum(1 for job in self.world.store.jobs.values() if self._refused(job))
@@ -355,10 +355,10 @@ class Simulation:
             if (self._impatient and self.witness.violations) or loop_time() > self._latest:
                 return
             await sleep(self.faults.gap(self.scenario.gap, left))
-            storm.strike()
-            self.others.look()
-            self.bare.look(calm=False)
-            self.witness.look()
+            storm.inject_faults()
+            self.others.end_faults()
+            self.bare.act(calm=False)
+            self.witness.check_time()
             self._note_failures()
 
     def _note_failures(self) -> None:
@@ -375,8 +375,8 @@ class Simulation:
         while True:
             await sleep(LOOK)
             now = loop_time()
-            self.bare.look(calm=True)
-            self.witness.look()
+            self.bare.act(calm=True)
+            self.witness.check_time()
             self._note_failures()
             if now - since > READY_LIMIT:
                 self._check_ready()
@@ -416,7 +416,7 @@ class Simulation:
     def _over(self) -> bool:
         jobs = self.world.store.jobs.values()
         gone = self.deleted + self.training.trained
-        ended = all(job.phase.ended or broken(job) or self._refused(job) or self._is_told(job) for job in jobs)
+        ended = all(job.phase.ended or broken(job) or self._refused(job) or self._shows_refusal(job) for job in jobs)
         ended = ended and len(jobs) + gone == len(self.scenario.trace.jobs) and not self.bare.waiting()
         return ended and not any(pod.scheduler == BYSTANDER and not pod.node for pod in self.world.store.pods.values())
 
@@ -427,17 +427,17 @@ class Simulation:
         verdict = self.extender.live.ledger.snapshot.verdicts.get(f"{job.spec.namespace}/{job.uid}")
         return verdict is not None and verdict.reason is Reason.REJECTED
 
-    def _is_told(self, job: JobObject) -> bool:
+    def _shows_refusal(self, job: JobObject) -> bool:
         """Tell whether the job can never run, and the ledger has the API server's message for that."""
-        return self.extender.up and self.others.is_told(job, self.extender.live.ledger.snapshot)
+        return self.extender.up and self.others.shows_refusal(job, self.extender.live.ledger.snapshot)
 
     def _blame(self) -> None:
         """Report L1: which jobs did not end, and why according to the ledger."""
         snapshot = self.extender.live.ledger.snapshot if self.extender.up else Snapshot()
         for job in self.world.store.jobs.values():
-            if job.uid == self.others.forever and not (job.phase.ended or self._is_told(job)):
+            if job.uid == self.others.forever and not (job.phase.ended or self._shows_refusal(job)):
                 self.witness.violated("L9", f"{job.key}, whose writes admission refuses for good, is not told why")
-            elif not (job.phase.ended or broken(job) or self._refused(job) or self._is_told(job)):
+            elif not (job.phase.ended or broken(job) or self._refused(job) or self._shows_refusal(job)):
                 gang = snapshot.gang(f"{job.spec.namespace}/{job.uid}")
                 verdict = snapshot.verdicts.get(gang.job_uid)
                 pods = ", ".join(
@@ -603,7 +603,7 @@ class Simulation:
         report.faults, report.writes = self.faults.counts, self.witness.writes
         report.violations = list(self.witness.violations)
         if report.violations:
-            report.story = self.story.last(STORY_SECONDS, loop_time())
+            report.run_log = self.run_log.last(LOG_SECONDS, loop_time())
         return report
 
 

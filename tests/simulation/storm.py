@@ -38,7 +38,7 @@ class Storm:
         self._whole = {node.name: node for node in sim.scenario.trace.nodes}
         self._made = 0
 
-    def strike(self) -> None:
+    def inject_faults(self) -> None:
         """Do the faults that are due, if there is something that they can hit."""
         for fault in self._sim.faults.due():
             self._do(fault)
@@ -154,7 +154,7 @@ class Storm:
         leader, after = self._sim.leader, self._chance.uniform(0.0, 8.0)
         first = self._chance.random() < 0.5  # otherwise the second fault would hit only what the first has spared
         kinds = ("kill-in-move", "leader-paused-in-move") if first else ("leader-paused-in-move", "kill-in-move")
-        fault = self._sim.faults.strikes([f"policy: move {job}"], *kinds)
+        fault = self._sim.faults.fault_at([f"policy: move {job}"], *kinds)
         if not fault:
             return
         after = fault.draw("after", lambda _: after)
@@ -165,9 +165,9 @@ class Storm:
             seconds = fault.uniform("long", 5.0, 40.0)
             self._later(after, lambda: self._pause_all(leader, seconds))
 
-    def _later(self, seconds: float, strike: Callable[[], object]) -> None:
+    def _later(self, seconds: float, inject: Callable[[], object]) -> None:
         """Do the fault after so many seconds, unless the calm has begun."""
-        asyncio.get_running_loop().call_later(seconds, lambda: self._sim.faults.active and strike())
+        asyncio.get_running_loop().call_later(seconds, lambda: self._sim.faults.active and inject())
 
     def _kill_at_slot(self, fault: DrawnFault) -> str:
         """Kill a process just before or after the next slot begins, when all counts change."""
@@ -176,10 +176,10 @@ class Storm:
     def _pause_at_slot(self, fault: DrawnFault) -> str:
         return self._at_slot(fault, lambda: self._pause(fault, fault.choice("role", ROLES)))
 
-    def _at_slot(self, fault: DrawnFault, strike: Callable[[], str]) -> str:
+    def _at_slot(self, fault: DrawnFault, inject: Callable[[], str]) -> str:
         slot = float(self._sim.scenario.settings.parameters["slot_seconds"])
         rest = slot - loop_time() % slot + fault.uniform("into the slot", -0.2, 1.0)
-        self._later(max(0.0, rest), strike)
+        self._later(max(0.0, rest), inject)
         return f"in {rest:.1f} s"
 
     def _pause_all(self, replica: Replica, seconds: float) -> str:

@@ -55,46 +55,46 @@ class _Job:
 
 
 def test_workers_that_did_not_go_are_given_back_at_any_time() -> None:
-    story = ShrunkJob()
-    story.decide(110.0, 4, stalled=True)
-    story.write(111.0, 2, 4)
-    assert (story.found, story.cooling.compared) == ([], 0)
+    job = ShrunkJob()
+    job.decide(110.0, 4, stalled=True)
+    job.write(111.0, 2, 4)
+    assert (job.found, job.cooling.compared) == ([], 0)
 
 
 @pytest.mark.parametrize(("at", "wrong"), [(129.9, True), (130.0, False)])
 def test_a_growth_is_judged_from_the_decision_to_shrink(at: float, wrong: bool) -> None:
-    story = ShrunkJob()
-    story.write(at, 2, 3)
-    assert bool(story.found) is wrong
-    assert story.cooling.compared == 1
+    job = ShrunkJob()
+    job.write(at, 2, 3)
+    assert bool(job.found) is wrong
+    assert job.cooling.compared == 1
 
 
 def test_a_policy_without_a_cool_down_is_not_judged() -> None:
-    story = ShrunkJob(seconds=0.0)
-    story.write(102.0, 2, 3)
-    assert story.found == []
+    job = ShrunkJob(seconds=0.0)
+    job.write(102.0, 2, 3)
+    assert job.found == []
 
 
 def test_what_a_user_has_changed_since_is_not_ours() -> None:
-    story = ShrunkJob()
-    story.write(102.0, 1, 2)
-    story.write(103.0, 4, 2)
-    story.spec = replace(story.spec, max_workers=5)
-    story.write(104.0, 2, 5)
-    assert (story.found, story.cooling.compared) == ([], 0)
+    job = ShrunkJob()
+    job.write(102.0, 1, 2)
+    job.write(103.0, 4, 2)
+    job.spec = replace(job.spec, max_workers=5)
+    job.write(104.0, 2, 5)
+    assert (job.found, job.cooling.compared) == ([], 0)
 
 
 @pytest.mark.parametrize("whole", [None, 101.5])
 def test_a_gang_that_was_not_whole_all_the_time_may_have_been_admitted_anew(whole: float | None) -> None:
-    story = ShrunkJob()
-    story.write(102.0, 2, 3, whole)
-    assert story.found == []
+    job = ShrunkJob()
+    job.write(102.0, 2, 3, whole)
+    assert job.found == []
 
 
 def test_another_process_or_term_knows_of_no_cool_down() -> None:
-    story = ShrunkJob()
-    story.write(102.0, 2, 3, process=("replica-a", 2))
+    job = ShrunkJob()
+    job.write(102.0, 2, 3, process=("replica-a", 2))
     again = ShrunkJob()
     again.decide(101.5, 2, leading=False)
     again.write(102.0, 2, 3)
-    assert (story.found, again.found) == ([], [])
+    assert (job.found, again.found) == ([], [])

@@ -111,13 +111,13 @@ def played(part: Coroutine[Any, Any, None]) -> None:
         loop.close()
 
 
-def listed(*strikes: DrawnFault) -> KeptFaults:
-    made = KeptFaults(1, RunLog(), strikes)
+def listed(*faults: DrawnFault) -> KeptFaults:
+    made = KeptFaults(1, RunLog(), faults)
     made.active = True
     return made
 
 
-def strike(kind: str, at: str = "", nth: int | str = 0, since: float | None = None, **values: Any) -> DrawnFault:
+def drawn_fault(kind: str, at: str = "", nth: int | str = 0, since: float | None = None, **values: Any) -> DrawnFault:
     return DrawnFault(random.Random(1), kind, at, nth, since, values)
 
 
@@ -127,18 +127,18 @@ LOST = ("bind-lost", "bind-500")
 @pytest.mark.parametrize(
     ("one", "hit"),
     [
-        (strike("bind-lost", "a", 1), [True, False, False, False]),
-        (strike("bind-lost", "a", 3), [False, False, True, False]),
-        (strike("bind-lost", "a", "*"), [True, True, True, True]),
-        (strike("bind-lost", "b", 1), [False, False, False, False]),
-        (strike("patch-lost", "a", 1), [False, False, False, False]),
+        (drawn_fault("bind-lost", "a", 1), [True, False, False, False]),
+        (drawn_fault("bind-lost", "a", 3), [False, False, True, False]),
+        (drawn_fault("bind-lost", "a", "*"), [True, True, True, True]),
+        (drawn_fault("bind-lost", "b", 1), [False, False, False, False]),
+        (drawn_fault("patch-lost", "a", 1), [False, False, False, False]),
     ],
     ids=["the first", "the third", "each", "another call's", "another kind's"],
 )
 def test_a_fault_hits_the_call_that_it_names(one: DrawnFault, hit: list[bool]) -> None:
     async def judge() -> None:
         faults = listed(one)
-        assert [bool(faults.strikes(["a"], *LOST)) for _ in hit] == hit
+        assert [bool(faults.fault_at(["a"], *LOST)) for _ in hit] == hit
         assert faults.counts["bind-lost"] == sum(hit)
 
     played(judge())
@@ -148,14 +148,14 @@ def test_a_fault_comes_at_the_next_call_where_its_own_is_not_to_be_hit() -> None
     """A burst may have two events; the calm has no faults."""
 
     async def judge() -> None:
-        faults = listed(strike("watch-late", "event", 2))
-        assert not faults.strikes(["other"], "watch-late")
-        assert faults.strikes(["event", "event", "event"], "watch-late")
-        again = listed(strike("watch-late", "event", 1))
+        faults = listed(drawn_fault("watch-late", "event", 2))
+        assert not faults.fault_at(["other"], "watch-late")
+        assert faults.fault_at(["event", "event", "event"], "watch-late")
+        again = listed(drawn_fault("watch-late", "event", 1))
         again.active = False
-        assert not again.strikes(["event"], "watch-late")
+        assert not again.fault_at(["event"], "watch-late")
         again.active = True
-        assert again.strikes(["event"], "watch-late")
+        assert again.fault_at(["event"], "watch-late")
 
     played(judge())
 
@@ -163,19 +163,19 @@ def test_a_fault_comes_at_the_next_call_where_its_own_is_not_to_be_hit() -> None
 def test_a_fault_at_a_call_without_an_object_comes_from_its_second_on() -> None:
     async def judge() -> None:
         call = f"list pods{ANY}"
-        faults = listed(strike("list-slow", call, since=5.0, late=2.5))
-        assert not faults.strikes([call], "list-slow")
+        faults = listed(drawn_fault("list-slow", call, since=5.0, late=2.5))
+        assert not faults.fault_at([call], "list-slow")
         await sleep(5.0)
-        found = faults.strikes([call], "list-slow")
+        found = faults.fault_at([call], "list-slow")
         assert found.uniform("late", 0.5, 3.0) == 2.5
-        assert not faults.strikes([call], "list-slow")
+        assert not faults.fault_at([call], "list-slow")
 
     played(judge())
 
 
 def test_a_fault_by_time_waits_for_its_target_and_no_longer_than_it_may() -> None:
     async def judge() -> None:
-        faults = listed(strike("pod-deleted", since=3.0, pod="a"), strike("compaction", since=4.0))
+        faults = listed(drawn_fault("pod-deleted", since=3.0, pod="a"), drawn_fault("compaction", since=4.0))
         assert faults.due() == []
         assert faults.gap(9.0, left=99.0) == 1.0
         await sleep(4.0)

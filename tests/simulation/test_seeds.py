@@ -11,7 +11,7 @@ import pytest
 
 from tests.hashseeds import printed
 from tests.simulation.enough import DOES, SELDOM
-from tests.simulation.faults import KINDS, LEAST, least, may_befall
+from tests.simulation.faults import KINDS, LEAST, kinds_for, least
 from tests.simulation.many import (
     GATE_SEEDS,
     RESIZES,
@@ -65,8 +65,8 @@ def test_no_seed_of_the_gate_breaks_an_invariant(seeds: Sequence[int]) -> None:
 
 
 def _fail(report: SeedReport) -> NoReturn:
-    story = "\n".join(report.story[-400:])
-    pytest.fail(f"{report.line}\n{story}\nreplay: {report.replay()}", pytrace=False)
+    last_lines = "\n".join(report.run_log[-400:])
+    pytest.fail(f"{report.line}\n{last_lines}\nreplay: {report.replay()}", pytrace=False)
 
 
 def _run(seeds: Sequence[int], say: Say, state: str) -> None:
@@ -139,7 +139,7 @@ def played(seeds: int) -> list[SeedReport]:
     policies = [POLICIES[seed % len(POLICIES)] for seed in range(1, seeds + 1)]
     return [
         SeedReport(
-            seed, policy=policy, compared=1, faults=Counter(may_befall(policy)), did=Counter([*DOES[policy], *RESIZES])
+            seed, policy=policy, compared=1, faults=Counter(kinds_for(policy)), did=Counter([*DOES[policy], *RESIZES])
         )
         for seed, policy in enumerate(policies, 1)
     ]

@@ -72,22 +72,22 @@ class Reporting:
                 self._sim.cluster.bridge.do(lambda w, spec=job.spec: w.delete_job(spec.namespace, spec.name))  # type: ignore[misc]
 
     async def _report(self, job: JobObject, pod: PodObject) -> None:
-        strike = self._faults.strikes(
+        drawn = self._faults.fault_at(
             [f"training: report of {job.key}"],
             "report-lost", "report-late", "report-frozen", "report-absurd", "report-forged", chance=self._chance,
         )  # fmt: skip
-        fault = strike.kind
+        fault = drawn.kind
         if fault == "report-lost":
             return
         body = json.dumps(self._said(job, frozen=fault == "report-frozen"))
         if fault == "report-absurd":
-            await self._send(pod, "", strike.choice("body", ABSURD), bad=True)
+            await self._send(pod, "", drawn.choice("body", ABSURD), bad=True)
         elif fault == "report-forged":
             others = [other.key for other in self._sim.world.store.jobs.values() if other.uid != job.uid]
-            victim = strike.choice("for", others or ["default/nobody"])
+            victim = drawn.choice("for", others or ["default/nobody"])
             await self._send(pod, victim, json.dumps({"metric": FORGED}), bad=True)
         elif fault == "report-late":
-            self._later(self._send(pod, "", body), lambda: strike.uniform("late", 2.0, 15.0))
+            self._later(self._send(pod, "", body), lambda: drawn.uniform("late", 2.0, 15.0))
         else:
             await self._send(pod, "", body)
 

@@ -49,7 +49,7 @@ OURS: Final = ("extender", "controller")
 class Witness(WriteWatcher):
     """Collects violations; ``calm_since`` is the time since which there are no faults."""
 
-    def __init__(self, world: SimulatedWorld, story: RunLog) -> None:
+    def __init__(self, world: SimulatedWorld, run_log: RunLog) -> None:
         self.world = world
         self.violations: list[str] = []
         self.calm_since: float | None = None
@@ -71,7 +71,7 @@ class Witness(WriteWatcher):
         self.cooling = CoolDown(lambda what: self.violated("S3", what))
         self.heard = HeardRefusals(lambda what: self.violated("S18", what))
         self.numbers = Numbers(world, lambda what: self.violated("L8", what))
-        self._story = story
+        self._run_log = run_log
         self._versions: dict[tuple[str, int], dict[str, int]] = {}  # (replica, incarnation) -> pod UID -> version seen
         self.resized: dict[str, set[str]] = defaultdict(set)  # "Deployment-shrunk" ... -> jobs
         self.other_ps = 0  # jobs that went on with another number of ps
@@ -83,7 +83,7 @@ class Witness(WriteWatcher):
         text = f"{rule}: {what}"
         if text not in self.violations:
             self.violations.append(text)
-            self._story.tell(f"VIOLATION {text}")
+            self._run_log.add(f"VIOLATION {text}")
 
     # -- changes of the state -----------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class Witness(WriteWatcher):
         """Tell whether a member holds room, terminating or not."""
         return any(pod.holds_room for pod in self.world.store.pods_of(uid))
 
-    def look(self) -> None:
+    def check_time(self) -> None:
         """Check what becomes wrong by time alone; call it about every second."""
         now = loop_time()
         self.numbers.check_known(self.extenders, self.calm_since, now)
@@ -237,7 +237,7 @@ class Witness(WriteWatcher):
             self._check_commit(line, content["uid"])
             self._check_shown(line, content["uid"], content["node"])
         self.writes[f"{who} {verb}"] += 1
-        self._story.tell(f"{who} of {line.replica} {verb} {ref.name} {_short(content)}")
+        self._run_log.add(f"{who} of {line.replica} {verb} {ref.name} {_short(content)}")
 
     def _check_leads(self, line: ApiLine, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
         """Check S8: only the replica that the Lease names writes; bindings of other pods are exempt."""
