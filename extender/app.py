@@ -1,7 +1,6 @@
 """Builds the service from its parts and runs them: watches, ledger, barrier, verbs, REST, health.
 
-At the start it listens, lists everything, then decides (``Synced``); at the stop the listeners finish, then the tasks
-end.
+At the start it listens, lists everything, then decides (``Synced``); at the stop the listeners finish first.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from extender.config.reload import Reload
 from extender.config.settings import Settings
 from extender.http.asgi import App
 from extender.http.handshakes import MOST as MOST_HANDSHAKES
-from extender.http.limits import HeldBinds, Limits, of_people, of_probes, of_reports
+from extender.http.limits import HeldBinds, Limits, people_limits, probe_limits, report_limits
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
-from extender.http.tls import RotatingContext, only
+from extender.http.tls import RotatingContext, only_peers
 from extender.kube.api import NODES, PODS, Api, Resource
 from extender.kube.client import KubeApi
 from extender.kube.connection.given import Given
@@ -36,7 +35,7 @@ from extender.kube.connection.resolve import resolve
 from extender.kube.fields import digits
 from extender.kube.jobkinds import KINDS
 from extender.kube.podgroupkinds import GROUPS
-from extender.kube.reflector import Batch, Reflector
+from extender.kube.reflector import Reflector, WatchBatch
 from extender.kube.translate import Translator
 from extender.kube.usage import UsagePoll
 from extender.kubescheduler.wire import VERBS_PATH
@@ -44,7 +43,7 @@ from extender.leading.election import lease_of
 from extender.leading.lease import EVERYBODY
 from extender.leading.term import Term
 from extender.observe import metrics
-from extender.page.history import History
+from extender.page.loadhistory import History
 from extender.page.routes import Page
 from extender.routes import refused, rest, table
 from extender.routes.problems import with_problems
@@ -116,7 +115,7 @@ class Live:
         """Tell whether every watch has delivered its first list."""
         return all(reflector.synced for reflector in self.reflectors)
 
-    def deliver(self, batch: Batch) -> None:
+    def deliver(self, batch: WatchBatch) -> None:
         """Pass a batch of a watch to the ledger: pages of a list at its end, changes after a short delay."""
         events = [e for change in batch.events for e in self.translator.events(batch.resource, change)]
         if batch.kind == "page":
@@ -237,13 +236,13 @@ def most_connections(settings: Settings) -> int:
     """Return how many connections all listeners together may hold; see `endpoints`."""
     limits, people = limits_of(settings), settings.api
     behind_tls = limits.connections + MOST_HANDSHAKES if settings.server.tls.on else 0
-    of_api = of_people(limits).connections + (0 if people.without_tls else MOST_HANDSHAKES)
+    of_api = people_limits(limits).connections + (0 if people.without_tls else MOST_HANDSHAKES)
     return (
         behind_tls
         + limits.connections
-        + of_probes(limits).connections
+        + probe_limits(limits).connections
         + (of_api if people.enabled else 0)
-        + (of_reports(limits).connections if settings.progress.enabled else 0)
+        + (report_limits(limits).connections if settings.progress.enabled else 0)
     )
 
 
@@ -257,9 +256,9 @@ def endpoints(live: Live, reviewer: Reviewer | None = None) -> Sequence[Endpoint
     reports = Progress(live.ledger, reviewer, progress).app() if reviewer is not None and progress.enabled else None
     return (
         *_verbs_and_rest(live, limits),
-        Endpoint(live.health(), server.health_host, server.health_port, of_probes(limits)),
+        Endpoint(live.health(), server.health_host, server.health_port, probe_limits(limits)),
         *(_for_people(live, reviewer) if reviewer is not None else ()),
-        *((Endpoint(reports, progress.host, progress.port, of_reports(limits)),) if reports is not None else ()),
+        *((Endpoint(reports, progress.host, progress.port, report_limits(limits)),) if reports is not None else ()),
     )
 
 
@@ -269,7 +268,7 @@ def _verbs_and_rest(live: Live, limits: Limits) -> Sequence[Endpoint]:
         return (Endpoint(live.with_verbs(live.rest_and_outcomes()), server.host, server.port, limits, too_long),)
     files = RotatingContext(Path(tls.certificate), Path(tls.key), Path(tls.client_ca))
     return (
-        Endpoint(live.with_verbs(Starlette()), tls.host, tls.port, limits, too_long, files, only(tls.peers)),
+        Endpoint(live.with_verbs(Starlette()), tls.host, tls.port, limits, too_long, files, only_peers(tls.peers)),
         Endpoint(live.rest_and_outcomes(), server.host, server.port, limits),
     )
 
@@ -279,7 +278,7 @@ def _for_people(live: Live, reviewer: Reviewer) -> Sequence[Endpoint]:
     if not api.enabled:
         return ()
     files = None if api.without_tls else RotatingContext(Path(api.certificate), Path(api.key))
-    return (Endpoint(live.guarded(reviewer), api.host, api.port, of_people(limits_of(live.settings)), tls=files),)
+    return (Endpoint(live.guarded(reviewer), api.host, api.port, people_limits(limits_of(live.settings)), tls=files),)
 
 
 async def serve(settings: Settings, file: Path | None = None) -> None:

@@ -23,17 +23,19 @@ from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import shortened
 
 BOUND = ""
-UNKNOWN_OUTCOME = "kohort: the API server's answer to the binding was lost; the reservation stays"
+UNKNOWN_OUTCOME = (
+    "kohort: the API server's answer to the binding was lost; the pod's reservation stays until it is known"
+)
 # An API server may still carry out a request for a while after its client has given up.
 LANDED_SECONDS = 10.0
 LOOK_SECONDS = (0.5, 4.0)  # first and longest pause between two reads of a pod whose binding has no known outcome
 NOT_LEADING = Refused(0, Reason.NOT_LEADING.value, "")
-SUPERSEDED = "kohort: a later bind call for the same pod took this one's place"
+SUPERSEDED = "kohort: a later bind call for the same pod replaced this one"
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldBind:
     """A bind call that waits for its answer, and the node that it names."""
 
     node: str
@@ -41,7 +43,7 @@ class Held:
 
 
 @dataclass(slots=True)
-class Lost:
+class LostBinding:
     """Bindings of one pod whose answers were lost. ``at``: when the last one was lost (monotonic); ``why``: its error
     text.
 
@@ -79,9 +81,9 @@ class Barrier:
         self._observe_hold = observe_hold
         self._leads = leads
         self._leader = leader
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, HeldBind] = {}
         self._flying: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
-        self._lost: dict[str, Lost] = {}  # by pod uid
+        self._lost: dict[str, LostBinding] = {}  # by pod uid
         self._closed = False
         ledger.carry_with(self.carry)
 
@@ -109,7 +111,7 @@ class Barrier:
         if not self._places.enter():
             return Reason.BARRIER_FULL.text
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._held[uid] = Held(node, answer)
+        self._held[uid] = HeldBind(node, answer)
         try:
             # Many calls come at once, and none is urgent: one step takes all that come within a moment.
             self._ledger.post(BindHeld(uid, node))
@@ -153,7 +155,7 @@ class Barrier:
             outcome = await create_binding(self._api, bind, self._notes(bind)) if self._leads() else NOT_LEADING
         except Exception as error:
             # A held call must get an answer, and nobody knows how far the write got.
-            _log.exception("a binding failed")
+            _log.exception("a binding failed with an unexpected error; its outcome is looked up")
             outcome = Unknown(type(error).__name__)
         self._observe(type(outcome).__name__.lower())
         self._landed(asyncio.current_task())
@@ -188,7 +190,7 @@ class Barrier:
             self._lost[bind.uid].at, self._lost[bind.uid].why = at, why
             return
         asking = asyncio.create_task(self._find_out(bind))
-        self._lost[bind.uid] = Lost(at, why, asking)
+        self._lost[bind.uid] = LostBinding(at, why, asking)
         asking.add_done_callback(lambda _: self._lost.pop(bind.uid))
 
     async def _find_out(self, bind: Bind) -> None:

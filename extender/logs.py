@@ -64,7 +64,12 @@ class Pipe(logging.Handler):
 
     def _tell_dropped(self) -> None:
         self._told, before = self.dropped, self._told
-        told = {"level": "warning", "logger": __name__, "msg": "log lines were dropped", "lines": self._told - before}
+        told = {
+            "level": "warning",
+            "logger": __name__,
+            "msg": "log lines were dropped, because nobody read them in time",
+            "lines": self._told - before,
+        }
         self._put(json.dumps(told) + "\n")
 
 

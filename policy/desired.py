@@ -1,6 +1,7 @@
 """What the controller should make true: gates, wake-ups, nominations, replica counts, releases, evictions.
 
-Level-triggered. A function of the snapshot alone: asking twice gives the same list until the API shows it done.
+It is level-triggered: a function of the snapshot alone, so that asking twice gives the same orders until the API shows
+them done.
 """
 
 from __future__ import annotations
@@ -15,36 +16,10 @@ from policy.cluster.kept import until_job_changes
 from policy.cluster.kinds import waits
 from policy.cluster.model import PS, WORKER, Job, Pod, lives, releasing
 from policy.cluster.orders import Desired, NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
-from policy.cluster.reasons import Reason
+from policy.cluster.reasons import Concern, Reason
 from policy.cluster.refusal import refuse_pod, surplus_first
 from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.cluster.training import write_reports
-
-FOR_ROOM = frozenset(
-    {
-        Reason.NO_ROOM,
-        Reason.ROOM_HELD,
-        Reason.ROOM_BEING_FREED,
-        Reason.RESIZES_LIMITED,
-        Reason.BEHIND,
-        Reason.BACKING_OFF,
-        Reason.RELEASING,
-        Reason.NODE_NOT_OFFERED,
-    }
-)
-NO_HELP = frozenset(
-    {
-        Reason.UNKNOWN_JOB,
-        Reason.INVALID,
-        Reason.NOT_A_MEMBER,
-        Reason.UNSUPPORTED,
-        Reason.TOO_LARGE,
-        Reason.NODES_CLOSED,
-        Reason.ROOM_OF_OTHERS,
-        Reason.WINDOW_TOO_SHORT,
-        Reason.REJECTED,
-    }
-)
 
 NOTED_SECONDS = 60.0
 GIVES_ROOM_UP = (State.RELEASING, State.PAUSED)
@@ -52,7 +27,7 @@ Concerned = Sequence[tuple[Job, Gang]]
 
 
 def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
-    """The orders for this snapshot; none at all while the ledger is being rebuilt or another replica leads."""
+    """Return the orders for this snapshot; none while the ledger is being rebuilt or another replica leads."""
     if not (snapshot.synced and snapshot.leading):
         return Desired(gate=False)
     concerned = _concerned(snapshot)
@@ -78,7 +53,7 @@ _all = chain.from_iterable
 
 
 def _concerned(snapshot: Snapshot) -> Concerned:
-    """The jobs for which there may be something to do, with their gangs, by uid."""
+    """Return the jobs for which there may be something to do, with their gangs, by uid."""
     jobs = snapshot.jobs
     return [(jobs[uid], snapshot.gang(uid)) for uid in snapshot.index.unsettled if uid in jobs]
 
@@ -90,18 +65,30 @@ def _pods_of(snapshot: Snapshot, uid: str) -> tuple[Pod, ...]:
 
 
 def _crowded(snapshot: Snapshot) -> bool:
-    """Whether somebody waits for room. Who waits for its own pods, or could never start, gates nobody else."""
+    """Tell whether a job waits for room.
+
+    A job that waits for its own pods, or could never start, gates no other.
+    """
     return bool(snapshot.index.freeing) or any(
-        reason_of(snapshot, job).reason in FOR_ROOM for job in snapshot.waiting()
+        _waits_for_room(reason_of(snapshot, job).reason) for job in snapshot.waiting()
     )
 
 
+def _waits_for_room(reason: Reason) -> bool:
+    """Tell whether room that Kohort's own pods give up would help."""
+    return reason.concern in (Concern.ROOM, Concern.RELEASE) and not reason.needs_change
+
+
 def _hopeless(snapshot: Snapshot) -> Iterator[PodOrder]:
-    """Gated pods that no room would help: without the gate, filter writes the reason into the pod's condition."""
-    jobs = [uid for uid in snapshot.index.unsettled if not _waits_for_room(snapshot, uid)]
+    """Yield gated pods that no room would help.
+
+    Without the gate, filter writes the reason into the pod's condition.
+    """
+    jobs = [uid for uid in snapshot.index.unsettled if not _room_would_help(snapshot, uid)]
     orphans = (snapshot.pods[uid] for uid in snapshot.index.orphans)
     for pod in (*_all(_gated(snapshot, uid) for uid in jobs), *filter(_is_gated, orphans)):
-        if refuse_pod(snapshot, pod) in NO_HELP:
+        refusal = refuse_pod(snapshot, pod)
+        if refusal is not None and refusal.needs_change:
             yield _order(pod)
 
 
@@ -115,11 +102,11 @@ def _is_gated(pod: Pod) -> bool:
     return pod.gated and pod.opted_in and not pod.terminating
 
 
-def _waits_for_room(snapshot: Snapshot, uid: str) -> bool:
+def _room_would_help(snapshot: Snapshot, uid: str) -> bool:
     job = snapshot.jobs.get(uid)
     if job is None or snapshot.gang(uid).state in ADMITTED:
         return False
-    return reason_of(snapshot, job).reason not in NO_HELP
+    return not reason_of(snapshot, job).reason.needs_change
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +145,7 @@ def _orders(snapshot: Snapshot, uid: str, nominating: bool) -> _GangOrders:
 
 
 def _asleep(pod: Pod, gang: Gang) -> bool:
-    """Refused before, and not woken for this plan; a pod at the barrier or in flight is awake."""
+    """Tell whether the pod was refused and is not woken for this plan; one at the barrier or in flight is awake."""
     at_barrier = pod.uid in gang.held or pod.uid in gang.in_flight
     return pod.refused and not pod.gated and not at_barrier and pod.woken != gang.plan
 
@@ -196,14 +183,14 @@ def _standing(snapshot: Snapshot, uid: str) -> _Standing | None:
 
 
 def _idle_nominations(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
-    """They would keep room for pods that have no place in the plan."""
+    """Clear the nominations of pods that have no place in the plan: they would keep room for them."""
     for pod in _pods_of(snapshot, job.uid):
         if pod.opted_in and pod.nominated and not pod.node and pod.slot not in gang.nodes:
             yield _order(pod, "")
 
 
 def _renumberings(snapshot: Snapshot, job: Job) -> Iterator[PodOrder]:
-    """Pods that have moved into the place of one that is gone: what is written on them says who goes first."""
+    """Write the new slot on pods that have moved into the place of one that is gone: by it they go first or last."""
     if queued(job):
         yield from (_order(pod, str(pod.slot)) for pod in _misnumbered(snapshot, job))
 
@@ -218,7 +205,7 @@ def _replicas(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[ReplicaOrder
 
 
 def _replica_order(snapshot: Snapshot, job: Job, workers: int) -> Iterator[ReplicaOrder]:
-    """An order, where the job asks for another number and its last change has been carried out."""
+    """Yield an order where the job asks for another number and its last change has been carried out."""
     worker = job.worker
     if not job.elastic or worker is None or worker.replicas == workers:
         return
@@ -231,10 +218,10 @@ def _replica_order(snapshot: Snapshot, job: Job, workers: int) -> Iterator[Repli
 
 
 def _step(snapshot: Snapshot, job: Job, workers: int) -> int:
-    """The count to ask for next: the target, but on the way down only one worker that runs is taken at a time.
+    """Return the count to ask for next: the target, but on the way down only one running worker is taken at a time.
 
-    Over a gap among the indices, which pods leave that end in any order, the training operator stumbles (1.8.1: index
-    out of range). Those that were never bound may all go at once.
+    Pods leave in any order, and over a gap among their indices the training operator stumbles (1.8.1: index out of
+    range). Workers that were never bound may all go at once.
     """
     if not job.one_by_one:
         return workers
@@ -242,7 +229,7 @@ def _step(snapshot: Snapshot, job: Job, workers: int) -> int:
 
 
 def _still_going(snapshot: Snapshot, job: Job) -> bool:
-    """Whether a worker beyond the count that the job asks for still holds its room."""
+    """Tell whether a worker beyond the count that the job asks for still holds its room."""
     asked = job.worker.replicas if job.worker else 0
     return any(index >= asked for index in _bound_workers(snapshot, job))
 
@@ -253,7 +240,7 @@ def _bound_workers(snapshot: Snapshot, job: Job) -> list[int]:
 
 
 def _too_few(snapshot: Snapshot, concerned: Concerned) -> Iterator[ReplicaOrder]:
-    """Those that ask for fewer workers than their minimum: nobody else would ever create the pods they wait for."""
+    """Yield orders for jobs that ask for fewer workers than their minimum: the pods they wait for would never come."""
     for job, gang in concerned:
         asked = job.worker.replicas if job.worker else 0
         if asked < job.min_workers and waits(job, gang) and reason_of(snapshot, job).reason is Reason.WAITING_FOR_PODS:
@@ -261,9 +248,10 @@ def _too_few(snapshot: Snapshot, concerned: Concerned) -> Iterator[ReplicaOrder]
 
 
 def _suspensions(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[SuspendOrder]:
-    """A gang gives its room up, or moves, by its operator: a pod that somebody else deletes it takes for a failure.
+    """Suspend a gang that gives its room up or moves, and let it go on when every pod is gone.
 
-    It is let go on when every pod is gone: the operator counts one that still terminates as failed (1.8.1).
+    Its operator has to delete the pods: it takes a pod that somebody else deletes for a failure, and counts one that
+    still terminates as failed when the job goes on (1.8.1).
     """
     if releasing(job):
         if not any(_has_to_go(job, pod) for pod in _pods_of(snapshot, job.uid)):
@@ -283,7 +271,7 @@ def _has_room_to_give_up(snapshot: Snapshot, gang: Gang) -> bool:
 
 
 def _other_ps(job: Job, gang: Gang) -> int | None:
-    """The ps that the job is to ask for before it starts, where it asks for another number now."""
+    """Return the ps that the job is to ask for before it starts, where it asks for another number now; else None."""
     waits = gang.state in (State.WAITING, State.PAUSED)
     return gang.ps_next if waits and job.ps_restarts and gang.ps_next != job.servers else None
 
@@ -293,9 +281,9 @@ def _suspend_order(job: Job, *, suspend: bool, servers: int | None = None) -> Su
 
 
 def _releases(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
-    """Bound members of a gang that is released whole or paused, and ps beyond those that a gang was given.
+    """Yield bound members of a gang that is released whole or paused, and ps beyond those that a gang was given.
 
-    What a user has suspended is the operator's.
+    The pods of a job that its user has suspended are the operator's to delete.
     """
     whole = _ours_to_delete(job, gang)
     if whole or (queued(job) and gang.ps is not None and gang.state in ADMITTED):
@@ -304,9 +292,10 @@ def _releases(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
 
 
 def _ours_to_delete(job: Job, gang: Gang) -> bool:
-    """Kinds that cannot be suspended; and where the operator is down, which counts no failure in a suspended job.
+    """Tell whether we delete the pods of a gang that gives its room up.
 
-    Never pods that nobody would create anew.
+    We do for kinds that cannot be suspended, and where the operator is down: it counts no failure in a suspended job.
+    We never delete pods that would not be created anew.
     """
     if not job.replaced:
         return False
@@ -320,20 +309,20 @@ def _spare_ps(gang: Gang, pod: Pod) -> bool:
 
 
 def _evictions(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
-    """Old members of a gang that is moved, of a kind that cannot be suspended: else its operator deletes them all."""
+    """Yield old members of a gang that moves; of kinds that can be suspended the operator deletes them."""
     if gang.state is State.MIGRATING and queued(job) and not (job.suspends or gang.saving):
         yield from map(_order, _left_behind(snapshot, gang))
 
 
 def _checkpoints(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
-    """Members of a gang that is to be moved: their training is asked to save."""
+    """Yield members of a gang that is to be moved: their training is asked to save."""
     if gang.state is State.MIGRATING and gang.saving and queued(job):
         pods = (pod for pod in snapshot.pods_of(job.uid) if pod.holds_room and not pod.terminating)
         yield from (_order(pod, gang.plan) for pod in pods if pod.saves != gang.plan)
 
 
 def _left_behind(snapshot: Snapshot, gang: Gang) -> Iterator[Pod]:
-    """Members of a gang that is moved which still sit where they were; their successors are bound on the new nodes."""
+    """Yield members of a moving gang that still sit where they were; their successors are bound on the new nodes."""
     for pod in snapshot.pods_of(gang.job_uid):
         target = gang.nodes.get(pod.slot) if pod.slot is not None else None
         if target is not None and pod.node != target and pod.holds_room and not pod.terminating:
@@ -341,7 +330,7 @@ def _left_behind(snapshot: Snapshot, gang: Gang) -> Iterator[Pod]:
 
 
 def _notes(snapshot: Snapshot) -> Iterator[NoteOrder]:
-    """What job objects lack: reports, once a minute's worth of them has come, and what the policy remembers."""
+    """Yield what job objects lack: reports, once those of a minute have come, and what the policy remembers."""
     for uid in sorted({*snapshot.reports, *snapshot.texts}):
         job = snapshot.jobs.get(uid)
         if job is not None and job.holds_notes and lives(job):

@@ -36,7 +36,7 @@ def step(
         effects += apply_fact(draft, event, now)
         effects += apply_bind_event(draft, event, now)
     effects += expire(draft, now, gives_back=policy.base.grows)
-    deciding = draft.read("synced") and draft.read("leading")
+    deciding = draft.now.synced and draft.now.leading
     if deciding and not (snapshot.synced and snapshot.leading):
         recall(draft, policy)
     if deciding:

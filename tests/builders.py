@@ -28,7 +28,7 @@ from policy.cluster.events import (
     Tick,
 )
 from policy.cluster.gang import Gang, State
-from policy.cluster.invariants import bound_into_taken, misfiled, promised_beyond, violations
+from policy.cluster.invariants import bound_into_taken, index_errors, promised_beyond, violations
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Pod, Role, Slot, Taint
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules, Snapshot
@@ -160,7 +160,7 @@ class World:
         self.effects += effects
         if self.checked:
             assert violations(self.snapshot) == []
-            assert misfiled(self.snapshot) == []
+            assert index_errors(self.snapshot) == []
             assert bound_into_taken(self.snapshot, effects) == []
         return effects
 

@@ -17,8 +17,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.routing import compile_path
 
-from extender.access.reviews import GROUP, RESOURCE, VERB, BusyError, Rights, Tokens, UnansweredError, User
-from extender.access.sight import EVERYTHING, KEY, Caller, Sight
+from extender.access.reviews import GROUP, RESOURCE, VERB, BusyError, Rights, TokenOwner, Tokens, UnansweredError
+from extender.access.visibility import EVERYTHING, KEY, Caller, Visibility
 from extender.http.asgi import App, Receive, Scope, Send
 from extender.http.headers import FORWARDED_HEADER
 from extender.present.views.problem import ProblemView
@@ -115,10 +115,12 @@ class Access:
     async def caller(self, authorization: str) -> Caller:
         """Return the caller who sent this Authorization header. Raise DeniedError where it is refused."""
         user = await _answered(self._user(authorization))
-        sight = await _answered(self._sight(user))
-        return Caller(sight, lambda namespace: _answered(self._rights.may(user, namespace)), self._seconds, user.name)
+        visibility = await _answered(self._visibility(user))
+        return Caller(
+            visibility, lambda namespace: _answered(self._rights.may(user, namespace)), self._seconds, user.name
+        )
 
-    async def _user(self, authorization: str) -> User:
+    async def _user(self, authorization: str) -> TokenOwner:
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise DeniedError(
@@ -132,12 +134,12 @@ class Access:
             )
         return user
 
-    async def _sight(self, user: User) -> Sight:
+    async def _visibility(self, user: TokenOwner) -> Visibility:
         if await self._rights.may(user, ""):
             return EVERYTHING
         there = sorted(set(self._namespaces()))
         allowed = await asyncio.gather(*(self._rights.may(user, namespace) for namespace in there))
-        return Sight(namespaces=frozenset(name for name, may in zip(there, allowed, strict=True) if may))
+        return Visibility(namespaces=frozenset(name for name, may in zip(there, allowed, strict=True) if may))
 
 
 async def _answered(asked: Awaitable[T]) -> T:
@@ -188,11 +190,11 @@ class Guard:
         caller = await self._access.caller(headers.get("authorization") or headers.get(FORWARDED_HEADER, ""))
         if namespace := parameters.get("namespace"):
             caller = await caller.into(namespace)
-            if not caller.sight.sees(namespace):
+            if not caller.visibility.sees(namespace):
                 raise may_not(caller, f"namespace {namespace[:63]}")
-        elif rule is Rule.WHOLE and not caller.sight.every:
+        elif rule is Rule.WHOLE and not caller.visibility.every:
             raise may_not(caller, f"all namespaces, as {path[:200]} asks for")
-        elif rule is Rule.FILTERED and caller.sight.blind:
+        elif rule is Rule.FILTERED and caller.visibility.sees_nothing:
             raise may_not(caller, "any namespace that has jobs now")
         if not self._access.leads():
             raise DeniedError(503, "Service Unavailable", FOLLOWS, 1)

@@ -58,7 +58,7 @@ class BusyError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class TokenOwner:
     """The owner of a token, as the API server names it."""
 
     name: str
@@ -78,7 +78,7 @@ class User:
         return {"user": self.name, "uid": self.uid, "groups": list(self.groups), "extra": extra}
 
 
-class Kept(Generic[K, V]):
+class TimedCache(Generic[K, V]):
     """A cache of answers with a time to live; the least recently used answer is dropped first."""
 
     def __init__(self, clock: Clock, most: int = MOST_KEPT) -> None:
@@ -115,7 +115,7 @@ class Kept(Generic[K, V]):
         self._known.pop(key, None)
 
 
-class Turns:
+class ConcurrencyLimit:
     """Limits how many requests run at once. A request that would wait behind too many others raises BusyError."""
 
     def __init__(self, at_once: int = AT_ONCE, waiting: int = WAITING) -> None:
@@ -141,7 +141,7 @@ class Turns:
 class Tokens:
     """Finds the owners of tokens.
 
-    audiences: a token must be for one of them; none: it must be for the API server itself.
+    audiences: a token must be for one of them; where there are none, for the API server itself.
     """
 
     def __init__(
@@ -151,11 +151,11 @@ class Tokens:
         self._reviewer = reviewer
         self._audiences = tuple(audiences)
         self._seconds = seconds
-        self._owned: Kept[bytes, User] = Kept(clock)
-        self._refused: Kept[bytes, User] = Kept(clock)
-        self._first, self._again = Turns(waiting=waiting), Turns(waiting=waiting)
+        self._owned: TimedCache[bytes, TokenOwner] = TimedCache(clock)
+        self._refused: TimedCache[bytes, TokenOwner] = TimedCache(clock)
+        self._first, self._again = ConcurrencyLimit(waiting=waiting), ConcurrencyLimit(waiting=waiting)
 
-    async def owner(self, token: str) -> User | None:
+    async def owner(self, token: str) -> TokenOwner | None:
         """Return the owner of the token, or None where it is invalid or for another audience.
 
         Raise UnansweredError or BusyError where the API server was not asked or did not answer.
@@ -167,10 +167,10 @@ class Tokens:
                 known = self._known(key) or await self._review(key, token)
         return known if known.name else None
 
-    def _known(self, key: bytes) -> User | None:
+    def _known(self, key: bytes) -> TokenOwner | None:
         return self._owned.get(key) or self._refused.get(key)
 
-    async def _review(self, key: bytes, token: str) -> User:
+    async def _review(self, key: bytes, token: str) -> TokenOwner:
         outcome = await self._reviewer.review_token(token, self._audiences)
         if not isinstance(outcome, Done):
             raise UnansweredError(f"the API server cannot review the token now ({_why(outcome)})")
@@ -180,15 +180,15 @@ class Tokens:
         self._owned.forget(key)
         return self._refused.keep(key, user, min(self._seconds, REFUSED_SECONDS))
 
-    def _user(self, status: Mapping[str, Any]) -> User:
+    def _user(self, status: Mapping[str, Any]) -> TokenOwner:
         """Return the user that the TokenReview's status names; an empty user where the audience is another one."""
         for_us = not self._audiences or set(self._audiences) & set(status.get("audiences") or ())
         if status.get("authenticated") is not True or not for_us:
-            return User("")
+            return TokenOwner("")
         told = status.get("user") or {}
         extra = sorted((str(key), tuple(map(str, values or ()))) for key, values in (told.get("extra") or {}).items())
         groups = tuple(map(str, told.get("groups") or ()))
-        return User(str(told.get("username") or ""), str(told.get("uid") or ""), groups, tuple(extra))
+        return TokenOwner(str(told.get("username") or ""), str(told.get("uid") or ""), groups, tuple(extra))
 
 
 class Rights:
@@ -201,10 +201,10 @@ class Rights:
         """Prepare only. ``seconds``: how long an answer is valid."""
         self._reviewer = reviewer
         self._seconds = seconds
-        self._kept: Kept[tuple[User, str], bool] = Kept(clock)
-        self._turns = Turns(waiting=MOST_KEPT)
+        self._kept: TimedCache[tuple[TokenOwner, str], bool] = TimedCache(clock)
+        self._turns = ConcurrencyLimit(waiting=MOST_KEPT)
 
-    async def may(self, user: User, namespace: str) -> bool:
+    async def may(self, user: TokenOwner, namespace: str) -> bool:
         """Tell whether the user has the right in the namespace; empty: in all namespaces.
 
         Raise UnansweredError or BusyError where the API server was not asked or did not answer.
@@ -217,7 +217,7 @@ class Rights:
                     known = await self._review(user, namespace)
         return known
 
-    async def _review(self, user: User, namespace: str) -> bool:
+    async def _review(self, user: TokenOwner, namespace: str) -> bool:
         wanted = {"verb": VERB, "group": GROUP, "resource": RESOURCE, **({"namespace": namespace} if namespace else {})}
         outcome = await self._reviewer.review_access({**user.spec, "resourceAttributes": wanted})
         if not isinstance(outcome, Done):

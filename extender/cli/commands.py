@@ -76,7 +76,7 @@ def _common(
     all_namespaces: AllOption = None,
 ) -> None:
     """Elastic gang scheduling for training jobs on the stock kube-scheduler."""
-    typed.obj = Asked().over(
+    typed.obj = Asked().overlaid_by(
         {name: value for name, value in typed.params.items() if name in {one.name for one in fields(Asked)}}
     )
 

@@ -11,7 +11,7 @@ import yaml
 from pydantic import TypeAdapter
 from rich.console import Console
 
-from extender.cli.fitting import Fitted
+from extender.cli.fitting import FittedTable
 from extender.present.views.amounts import BINARY, Amounts
 from extender.present.views.base import Waits
 from policy.cluster.resources import HOST_PORT
@@ -48,12 +48,12 @@ def clean(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> Fitted:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> FittedTable:
     """Return a table without lines.
 
     least: the heads of columns that a narrow terminal may leave out, the first one first.
     """
-    return Fitted(heads, [[clean(cell) for cell in row] for row in rows], least)
+    return FittedTable(heads, [[clean(cell) for cell in row] for row in rows], least)
 
 
 def why(waits: Waits | None) -> str:

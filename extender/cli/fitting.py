@@ -19,7 +19,7 @@ EASY: Final = 20  # characters; a column is left out before another one gets nar
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedTable:
     """A table without lines.
 
     least: the heads of columns that may be left out, the first one first.

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 
 from extender.cli.console import age, more, offered, short, table
 from extender.cli.tables import bounded, expected, inputs, text, weight
-from extender.page.words import because
+from extender.page.formatting import because
 from extender.present.views.decisions import StepView
 from extender.present.views.explain import ExplainView, NodeRoomView
 from extender.present.views.jobs import JobDetail, JobView
@@ -29,7 +29,7 @@ def describe(job: ExplainView, *, wide: bool = False) -> RenderableType:
         ("ROLE", "REPLICAS", "EACH ASKS FOR"),
         ((role.role, str(role.replicas), short(role.requests)) for role in job.roles),
     )
-    mend = [("mend", here(job.mend))] if job.waits is not None else []
+    mend = [("mend", without_advice(job.mend))] if job.waits is not None else []
     told = _lines((*_facts(job), *_reason(job), *mend))
     return Group(*told, text(""), roles, *_members(job), *_history(job.history, wide=wide))
 
@@ -68,7 +68,7 @@ def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
     yield from _reason(job)
     yield "room", job.arithmetic
     if job.expected is not None:
-        yield "expected", f"{expected(job.expected)}: {here(job.expected.basis)}"
+        yield "expected", f"{expected(job.expected)}: {without_advice(job.expected.basis)}"
     yield "pods", f"missing: {job.missing_pods}" if job.missing_pods else ""
     for ahead in job.ahead[:MOST_AHEAD]:
         yield "ahead", f"{ahead.job}: {ahead.why}" if ahead.why else ahead.job
@@ -83,7 +83,7 @@ def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
     yield "schedule", "" if job.schedule is None else job.schedule.text
     for held in job.held:
         yield "held", f"{short(held.requests)} on {held.node} by {held.pod} of {held.job}, which has finished"
-    yield "mend", here(job.mend)
+    yield "mend", without_advice(job.mend)
     for change in job.unblock or ():
         yield "would do", change.text
 
@@ -92,13 +92,13 @@ def _reason(job: JobView) -> Iterator[tuple[str, str]]:
     """Yield why the job does not simply run, with the figures."""
     if job.waits is not None:
         yield "reason", job.waits.reason
-        yield "", here(job.waits.text)
+        yield "", without_advice(job.waits.text)
         yield "detail", job.waits.detail
     for one in job.refused:
         yield "refused", one.text
 
 
-def here(said: str) -> str:
+def without_advice(said: str) -> str:
     """Return the text without its advice to call ``kohort explain``, since this is the answer of that command."""
     return re.sub(r"; kohort explain [^;]*$", "", said)
 

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from extender.cli.errors import CliError, errors
-from extender.cli.service import DEFAULT_SERVER, TOKEN_COMMAND, Reach, check_given
-from extender.cli.through import DEFAULT_SERVICE
+from extender.cli.service import DEFAULT_SERVER, TOKEN_COMMAND, ServiceTarget, check_given
+from extender.cli.viaapiserver import DEFAULT_SERVICE
 from extender.kube.connection.given import Given
 
 WATCH_SECONDS: Final = 2.0
@@ -56,7 +56,7 @@ class Asked:
     watch: bool | None = None
     warned: set[str] = field(default_factory=set, init=False)
 
-    def over(self, given: dict[str, Any]) -> Asked:
+    def overlaid_by(self, given: dict[str, Any]) -> Asked:
         """Return these values with those that were given after the command laid over them."""
         return replace(self, **{name: value for name, value in given.items() if value not in (None, [])})
 
@@ -76,9 +76,9 @@ class Asked:
         )
 
     @property
-    def reach(self) -> Reach:
+    def target(self) -> ServiceTarget:
         """Return how to reach the service and the cluster."""
-        return Reach(self.server or "", self.service or "", self.given, self.token_file, self.ca_file)
+        return ServiceTarget(self.server or "", self.service or "", self.given, self.token_file, self.ca_file)
 
     @property
     def shown(self) -> Output:
@@ -193,6 +193,7 @@ WatchOption = Annotated[
     bool | None, typer.Option("--watch", "-w", help=f"Show the answer again every {WATCH_SECONDS:g} s, until Ctrl-C.")
 ]
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help=CONFIG_HELP)]
+JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The job.")]
 
 CLUSTER: Final = {
     "kubeconfig": KubeconfigOption, "context": ContextOption, "cluster": ClusterOption, "user": UserOption,
@@ -218,7 +219,7 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[
         @wraps(run)
         def command(typed: typer.Context, **given: Any) -> None:
             before: Asked = typed.obj or Asked()
-            asked = before.over({name: given.pop(name) for name in taken})
+            asked = before.overlaid_by({name: given.pop(name) for name in taken})
             with errors():
                 if "kubeconfig" in taken:
                     check_given(asked.given)

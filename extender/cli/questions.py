@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from extender.cli.errors import CliError, RefusedError
-from extender.cli.options import JOB, LIST, ONLY, OUTPUT, REACH, Asked, Output, examples, shared
-from extender.cli.showing import show
+from extender.cli.options import JOB, LIST, ONLY, OUTPUT, REACH, Asked, JobArgument, Output, examples, shared
+from extender.cli.printing import show
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -112,20 +112,20 @@ def top(
     from dataclasses import replace
     from sys import stdout
 
-    from extender.cli import overview
+    from extender.cli import topview
     from extender.cli.service import ask
     from extender.present.views.cluster import NodesView
     from extender.present.views.jobs import JobsView, QueueView
 
-    def look() -> overview.Overview:
+    def look() -> topview.TopView:
         found = (
-            ask(asked.reach, path, {}, view) for path, view in
+            ask(asked.target, path, {}, view) for path, view in
             (("/v1/nodes", NodesView), ("/v1/jobs", JobsView), ("/v1/queue", QueueView))
         )  # fmt: skip
-        return overview.overview(*found, within=asked.only)  # type: ignore[arg-type]
+        return topview.overview(*found, within=asked.only)  # type: ignore[arg-type]
 
     live = stdout.isatty() and not once and asked.shown in (Output.TABLE, Output.WIDE)
-    show(look, overview.draw, replace(asked, watch=live or asked.watch))
+    show(look, topview.draw, replace(asked, watch=live or asked.watch))
 
 
 @app.command(
@@ -176,9 +176,6 @@ def _follow(look: Callable[[int | None], DecisionsView], since: int | None, aske
             else:
                 typer.echo(json.dumps(plain(one)))
         time.sleep(FOLLOW_SECONDS)
-
-
-JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The job.")]
 
 
 @app.command(
@@ -263,7 +260,7 @@ def what_if(
     """
     from extender.cli import tables
     from extender.cli.service import post
-    from extender.cli.supposed import amounts_of, by_option, more_nodes
+    from extender.cli.whatifoptions import amounts_of, by_option, more_nodes
     from extender.present.views.whatif import WhatIfView
 
     if file is not None and workers is not None:
@@ -291,11 +288,11 @@ def what_if(
     }
     try:
         if snapshot is not None:
-            from extender.cli.saved import ask_saved
+            from extender.cli.whatifsaved import ask_saved
 
             found = ask_saved(snapshot, question)
         else:
-            found = post(asked.reach, "/v1/what-if", question, WhatIfView)
+            found = post(asked.target, "/v1/what-if", question, WhatIfView)
     except RefusedError as error:
         raise by_option(error, file) from None
     show(lambda: found, tables.what_if, asked)
@@ -303,7 +300,7 @@ def what_if(
 
 def _job_in(file: Path, asked: Asked) -> dict[str, Any]:
     from extender.cli import console
-    from extender.cli.supposed import manifest
+    from extender.cli.whatifoptions import manifest
 
     job, others = manifest(file)
     if others:
@@ -318,7 +315,7 @@ def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -
     from extender.cli import console
     from extender.cli.service import ask
 
-    found = ask(asked.reach, path, query, view)
+    found = ask(asked.target, path, query, view)
     for warning in getattr(found, "warnings", ()):
         if (about := warning.partition(":")[0]) not in asked.warned:  # its figures differ from answer to answer
             asked.warned.add(about)

@@ -16,8 +16,8 @@ from urllib.parse import quote, urlsplit
 from pydantic import BaseModel, ValidationError
 
 from extender.cli.errors import CliError, RefusedError
-from extender.cli.through import SECONDS, NoWayError, Question, read
-from extender.cli.through import ask as through
+from extender.cli.viaapiserver import TIMEOUT, RestRequest, UnreachableError, read
+from extender.cli.viaapiserver import ask as through
 from extender.config.hosts import is_loopback
 from extender.kube.connection.given import NOTHING, Given
 
@@ -29,13 +29,13 @@ View = TypeVar("View", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ServiceTarget:
     """How a command reaches the service and the cluster.
 
     server: the URL of the service. Where it is empty, the request goes through the API server that the kubeconfig
     names, else to this machine, unless the user named a cluster and that cluster does not answer.
 
-    service: NAMESPACE/NAME:PORT of the service's Service; where it is empty, see `through`.
+    service: NAMESPACE/NAME:PORT of the service's Service; where it is empty, see `viaapiserver.ask`.
 
     given: the values of kubectl's options.
 
@@ -104,26 +104,26 @@ def path_of(*parts: str) -> str:
     return "/".join(["/v1", *(quote(part, safe="") for part in parts)])
 
 
-def ask(reach: Reach, path: str, query: Mapping[str, str], view: type[View]) -> View:
+def ask(target: ServiceTarget, path: str, query: Mapping[str, str], view: type[View]) -> View:
     """Send a GET request and return its answer as a view.
 
     Raise CliError with the service's own message, or with how to reach the service.
     """
-    return _exchange(reach, Question("GET", path, query), view)
+    return _exchange(target, RestRequest("GET", path, query), view)
 
 
-def post(reach: Reach, path: str, body: object, view: type[View]) -> View:
+def post(target: ServiceTarget, path: str, body: object, view: type[View]) -> View:
     """Send a POST request with a JSON body and return its answer as a view. Raise CliError as `ask` does."""
-    return _exchange(reach, Question("POST", path, {}, body), view)
+    return _exchange(target, RestRequest("POST", path, {}, body), view)
 
 
-def _exchange(reach: Reach, question: Question, view: type[View]) -> View:
-    where, status, answer = _answer(reach, question)
+def _exchange(target: ServiceTarget, question: RestRequest, view: type[View]) -> View:
+    where, status, answer = _answer(target, question)
     for _ in range(TRIES - 1):
         if status != HTTPStatus.SERVICE_UNAVAILABLE:
             break
         time.sleep(AGAIN_SECONDS)  # behind a Service, the next request may reach the replica that leads
-        where, status, answer = _answer(reach, question)
+        where, status, answer = _answer(target, question)
     if status != HTTPStatus.OK:
         code = 2 if status == HTTPStatus.UNPROCESSABLE_ENTITY else 1  # 2: the request itself is wrong
         raise RefusedError(_refusal(where, status, answer), str(read(answer).get("field", "")), code)
@@ -135,60 +135,60 @@ def _exchange(reach: Reach, question: Question, view: type[View]) -> View:
         ) from None
 
 
-def _answer(reach: Reach, question: Question) -> tuple[str, int, bytes]:
+def _answer(target: ServiceTarget, question: RestRequest) -> tuple[str, int, bytes]:
     """Return the place that was asked, the HTTP status and the body."""
     import httpx  # imported late, because `kohort serve` does not need it
 
-    if reach.server:
-        server = check_server(reach.server)
+    if target.server:
+        server = check_server(target.server)
         try:
-            return server, *_direct(reach, server, question)
+            return server, *_direct(target, server, question)
         except httpx.HTTPError as error:
             raise CliError(_unreachable(f"the service at {server} ({error})")) from None
     try:
-        return asyncio.run(through(reach.given, reach.service, reach.token, question))
-    except NoWayError as why:
-        if _another_cluster(reach, why):
+        return asyncio.run(through(target.given, target.service, target.token, question))
+    except UnreachableError as why:
+        if _is_of_another_cluster(target, why):
             raise CliError(_unreachable(f"the service: {why}")) from None
         try:
-            return DEFAULT_SERVER, *_direct(reach, DEFAULT_SERVER, question)
+            return DEFAULT_SERVER, *_direct(target, DEFAULT_SERVER, question)
         except httpx.HTTPError as error:
             raise CliError(_unreachable(f"the service: {why}; nor at {DEFAULT_SERVER} ({error})")) from None
 
 
-def _another_cluster(reach: Reach, why: NoWayError) -> bool:
+def _is_of_another_cluster(target: ServiceTarget, why: UnreachableError) -> bool:
     """Tell whether a service on this machine might belong to another cluster than the one that the user named."""
-    chosen = replace(reach.given, request_timeout="")
+    chosen = replace(target.given, request_timeout="")
     return bool(chosen or (os.environ.get("KUBECONFIG") and not why.answered))
 
 
-def _direct(reach: Reach, server: str, question: Question) -> tuple[int, bytes]:
+def _direct(target: ServiceTarget, server: str, question: RestRequest) -> tuple[int, bytes]:
     import httpx
 
-    url, token = httpx.URL(f"{server}{question.path}"), reach.token
+    url, token = httpx.URL(f"{server}{question.path}"), target.token
     if token and url.scheme != "https" and not is_loopback(url.host):
         raise CliError(f"--server: {server!r} is not allowed with --token-file; allowed: an https:// URL", 2)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
         answer = httpx.request(
-            question.method, url, params=dict(question.query), json=question.body, headers=headers, timeout=SECONDS,
-            trust_env=False, verify=_verified(reach),
+            question.method, url, params=dict(question.query), json=question.body, headers=headers, timeout=TIMEOUT,
+            trust_env=False, verify=_verified(target),
         )  # fmt: skip
     except httpx.TimeoutException:
         raise CliError(
-            f"the service at {server} gave no answer in {SECONDS:g} s: is it stopped or busy? See its /livez and log"
+            f"the service at {server} gave no answer in {TIMEOUT:g} s: is it stopped or busy? See its /livez and log"
         ) from None
     return answer.status_code, answer.content
 
 
-def _verified(reach: Reach) -> ssl.SSLContext | bool:
+def _verified(target: ServiceTarget) -> ssl.SSLContext | bool:
     """Return what verifies the service's certificate: the given CA, or True for the public ones."""
-    if reach.ca_file is None:
+    if target.ca_file is None:
         return True
     try:
-        return ssl.create_default_context(cafile=str(reach.ca_file))
+        return ssl.create_default_context(cafile=str(target.ca_file))
     except OSError as error:  # ssl.SSLError is a subclass of OSError
-        raise CliError(f"--ca-file: {reach.ca_file} is not a PEM certificate: {error}; give another file", 2) from None
+        raise CliError(f"--ca-file: {target.ca_file} is not a PEM certificate: {error}; give another file", 2) from None
 
 
 def _unreachable(what: str) -> str:

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from extender.cli.console import age, clean, more, offered, short, table, why
-from extender.page.words import because
-from extender.present.views.cluster import Guest, HeldView, NodesView, NodeView, PlansView, PlanView
+from extender.page.formatting import because
+from extender.present.views.cluster import HeldView, NodeMemberView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
 from extender.present.views.jobs import (
     ExpectedView,
@@ -23,7 +23,7 @@ from extender.present.views.jobs import (
     UnplacedMembers,
 )
 from extender.present.views.refused import RefusedView
-from extender.present.views.whatif import MovedView, StandingView, WhatIfView
+from extender.present.views.whatif import ChangedJobView, JobStatusView, WhatIfView
 from policy.cluster.model import WORKER
 from policy.cluster.words import counted
 
@@ -183,7 +183,7 @@ def _node(node: NodeView, *, wide: bool) -> tuple[str, ...]:
     return (*row, pods or "-") if wide else row
 
 
-def _guest(guest: Guest) -> str:
+def _guest(guest: NodeMemberView) -> str:
     return f"{guest.job} (finished)" if guest.finished else guest.job
 
 
@@ -278,7 +278,7 @@ def what_if(view: WhatIfView, *, wide: bool = False) -> RenderableType:
     return Group(told, text(more(len(hidden), " that would only wait at another place in the queue")))
 
 
-def _moved(job: MovedView, *, queued: bool, wide: bool) -> tuple[str, ...]:
+def _moved(job: ChangedJobView, *, queued: bool, wide: bool) -> tuple[str, ...]:
     return (
         job.namespace,
         job.name,
@@ -291,14 +291,14 @@ def _moved(job: MovedView, *, queued: bool, wide: bool) -> tuple[str, ...]:
     )
 
 
-def _only_pushed(job: MovedView) -> bool:
+def _only_pushed(job: ChangedJobView) -> bool:
     before, after = job.before, job.after
     if before is None or before.waits is None or after.waits is None or before.position == after.position:
         return False
     return (before.state, before.waits.reason) == (after.state, after.waits.reason)
 
 
-def _queue_change(job: MovedView) -> str:
+def _queue_change(job: ChangedJobView) -> str:
     """Return the places in the queue now and then: ``1 → 2``, ``- → 2`` for a job that is not in the queue now.
 
     A place that does not change is shown once: ``2``.
@@ -307,7 +307,7 @@ def _queue_change(job: MovedView) -> str:
     return was if was == would else f"{was} → {would}"
 
 
-def _why_elsewhere(job: MovedView) -> str:
+def _why_elsewhere(job: ChangedJobView) -> str:
     if job.after.waits is None and job.before is not None and job.after.state == "repairing":
         lost = sum(job.before.nodes.values()) - sum(job.after.nodes.values())
         return f"{counted(lost, 'member')} without a node" if lost > 0 else "-"
@@ -316,5 +316,5 @@ def _why_elsewhere(job: MovedView) -> str:
     return f"{told}, directly behind {ahead}" if ahead and not named else told
 
 
-def _stands(standing: StandingView) -> str:
+def _stands(standing: JobStatusView) -> str:
     return f"{standing.state}, {counted(standing.workers, WORKER)}" if standing.workers else standing.state

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from extender.cli.errors import CliError
-from extender.cli.options import CLUSTER, JOB, OUTPUT, Asked, Output, examples, shared
+from extender.cli.options import CLUSTER, JOB, OUTPUT, Asked, JobArgument, Output, examples, shared
 
 if TYPE_CHECKING:
     from extender.kube.api import Json, Ref
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 TRIES = 3
 
-JobArgument = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The job.")]
 KindOption = Annotated[
     str | None, typer.Option("--kind", metavar="KIND", help="The job's kind, where jobs of two kinds have that name.")
 ]
@@ -37,7 +36,7 @@ SchedulerOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """What a command has changed in a job.
 
     before, after: the values of ``field``; they are equal where nothing had to be changed.
@@ -53,7 +52,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundJob:
     """A job object as the API server returned it."""
 
     kind: JobKind
@@ -66,7 +65,7 @@ class Found:
         return f"{self.ref.namespace}/{self.ref.name}"
 
 
-Change = tuple[Written, Mapping[str, Any] | None]
+Change = tuple[WriteResult, Mapping[str, Any] | None]
 """The change for the user, and the merge patch; None: nothing has to be written."""
 
 
@@ -88,7 +87,7 @@ def scale(
     policy alone: it sets the number back until there is room and no rival comes first. To get more room for good, raise
     kohort.dev/utility.
     """
-    _told(asked, job, kind, lambda found: scaling(found, workers, scheduler_name))
+    _report(asked, job, kind, lambda found: scaling(found, workers, scheduler_name))
 
 
 @app.command(
@@ -98,7 +97,7 @@ def scale(
 @shared(CLUSTER, OUTPUT, JOB)
 def suspend(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
     """Suspend a job: its operator deletes the pods, other jobs get the resources, and the job leaves the queue."""
-    _told(asked, job, kind, lambda found: suspension(found, on=True))
+    _report(asked, job, kind, lambda found: suspension(found, on=True))
 
 
 @app.command(
@@ -108,13 +107,13 @@ def suspend(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
 @shared(CLUSTER, OUTPUT, JOB)
 def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
     """Let a suspended job go on: it queues again and keeps its first arrival time."""
-    _told(asked, job, kind, lambda found: suspension(found, on=False))
+    _report(asked, job, kind, lambda found: suspension(found, on=False))
 
 
 # -- what is changed -----------------------------------------------------------------------------
 
 
-def scaling(found: Found, workers: int, scheduler_name: str) -> Change:
+def scaling(found: FoundJob, workers: int, scheduler_name: str) -> Change:
     """Return the change that sets the number of workers. Raise CliError where the job's kind or bounds forbid it."""
     from extender.kube.fields import part
     from extender.kube.jobs import read_job
@@ -135,7 +134,7 @@ def scaling(found: Found, workers: int, scheduler_name: str) -> Change:
     return written, None if before == workers else kind.workers_patch(workers)
 
 
-def _check_bounds(found: Found, job: Job, workers: int) -> None:
+def _check_bounds(found: FoundJob, job: Job, workers: int) -> None:
     if job.invalid:
         raise CliError(f"{found.key} is malformed: {job.invalid}; correct that first")
     if job.note:
@@ -148,7 +147,7 @@ def _check_bounds(found: Found, job: Job, workers: int) -> None:
         )
 
 
-def _bounds_field(found: Found) -> str:
+def _bounds_field(found: FoundJob) -> str:
     """Return the field that states the job's bounds: annotations win over a field of the kind's own."""
     from extender.kube.jobkinds import MAX_WORKERS, MIN_WORKERS
 
@@ -158,7 +157,7 @@ def _bounds_field(found: Found) -> str:
     return f"{MIN_WORKERS} or {MAX_WORKERS}"
 
 
-def suspension(found: Found, *, on: bool) -> Change:
+def suspension(found: FoundJob, *, on: bool) -> Change:
     """Return the change that suspends a job or lets it go on. Raise CliError where its kind cannot be suspended."""
     from extender.kube.fields import part
     from extender.kube.jobkinds import RELEASED
@@ -184,15 +183,15 @@ def suspension(found: Found, *, on: bool) -> Change:
     return written, None if before == on else kind.suspend_patch(on)
 
 
-def _written(found: Found, field: str, before: Any, after: Any) -> Written:
+def _written(found: FoundJob, field: str, before: Any, after: Any) -> WriteResult:
     note = f"`kohort explain {found.key}` says what the policy makes of it"
-    return Written(found.ref.namespace, found.ref.name, found.kind.kind, field, before, after, note)
+    return WriteResult(found.ref.namespace, found.ref.name, found.kind.kind, field, before, after, note)
 
 
 # -- reading and writing -------------------------------------------------------------------------
 
 
-def _told(asked: Asked, job: str, kind: str | None, change: Callable[[Found], Change]) -> None:
+def _report(asked: Asked, job: str, kind: str | None, change: Callable[[FoundJob], Change]) -> None:
     from extender.cli.console import clean, data_of
 
     written = asyncio.run(_write(asked, *asked.job(job), kind, change))
@@ -206,10 +205,10 @@ def _told(asked: Asked, job: str, kind: str | None, change: Callable[[Found], Ch
 
 
 async def _write(
-    asked: Asked, namespace: str, name: str, kind: str | None, change: Callable[[Found], Change]
-) -> Written:
+    asked: Asked, namespace: str, name: str, kind: str | None, change: Callable[[FoundJob], Change]
+) -> WriteResult:
     from extender.kube.api import ClusterError
-    from extender.kube.user import connect
+    from extender.kube.userapi import connect
 
     try:
         async with connect(asked.given) as api:
@@ -223,7 +222,7 @@ async def _write(
     raise CliError(f"{namespace}/{name} was changed by others during each of {TRIES} attempts; try again")
 
 
-async def _patched(api: KubeApi, found: Found, patch: Mapping[str, Any]) -> bool:
+async def _patched(api: KubeApi, found: FoundJob, patch: Mapping[str, Any]) -> bool:
     """Tell whether the patch was written; it is not where somebody else has changed the job meanwhile."""
     from extender.kube.api import Refused, Unknown
 
@@ -241,7 +240,7 @@ async def _patched(api: KubeApi, found: Found, patch: Mapping[str, Any]) -> bool
     return not isinstance(outcome, Refused)
 
 
-async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> Found:
+async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> FoundJob:
     """Return the one job of that name. Raise CliError where there is none, or more than one."""
     from extender.kube.api import Ref
     from extender.kube.jobkinds import KINDS
@@ -250,7 +249,7 @@ async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> Fo
         raise CliError(f"--kind: {kind!r} is not allowed; allowed: {', '.join(sorted(KINDS))}", 2)
     looked = [KINDS[kind]] if kind is not None else list(KINDS.values())
     refs = [(one, Ref(one.resource, namespace, name)) for one in looked]
-    found = [Found(one, ref, item) for one, ref in refs if (item := await api.get(ref)) is not None]
+    found = [FoundJob(one, ref, item) for one, ref in refs if (item := await api.get(ref)) is not None]
     if not found and kind is None and await _is_pod(api, namespace, name):
         raise CliError(
             f"{namespace}/{name} is a pod without a job: nothing resizes or suspends it; delete it, or give it an owner"

@@ -41,7 +41,7 @@ def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonV
     reading, walking = SHARES
     steps = list(takewhile(lambda _: in_time(reading), recording.steps()))
     if not steps:
-        raise NothingRecordedError("nothing is recorded yet")
+        raise NothingRecordedError("no step is recorded yet; repeat this when the service has decided something")
     read_whole = in_time(reading)
     replay = _Replay(recording, other, steps[0].at)
     hours = replay.go(_hours(steps), lambda: in_time(walking))

@@ -33,12 +33,17 @@ def answer(request: ComparisonRequest, clock: Clock) -> ComparisonAnswer:
     try:
         recording = newest_recording(Path(request.folder))
         if recording is None:
-            raise NothingRecordedError("nothing is recorded yet")
+            raise NothingRecordedError("no step is recorded yet; repeat this when the service has decided something")
         return ComparisonAnswer(found=compare(recording, make_policy(request.policy, **request.parameters), in_time))
     except (NothingRecordedError, RecordError, OSError, ValueError) as error:
         return ComparisonAnswer(error=str(error))
     except MemoryError:
-        return ComparisonAnswer(error=f"more memory is needed than journal.compare_bytes allows ({request.bytes})")
+        return ComparisonAnswer(
+            error=(
+                f"the comparison needs more memory than journal.compare_bytes allows ({request.bytes}); raise that "
+                "setting"
+            )
+        )
 
 
 def _yield_to_the_service(request: ComparisonRequest) -> None:
@@ -54,7 +59,7 @@ def main() -> None:
     try:
         request = ComparisonRequest.model_validate_json(sys.stdin.buffer.read())
     except ValidationError as error:
-        raise SystemExit(f"this is no request: {error}") from None
+        raise SystemExit(f"standard input is not a comparison request: {error}") from None
     _yield_to_the_service(request)
     sys.stdout.write(answer(request, Clock()).model_dump_json())
 

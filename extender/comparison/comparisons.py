@@ -134,6 +134,6 @@ async def _process(request: ComparisonRequest) -> ComparisonAnswer:
             process.kill()
         await process.wait()
     if process.returncode:
-        _log.warning("comparing failed: %s", complaint.decode(errors="replace")[-2000:])
-        raise ComparisonError(f"comparing ended with status {process.returncode}; the service's log tells more")
+        _log.warning("the comparing process failed: %s", complaint.decode(errors="replace")[-2000:])
+        raise ComparisonError(f"comparing ended with status {process.returncode}; see the service's log for the error")
     return ComparisonAnswer.model_validate_json(told)

@@ -26,8 +26,9 @@ class Recording:
 
 
 def newest_recording(folder: Path) -> Recording | None:
-    """Return the recording that ends with the newest file; None where nothing is recorded yet. Raises RecordError,
-    OSError.
+    """Return the recording that ends with the newest file; None where there is no file yet.
+
+    Raises RecordError, OSError.
     """
     files = journals(folder)
     if not files:

@@ -114,7 +114,7 @@ def _broken_listeners(settings: Settings) -> Iterator[str]:
     seen: dict[int, str] = {}
     for name, port in ports:
         if port and port in seen:
-            yield f"{name}: {port} is {seen[port]} as well; allowed: a port of its own"
+            yield f"{name}: {port} is the port of {seen[port]} too; allowed: a port that no other listener has"
         seen.setdefault(port, name)
 
 
@@ -129,7 +129,10 @@ def _broken_sharing(settings: Settings) -> Iterator[str]:
             "pod, so no replica would lead; allowed: true, or lease.identity '*' with a single replica"
         )
     if lease.elect and lease.identity == "*":
-        yield "lease.identity: '*' always leads, against lease.elect; allowed: another one, or lease.elect false"
+        yield (
+            "lease.identity: '*' means that every replica leads, which contradicts lease.elect: true; allowed: another "
+            "identity, or lease.elect: false"
+        )
 
 
 def _not_above(lower: tuple[str, float], upper: tuple[str, float]) -> Iterator[str]:

@@ -19,10 +19,10 @@ from extender.config.settings import Settings
 from extender.config.settingsfile import SettingsError, load_settings
 from policy.systems import POD_BY_POD
 
-WHO_DECIDES: Final = ("policy", "rebalance", "kod2", "parameters")
-LIVE: Final = (*WHO_DECIDES, "gate", "nominate_above_nodes", "log_level")
+POLICY_SETTINGS: Final = ("policy", "rebalance", "kod2", "parameters")
+RELOADABLE: Final = (*POLICY_SETTINGS, "gate", "nominate_above_nodes", "log_level")
 """The settings that are applied without a restart; the policy only where both the old and the new one start gangs."""
-ALONE: Final = POD_BY_POD | {"rrh"}
+NOT_INTERCHANGEABLE: Final = POD_BY_POD | {"rrh"}
 """Policies that cannot replace another while running, or be replaced: they bind pods one by one and know no gangs, or
 their schedule has no place for jobs that another policy started.
 """
@@ -58,22 +58,24 @@ class Reload:
         try:
             wanted = load_settings(self._path)
         except SettingsError as error:
-            self.problem = f"the old settings stay: {error}"
+            self.problem = f"the settings file cannot be used, so the former settings stay in force: {error}"
             _log.error("%s", self.problem)
             return
         self._take(wanted)
 
     def _take(self, wanted: Settings) -> None:
-        live = [name for name in LIVE if name not in WHO_DECIDES or _same_kind(self.settings, wanted)]
+        live = [name for name in RELOADABLE if name not in POLICY_SETTINGS or _same_kind(self.settings, wanted)]
         changes = {name: getattr(wanted, name) for name in live}
         before, self.settings = self.settings, self.settings.model_copy(update=changes)
         waiting = ", ".join(different(self.settings, wanted))
-        self.problem = f"in force after a restart only: {waiting}" if waiting else ""
+        self.problem = (
+            f"the file's values of these settings take effect at the next restart: {waiting}" if waiting else ""
+        )
         if applied := ", ".join(different(before, self.settings)):
-            _log.info("settings applied: %s", applied)
+            _log.info("these settings were applied: %s", applied)
             self._apply(self.settings)
         if self.problem:
-            _log.warning("settings %s", self.problem)
+            _log.warning("%s", self.problem)
 
 
 def different(one: BaseModel, other: BaseModel, prefix: str = "") -> Iterator[str]:
@@ -88,7 +90,7 @@ def different(one: BaseModel, other: BaseModel, prefix: str = "") -> Iterator[st
 
 def _same_kind(one: Settings, other: Settings) -> bool:
     """Tell whether the one policy can replace the other while running."""
-    return one.system == other.system or ALONE.isdisjoint((one.base, other.base))
+    return one.system == other.system or NOT_INTERCHANGEABLE.isdisjoint((one.base, other.base))
 
 
 def _text(path: Path) -> bytes | None:

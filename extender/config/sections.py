@@ -43,10 +43,10 @@ class Kod2Settings(Section):
     )
     gate: Literal["loose", "strict"] = Field(
         default="loose",
-        description="Reading of Algorithm 1's admission gate: loose admits what fits, strict only the head.",
+        description="How Algorithm 1's admission gate is read: loose admits what fits, strict only the queue's head.",
     )
     backfill: bool = Field(default=True, description="Let lighter jobs use room that the head of the queue cannot use.")
-    cooldown_seconds: Seconds = Field(default=60, description="A job that was shrunk is not grown for this long.")
+    cooldown_seconds: Seconds = Field(default=60, description="A job that was shrunk is not grown again for this long.")
     weight_mode: Literal["paper", "small-first"] = Field(
         default="paper",
         description="How a job's weight follows from its requests: as the paper prints it, or small jobs first.",
@@ -57,20 +57,20 @@ class Kod2Settings(Section):
     )
     restart_seconds: SecondsOrZero = Field(
         default=30,
-        description="What a change of its workers costs a job: one whose reports say that it ends too soon to gain so "
-        "much is not grown; 0: as the paper.",
+        description="Time that a job loses when its workers change: one whose reports say that it ends too soon to "
+        "gain as much is not grown; 0: no cost, as in the paper.",
     )
     by_node: bool = Field(
         default=True,
-        description="Take workers on the one node where the fewest have to go; else strictly by weight, as printed.",
+        description="Take workers from the node where the fewest must go; false: strictly by weight, as in the paper.",
     )
     weigh_gpus: bool = Field(
         default=False,
-        description="A worker's GPUs count in a job's weight as its CPU and memory do; in the paper's they do not.",
+        description="Count a worker's GPUs in a job's weight as its CPU and memory are; the paper does not.",
     )
     behind_head: bool = Field(
         default=False,
-        description="Grow jobs also while others wait for room that nobody can give, unless the first of them starves.",
+        description="Grow jobs even while others wait for room that nobody can free, unless the first of them starves.",
     )
 
 
@@ -82,28 +82,29 @@ class BarrierSettings(Section):
     )
     http_timeout_seconds: Seconds = Field(
         default=30,
-        description="httpTimeout of the extender in KubeSchedulerConfiguration; bounds how long binds are held.",
+        description="httpTimeout of the extender in KubeSchedulerConfiguration; it limits how long binds are held.",
     )
     binding_seconds: Seconds = Field(default=4, description="Time allowed for creating all bindings of a gang.")
     api_deadline_seconds: Seconds = Field(default=4, description="Deadline of a single call to the API server.")
     repair_seconds: Seconds = Field(
         default=20,
-        description="A plan that is not bound, or a gang that lacks members of which none is still stopping, is "
+        description="A plan that is not bound, or a gang whose missing members have all stopped, is "
         "given up after this long.",
     )
     freeing_seconds: Seconds = Field(
         default=120,
-        description="A plan whose room others still hold is made anew after this long without one of their pods gone, "
-        "and given up the second time if none of them is stopping; a migration is given up after this long without "
-        "an arrival or a pod that is stopping.",
+        description="A plan whose room other pods still hold is made again when none of them has gone for this long, "
+        "and given up the second time unless one of them is stopping; a migration is given up after this long without "
+        "an arrival or a stopping pod.",
     )
     growing_seconds: Seconds = Field(
         default=60,
-        description="Workers that a running job is given and that do not come for this long are reported and tried "
-        "once more; after as long again they are given back, and it is not grown for twice as long, then four times.",
+        description="Workers that a running job is given and that do not arrive for this long are reported and tried "
+        "once more; after as long again they are taken back, and the job is not grown for twice as long, then "
+        "four times.",
     )
     checkpoint_seconds: SecondsOrZero = Field(
-        default=30, description="A job that is to be moved is given this long to save; 0: it is not asked."
+        default=30, description="Time that a job gets to save its state before it is moved; 0: it is not asked to save."
     )
     gangs_at_once: Count = Field(
         default=1024, ge=1, le=1024, description="Gangs whose binds may be held at the same time."
@@ -122,15 +123,20 @@ class SchedulerSettings(Section):
 
     pod_initial_backoff_seconds: Seconds = Field(default=1, description="podInitialBackoffSeconds of kube-scheduler.")
     pod_max_backoff_seconds: Seconds = Field(default=2, description="podMaxBackoffSeconds of kube-scheduler.")
-    pods_per_second: Rate = Field(default=60, description="Scheduling rate by which the largest gang is sized.")
+    pods_per_second: Rate = Field(
+        default=60,
+        description="Scheduling rate of kube-scheduler, from which the size of the largest gang is computed.",
+    )
 
 
 class ReleaseSettings(Section):
     """Back-off of a gang whose plan was given up because its window passed."""
 
-    backoff_initial_seconds: Seconds = Field(default=5, description="Wait after a gang's first release.")
+    backoff_initial_seconds: Seconds = Field(
+        default=5, description="Pause after a gang's plan is given up for the first time."
+    )
     backoff_max_seconds: Seconds = Field(
-        default=120, description="Longest wait; each release in a row doubles the last one."
+        default=120, description="Longest pause; each plan given up in a row doubles it."
     )
 
 
@@ -143,14 +149,18 @@ class TlsSettings(Section):
     """
 
     peers: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
-        default=(), description="Names (common or alternative) in a client's certificate that may call; empty: no TLS."
+        default=(),
+        description="Names (common or alternative) in the certificates of clients that may call; empty: no TLS.",
     )
     host: str = Field(default="0.0.0.0", min_length=1, description="Address of the verbs over TLS.")
     port: PortNumber = Field(default=8904, description="Port of the verbs over TLS; 0 takes any free one.")
-    certificate: str = Field(default="/etc/kohort-tls/tls.crt", description="Our certificate, with its chain (PEM).")
-    key: str = Field(default="/etc/kohort-tls/tls.key", description="The key of our certificate (PEM).")
+    certificate: str = Field(
+        default="/etc/kohort-tls/tls.crt", description="Certificate of the verbs' listener, with its chain (PEM)."
+    )
+    key: str = Field(default="/etc/kohort-tls/tls.key", description="The key of that certificate (PEM).")
     client_ca: str = Field(
-        default="/etc/kohort-tls/ca.crt", description="The CA of the clients' certificates, which signs nothing else."
+        default="/etc/kohort-tls/ca.crt",
+        description="The CA of the clients' certificates; it should sign nothing else.",
     )
 
     @property
@@ -171,7 +181,8 @@ class ServerSettings(Section):
         default=8901, description="Port of /livez, /readyz and /metrics; 0 takes any free one."
     )
     allow_remote_without_tls: bool = Field(
-        default=False, description="Allow a host off loopback: whoever reaches the port may then bind pods to nodes."
+        default=False,
+        description="Allow a host that is not loopback: anybody who reaches the port may then bind pods to nodes.",
     )
     body_limit_bytes: Count = Field(
         default=3 * 1024 * 1024, ge=4096, le=64 * 1024 * 1024, description="Longest request body."
@@ -179,16 +190,20 @@ class ServerSettings(Section):
     header_seconds: Seconds = Field(default=5, description="A request's head must have arrived within this time.")
     body_seconds: Seconds = Field(default=5, description="A request's body must have arrived within this time.")
     answer_seconds: Seconds = Field(
-        default=10, description="A client that takes nothing of its answer for this long is cut off."
+        default=10, description="A client that reads nothing of its answer for this long is disconnected."
     )
     connections: Count = Field(
         default=2048, ge=2, le=65_536, description="Connections accepted at once; each held bind is one."
     )
-    reserved_connections: Count = Field(default=64, ge=1, le=65_536, description="Of these, kept free of held binds.")
-    keep_alive_seconds: Seconds = Field(
-        default=120, description="Idle time of a connection; kube-scheduler gives up after 90 s."
+    reserved_connections: Count = Field(
+        default=64, ge=1, le=65_536, description="Number of these connections that held binds may not take."
     )
-    graceful_seconds: Seconds = Field(default=5, description="Time for open requests at a stop.")
+    keep_alive_seconds: Seconds = Field(
+        default=120, description="Idle time after which a connection is closed; kube-scheduler closes it after 90 s."
+    )
+    graceful_seconds: Seconds = Field(
+        default=5, description="Time that open requests get to finish when the process stops."
+    )
     tls: TlsSettings = TlsSettings()
 
 
@@ -206,14 +221,16 @@ class ApiSettings(Section):
     )
     key: str = Field(default="/etc/kohort-api-tls/tls.key", description="The key of that certificate (PEM).")
     without_tls: bool = Field(
-        default=False, description="Serve plain HTTP, where something else in the pod ends TLS: tokens are secrets."
+        default=False,
+        description="Serve plain HTTP: only where something else in the pod terminates TLS, as tokens are secrets.",
     )
     audiences: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         default=("kohort.dev",),
-        description="A token must be for one of these; empty: for the API server, as people's own tokens are.",
+        description="Audiences of which a token must have one; empty: the API server's, as people's own tokens have.",
     )
     review_seconds: Annotated[float, _NUMBER, Field(gt=0, le=600)] = Field(
-        default=30, description="How long an answer about a token or a right is good; a stream ends after it."
+        default=30,
+        description="How long the API server's answer about a token or a right is used; a stream ends after that time.",
     )
 
 
@@ -227,16 +244,19 @@ class ProgressSettings(Section):
         default="kohort.dev", min_length=1, description="Audience that a pod's projected token must have."
     )
     interval_seconds: Seconds = Field(default=1, description="Shortest time between two reports of one job.")
-    token_seconds: Seconds = Field(default=60, description="How long a reviewed token is not reviewed again.")
+    token_seconds: Seconds = Field(
+        default=60, description="How long a token that the API server has reviewed is accepted without another review."
+    )
 
 
 class ControllerSettings(Section):
     """The second process, which writes to the API what the extender wants to be true."""
 
-    service_url: str = Field(default="http://127.0.0.1:8900", description="Where the extender's REST is.")
-    interval_seconds: Seconds = Field(default=1.0, description="Longest time between two looks at the desired state.")
+    service_url: str = Field(default="http://127.0.0.1:8900", description="URL of the extender's REST interface.")
+    interval_seconds: Seconds = Field(default=1.0, description="Longest time between two reads of the desired state.")
     patches_per_second: Rate = Field(
-        default=100, description="Rate limit of all writes; the members of a waiting gang are let go at this rate."
+        default=100,
+        description="Rate limit of all writes per second; gates of a waiting gang's members are removed at this rate.",
     )
     request_timeout_seconds: Seconds = Field(default=5, description="Deadline of one request to the extender.")
     health_host: str = Field(default="0.0.0.0", min_length=1, description="Address of /livez, /readyz and /metrics.")
@@ -260,33 +280,35 @@ class LeaseSettings(Section):
     name: KubeName = Field(default="kohort-scheduler", description="Name of the Lease: leaderElection.resourceName.")
     identity: str = Field(
         default="",
-        description="Beginning of holderIdentity, before its underscore, that means this pod; empty: the host's name; "
-        "*: always lead.",
+        description="The part of holderIdentity before the underscore that names this pod; empty: the host name; "
+        "*: this replica always leads.",
     )
 
     elect: bool = Field(
         default=False,
-        description="The extenders elect their leader by this Lease, and only the leader is ready: for a "
-        "kube-scheduler that is not in our pod.",
+        description="The extenders elect their leader with this Lease, and only the leader is ready; use it for a "
+        "kube-scheduler outside Kohort's pod.",
     )
 
 
 class JournalSettings(Section):
     """The journal on disk, for `kohort replay`."""
 
-    folder: str = Field(default="", description="Folder for the journal of every step; empty: none is kept.")
+    folder: str = Field(default="", description="Folder for the journal of every step; empty: no journal is kept.")
     file_bytes: Count = Field(
         default=64 * 1024 * 1024,
         ge=64 * 1024,
         le=16 * 1024**3,
-        description="A file with so many bytes of steps is followed by a new one.",
+        description="A new file is begun when the current one has this many bytes of steps.",
     )
-    files: Count = Field(default=4, ge=1, le=1000, description="Files that are kept; the oldest goes first.")
+    files: Count = Field(
+        default=4, ge=1, le=1000, description="Number of files that are kept; the oldest is deleted first."
+    )
     compare_seconds: Seconds = Field(
-        default=20, description="Longest that the page or REST compares the journal with another policy, beside us."
+        default=20, description="Longest time for which the page or REST compares the journal with another policy."
     )
     compare_bytes: Count = Field(
-        default=1024**3, ge=256 * 1024**2, description="Most memory that the process has which compares."
+        default=1024**3, ge=256 * 1024**2, description="Memory limit of the process that compares."
     )
 
 
@@ -294,7 +316,7 @@ class UsageSettings(Section):
     """What nodes use, from the metrics API; for metrics, and for SpeCon to decide between equal nodes."""
 
     interval_seconds: SecondsOrZero = Field(
-        default=30, description="How often metrics.k8s.io is asked, where it is served; 0: never."
+        default=30, description="How often usage is read from metrics.k8s.io, where it is served; 0: never."
     )
 
 

@@ -47,22 +47,22 @@ class Settings(BaseSettings):
 
     policy: str = Field(
         default="kod2",
-        description="The policy that decides; NAME+specon: SpeCon moves jobs that the policy leaves undisturbed.",
+        description="The policy that decides; with NAME+specon, SpeCon moves jobs that the policy itself never moves.",
     )
     rebalance: Literal["", "specon", "guests"] = Field(
         default="",
-        description="Who moves jobs that the policy leaves undisturbed; policy: NAME+specon says the same.",
+        description="A second policy that moves jobs which the first never moves; policy: NAME+specon is the same.",
     )
     kod2: Kod2Settings = Kod2Settings()
     parameters: dict[str, bool | int | float | str] = Field(
         default={},
-        description="Parameters of another policy than kod2, by the names in docs/policies; those of who moves jobs "
-        "with its name before a dot: specon.interval.",
+        description="Parameters of a policy other than kod2, by the names in docs/policies; those of a policy that "
+        "moves jobs have its name before a dot: specon.interval.",
     )
     scheduler_name: KubeName = Field(default="kohort", description="spec.schedulerName by which a pod opts in.")
     answer: Literal["one-node", "ranked"] = Field(
         default="one-node",
-        description="filter gives the planned node only, or every node on which the plan stays feasible.",
+        description="filter answers with the planned node only, or with every node on which the plan stays feasible.",
     )
     gate: Literal["when-queued", "always", "never"] = Field(
         default="when-queued", description="When new pods are created gated: while jobs wait, always, or never."
@@ -72,10 +72,10 @@ class Settings(BaseSettings):
     nominate_above_nodes: Count = Field(
         default=500,
         ge=0,
-        description="Nominate planned nodes on clusters larger than this; below, only those of refused members.",
+        description="With more nodes than this every planned node is nominated, otherwise only refused members'.",
     )
     refusal_memory_seconds: Seconds = Field(
-        default=60, description="How long a node that plugins refused is not planned again."
+        default=60, description="How long a node that kube-scheduler's plugins refused for a gang is not planned again."
     )
     resizes_per_minute: Count = Field(
         default=600,
@@ -98,7 +98,7 @@ class Settings(BaseSettings):
     usage: UsageSettings = UsageSettings()
     kubeconfig: str = Field(
         default="",
-        description="Path of a kubeconfig; empty: KUBECONFIG, else the default file, else the pod's own account.",
+        description="Path of a kubeconfig; empty: KUBECONFIG, else the default file, else the pod's service account.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe level logged."

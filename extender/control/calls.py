@@ -194,7 +194,14 @@ async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
         return Refused(error.status, error.reason, error.message)
     if found is None:
         # Without its parameters the admission policy lets every pod pass, as if the gate were off.
-        missing = Refused(404, "NotFound", f"ConfigMap {gate.namespace}/{gate.name}: pods are created ungated")
+        missing = Refused(
+            404,
+            "NotFound",
+            (
+                f"ConfigMap {gate.namespace}/{gate.name} does not exist, so pods are created without the gate; apply "
+                "manifests/base"
+            ),
+        )
         return missing if value == ON else Done({})
     if (found.get("data") or {}).get("gate") == value:
         return Done(found)
@@ -204,7 +211,7 @@ async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
 async def _note(api: Api, order: NoteOrder, leader: str) -> Outcome:
     kind = KINDS.get(order.kind)
     if kind is None or kind.scale:
-        return Refused(0, "NoObject", f"jobs of kind {order.kind} hold no notes")
+        return Refused(0, "NoObject", f"jobs of kind {order.kind} have no annotations for reports")
     told = {name: value for name, value in ((REPORTS, order.reports), (MEMORY, order.memory)) if value is not None}
     notes = {"metadata": {"annotations": {**told, **_by(leader)}}}
     ref = Ref(kind.resource, order.namespace, order.name)
@@ -215,7 +222,7 @@ async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:
     """Patch annotation and suspension in one write, so that neither is ever seen without the other."""
     kind = KINDS.get(order.kind)
     if kind is None or not kind.suspends:
-        return Refused(0, "NotSuspendable", f"jobs of kind {order.kind} are not suspended")
+        return Refused(0, "NotSuspendable", f"jobs of kind {order.kind} cannot be suspended")
     mark = {"metadata": {"annotations": {RELEASED: "true" if order.suspend else None, **_by(leader)}}}
     patch = {**mark, **kind.suspend_patch(order.suspend, order.ps if kind.ps_restarts else None)}
     ref = Ref(kind.resource, order.namespace, order.name)
@@ -225,7 +232,7 @@ async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:
 async def _set_replicas(api: Api, order: ReplicaOrder, leader: str) -> Outcome:
     kind = KINDS.get(order.kind)
     if kind is None or not kind.resizes:
-        return Refused(0, "NotElastic", f"jobs of kind {order.kind} are not resized")
+        return Refused(0, "NotElastic", f"the workers of jobs of kind {order.kind} cannot be changed")
     patch = kind.workers_patch(order.workers)
     bounds = {MIN_WORKERS: order.min_workers, MAX_WORKERS: order.max_workers}
     notes = {name: str(bound) for name, bound in bounds.items() if bound is not None}

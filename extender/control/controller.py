@@ -31,7 +31,7 @@ from extender.control.calls import (
     takes_unsigned,
 )
 from extender.control.eventwriter import EventWriter
-from extender.control.extenderclient import ExtenderError, Fetch, Post, read_view
+from extender.control.extenderrest import ExtenderError, Fetch, Post, read_view
 from extender.control.ratelimit import RateLimit
 from extender.control.refusalreports import RefusalReports
 from extender.kube.api import CONFIGMAPS, Api, Done, Outcome, Ref, Refused
@@ -123,7 +123,7 @@ class Controller:
     def readiness(self) -> Readiness:
         """Return the checks of the controller's ``/readyz``: a follower is ready, one without its extender is not."""
         heard = self.extender.heard and self.extender.age <= SILENT_SECONDS
-        detail = "" if heard else f"not heard of for {self.extender.age:.0f} s at {self._settings.service_url}"
+        detail = "" if heard else f"not heard from for {self.extender.age:.0f} s at {self._settings.service_url}"
         leading = "yes" if self._lease.leading() else "no: nothing is written"
         return Readiness((Check("extender", heard, detail), Check("leading", True, leading)))
 
@@ -154,7 +154,7 @@ class Controller:
     async def _unreachable(self, error: ExtenderError) -> None:
         """Discard the old orders, log that once, and wait longer after each failure."""
         if not self._failures:
-            _log.warning("the extender does not answer, nothing is written until it does: %s", error)
+            _log.warning("the extender does not answer; nothing is written until it does: %s", error)
         self._wanted = {}
         self.metrics.reached(False)
         await self._clock.sleep(self._backoff(UNREACHABLE_SECONDS, self._failures))

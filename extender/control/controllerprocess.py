@@ -12,9 +12,9 @@ import httpx
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.control.controller import Controller
-from extender.control.extenderclient import ExtenderError, Fetch, Post
+from extender.control.extenderrest import ExtenderError, Fetch, Post
 from extender.http.headers import CLIENT_HEADER, CONTROLLER
-from extender.http.limits import Limits, of_probes
+from extender.http.limits import Limits, probe_limits
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
 from extender.kube.client import KubeApi
@@ -54,7 +54,7 @@ def http_tell(client: httpx.AsyncClient) -> Post:
     return tell
 
 
-LIMITS: Final = of_probes(Limits())
+LIMITS: Final = probe_limits(Limits())
 
 
 async def serve(settings: Settings) -> None:

@@ -129,7 +129,8 @@ class WaitingEvents:
                 if not self._quota.take(job.uid, now):
                     continue
                 name = _once(job, "starves")
-                note = f"waits for {job.waited_seconds:.0f} s and goes before every weight; {job.waits.detail}"
+                rank = "now goes before all others, whatever its weight"
+                note = f"has waited for {job.waited_seconds:.0f} s and {rank}; {job.waits.detail}"
                 yield _event(job, name, now, self._host, "Wait", reasons.STARVING, note.rstrip("; "))
 
     def _is_news(self, job: QueuedJob, now: float) -> bool:
@@ -147,7 +148,7 @@ def _note(job: QueuedJob, changes: Sequence[ChangeView]) -> str:
     """
     waits = job.waits
     mend = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
-    said = [f"number {job.position} in the queue", waits.text.removeprefix("kohort: "), waits.detail]
+    said = [f"position {job.position} in the queue", waits.text.removeprefix("kohort: "), waits.detail]
     proved = sorted(changes, key=lambda one: one.kind.only_waits)[:NAMED_CHANGES]
     helps = " | ".join(one.text for one in proved) or mend
     said += [one.text for one in job.refused[:NAMED_CHANGES]]

@@ -12,7 +12,7 @@ from typing import Final
 
 from extender.clock import Clock
 from extender.control.calls import Call, Key, SetGate, key
-from extender.control.extenderclient import ExtenderError, Post
+from extender.control.extenderrest import ExtenderError, Post
 from extender.kube.api import Done, Outcome, Refused, Unknown
 from extender.leading.lease import Leads
 from extender.present.views.refused import MOST_REFUSED, RefusedBody, RefusedWritesBody

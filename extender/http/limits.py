@@ -23,19 +23,19 @@ class Limits:
     graceful_seconds: float = 5.0
 
 
-def of_probes(limits: Limits) -> Limits:
+def probe_limits(limits: Limits) -> Limits:
     """Return the limits of the listener that the whole pod network reaches: few connections, and hardly any body."""
     return replace(limits, body_bytes=1024, header_bytes=16 * 1024, connections=64, reserved_connections=1)
 
 
-def of_reports(limits: Limits) -> Limits:
+def report_limits(limits: Limits) -> Limits:
     """Return the limits of the listener for reports of training code: short bodies, from every training pod."""
-    return replace(of_probes(limits), connections=512)
+    return replace(probe_limits(limits), connections=512)
 
 
-def of_people(limits: Limits) -> Limits:
+def people_limits(limits: Limits) -> Limits:
     """Return the limits of the listener for people: few connections, and bodies no longer than a job's manifest."""
-    return replace(of_probes(limits), body_bytes=min(limits.body_bytes, 1024 * 1024), connections=256)
+    return replace(probe_limits(limits), body_bytes=min(limits.body_bytes, 1024 * 1024), connections=256)
 
 
 class HeldBinds:

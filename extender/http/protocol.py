@@ -51,7 +51,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         certificate = transport.get_extra_info("peercert") or {} if self.guards else {}
         if why := next(filter(None, (guard(certificate) for guard in self.guards)), ""):
-            _log.warning("a caller was refused: %s", why, extra={"peer": str(self.client)})
+            _log.warning("a client was refused, because %s", why, extra={"peer": str(self.client)})
             self.app = forbidden
         # Go opens connections in advance: one without a byte is idle, not slow, and gets the time of an idle one.
         self._waiting_since = self.loop.time()
@@ -71,7 +71,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_bytes > self.limits.header_bytes:
-            self._end(431, "the request's head is too long")
+            self._end(431, "the head of the request is too long")
 
     def on_headers_complete(self) -> None:
         """Raise TooManyRequestsError, which the parser turns into a 400, where too many requests are pipelined."""

@@ -52,7 +52,7 @@ class AddressError(OSError):
 
     def __init__(self, host: str, port: int, why: OSError) -> None:
         taken = why.errno == errno.EADDRINUSE
-        super().__init__(f"port {port} of {host} {'is taken by another process' if taken else f'cannot be had: {why}'}")
+        super().__init__(f"port {port} of {host} {'is used by another process' if taken else f'cannot be used: {why}'}")
         self.port = port
 
 
@@ -133,7 +133,7 @@ class _Server(uvicorn.Server):
         """
         await self.lifespan.startup()
         if self.lifespan.should_exit:
-            raise RuntimeError("the app did not start")
+            raise RuntimeError("the app of a listener did not start")
         self.servers = [await self._listen(one) for one in sockets or ()]
         self.started = True
 
@@ -195,7 +195,7 @@ def _raise_ended(running: list[asyncio.Task[None]]) -> None:
     for task in running:
         if task.done():
             task.result()
-            raise RuntimeError("a listener ended by itself")
+            raise RuntimeError("a listener ended without being stopped")
 
 
 async def _end(servers: list[_Server], running: list[asyncio.Task[None]]) -> None:

@@ -69,7 +69,7 @@ def refuse_duplicates(body: bytes) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise RepeatedError("", "a key stands twice in one object")
+        raise RepeatedError("", "a key is repeated in one object")
     return found
 
 

@@ -54,9 +54,9 @@ class RotatingContext(ssl.SSLContext):
                 return
             self._take(stamp)
         except (OSError, ValueError) as error:
-            _log.warning("the new certificates cannot be used, the former ones stay: %s", error)
+            _log.warning("the new certificates cannot be used, and the former ones stay in force: %s", error)
         else:
-            _log.info("certificates were read anew")
+            _log.info("the certificates have changed and were read again")
 
     def _take(self, stamp: Stamp) -> None:
         """Load the files, which have that stamp. An OSError that is not ssl's says nothing about what they hold."""
@@ -90,7 +90,7 @@ Guard = Callable[[Mapping[str, Any]], str]
 """A peer's certificate, as `ssl.SSLSocket.getpeercert` gives it -> why it may not call; empty where it may."""
 
 
-def only(peers: Iterable[str]) -> Guard:
+def only_peers(peers: Iterable[str]) -> Guard:
     """Return a guard that accepts a peer with one of these names, as its common name or as an alternative name."""
     allowed = frozenset(peers)
 

@@ -12,19 +12,23 @@ from extender.kube.templates import MOST_REPLICAS
 from policy.cluster.model import WORKER, Role
 
 BOUNDS: Final = ("minReplicas", "maxReplicas")
-FIXED: Final = "its bounds of workers are not used: spec.{field} is not set, and without it {why}"
-SCALED: Final = (
-    "its bounds of workers are not used: with spec.{field} a HorizontalPodAutoscaler sets the number of workers"
+NOT_ELASTIC: Final = (
+    "the bounds of workers are not used, because spec.{field} is not set and without it {why}; set it, or remove the "
+    "bounds"
 )
-UNSTATED: Final = (
-    "its bounds of workers are not used: annotations must state both, because one that follows from the replicas would "
+AUTOSCALED: Final = (
+    "the bounds of workers are not used, because with spec.{field} a HorizontalPodAutoscaler sets the number of "
+    "workers; remove that field, or the bounds"
+)
+HALF_STATED: Final = (
+    "the bounds of workers are not used; state both by annotation, because one that follows from the replicas would "
     "be forgotten when they change"
 )
 SCHEDULING: Final = "spec.runPolicy.schedulingPolicy"
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class WorkerBounds:
     """Minimum and maximum of workers; whether the object states each; ``note`` says why stated bounds are not used, if
     so.
     """
@@ -36,7 +40,7 @@ class Bounds:
     note: str = ""
 
 
-def read_bounds(notes: Json, spec: Json, kind: JobKind, roles: Sequence[Role]) -> Bounds:
+def read_bounds(notes: Json, spec: Json, kind: JobKind, roles: Sequence[Role]) -> WorkerBounds:
     """Return the bounds of workers from the annotations, else the kind's own fields, else
     schedulingPolicy.minAvailable.
 
@@ -47,7 +51,7 @@ def read_bounds(notes: Json, spec: Json, kind: JobKind, roles: Sequence[Role]) -
     if workers is None:
         _refuse_bounds(notes)
         _min_available(spec, roles, 0)
-        return Bounds(0, 0)
+        return WorkerBounds(0, 0)
     own = mapping(spec.get(kind.bounds_at), f"spec.{kind.bounds_at}") if kind.bounds_at else {}
     stated = {**_own_bounds(own, kind), **notes}
     # minAvailable is not checked where an annotation overrides it: a resize that annotations allow would make it wrong.
@@ -58,7 +62,7 @@ def read_bounds(notes: Json, spec: Json, kind: JobKind, roles: Sequence[Role]) -
     note = _why_fixed(spec, own, stated, kind) if (least, most) != (workers, workers) else ""
     if note:
         least = most = _at_least_one(workers, field)
-    return Bounds(least, most, MIN_WORKERS in stated or available is not None, MAX_WORKERS in stated, note)
+    return WorkerBounds(least, most, MIN_WORKERS in stated or available is not None, MAX_WORKERS in stated, note)
 
 
 def _least(stated: Json, available: int | None, workers: int, field: str) -> int:
@@ -93,10 +97,10 @@ def _most(stated: Json, workers: int, least: int) -> int:
 def _why_fixed(spec: Json, own: Json, notes: Json, kind: JobKind) -> str:
     """Return why the job cannot be resized whatever bounds it states; empty where it can."""
     if kind.elastic_if and spec.get(kind.elastic_if) is not True and not isinstance(spec.get(kind.elastic_if), dict):
-        return FIXED.format(field=kind.elastic_if, why=kind.why_fixed)
+        return NOT_ELASTIC.format(field=kind.elastic_if, why=kind.why_fixed)
     if kind.scaled_by and own.get(kind.scaled_by):
-        return SCALED.format(field=f"{kind.bounds_at}.{kind.scaled_by}")
-    return UNSTATED if kind.scale and not (MIN_WORKERS in notes and MAX_WORKERS in notes) else ""
+        return AUTOSCALED.format(field=f"{kind.bounds_at}.{kind.scaled_by}")
+    return HALF_STATED if kind.scale and not (MIN_WORKERS in notes and MAX_WORKERS in notes) else ""
 
 
 def _own_bounds(own: Json, kind: JobKind) -> Json:

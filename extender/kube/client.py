@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 import aiohttp
 
 from extender.clock import Clock
-from extender.kube import answers
+from extender.kube import responses
 from extender.kube.api import (
     ACCESS_REVIEWS,
     EVENTS,
@@ -84,7 +84,7 @@ class KubeApi:
         """Yield the pages of one consistent list. Raises ClusterError(410) when its continue token has expired."""
         query: dict[str, str] = {"limit": str(PAGE)}
         while True:
-            page = answers.decode_page(await self._read(answers.path(resource), query))
+            page = responses.decode_page(await self._read(responses.path(resource), query))
             yield page.items, page.resource_version
             if not page.continues:
                 return
@@ -92,7 +92,7 @@ class KubeApi:
 
     async def count(self, resource: Resource) -> int:
         """Return how many objects there are: a list of one object says how many more would follow."""
-        return answers.decode_count(await self._read(answers.path(resource), {"limit": "1"}))
+        return responses.decode_count(await self._read(responses.path(resource), {"limit": "1"}))
 
     async def watch(
         self, resource: Resource, resource_version: str, timeout: float
@@ -104,24 +104,24 @@ class KubeApi:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(max(1, round(timeout))),
         }
-        response = await self._open_watch(answers.path(resource), query)
+        response = await self._open_watch(responses.path(resource), query)
         try:
             if response.status != 200:
-                raise answers.cluster_error(response, await self._body(response))
+                raise responses.cluster_error(response, await self._body(response))
             yield []
             rest = b""
             async for data in response.content.iter_any():
                 *lines, rest = (rest + data).split(b"\n")
-                yield [answers.decode_event(line) for line in lines if line]
+                yield [responses.decode_event(line) for line in lines if line]
         except (aiohttp.ClientError, OSError) as error:
-            raise ClusterError(0, "Disconnected", answers.text(error)) from error
+            raise ClusterError(0, "Disconnected", responses.text(error)) from error
         finally:
             response.close()
 
     async def get(self, ref: Ref) -> Json | None:
         """Return the object, or None where it does not exist. Raises ClusterError where the read fails otherwise."""
         try:
-            return answers.decode_object(await self._read(answers.path(ref.resource, ref.namespace, ref.name), {}))
+            return responses.decode_object(await self._read(responses.path(ref.resource, ref.namespace, ref.name), {}))
         except ClusterError as error:
             if error.status == 404:
                 return None
@@ -135,7 +135,7 @@ class KubeApi:
         except TimeoutError:
             raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise ClusterError(0, "Unreachable", answers.text(error)) from error
+            raise ClusterError(0, "Unreachable", responses.text(error)) from error
 
     async def _read(self, path: str, query: dict[str, str]) -> bytes:
         try:
@@ -145,9 +145,9 @@ class KubeApi:
         except TimeoutError:
             raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise ClusterError(0, "Unreachable", answers.text(error)) from error
+            raise ClusterError(0, "Unreachable", responses.text(error)) from error
         if response.status != 200:
-            raise answers.cluster_error(response, body)
+            raise responses.cluster_error(response, body)
         return body
 
     # Writes
@@ -157,7 +157,7 @@ class KubeApi:
         metadata = {"namespace": namespace, "name": name, "uid": uid, "annotations": dict(annotations)}
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
-        return await self._write("POST", answers.path(PODS, namespace, name, "binding"), body)
+        return await self._write("POST", responses.path(PODS, namespace, name, "binding"), body)
 
     async def patch(
         self,
@@ -176,13 +176,13 @@ class KubeApi:
             body = {**patch, "metadata": {**patch.get("metadata", {}), **wanted}} if wanted else dict(patch)
         else:
             body = [{"op": "test", "path": f"/metadata/{k}", "value": v} for k, v in wanted.items()] + list(patch)
-        path = answers.path(ref.resource, ref.namespace, ref.name, subresource)
+        path = responses.path(ref.resource, ref.namespace, ref.name, subresource)
         return await self._write("PATCH", path, body, CONTENT_TYPE[kind])
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
         """Delete the pod of that UID, with its own grace period."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
-        return await self._write("DELETE", answers.path(PODS, namespace, name), body)
+        return await self._write("DELETE", responses.path(PODS, namespace, name), body)
 
     async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
         """Create an Eviction of the pod of that UID."""
@@ -192,11 +192,11 @@ class KubeApi:
             "metadata": {"namespace": namespace, "name": name},
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
-        return await self._write("POST", answers.path(PODS, namespace, name, "eviction"), body)
+        return await self._write("POST", responses.path(PODS, namespace, name, "eviction"), body)
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         body = {"apiVersion": "events.k8s.io/v1", "kind": "Event", **event}
-        return await self._write("POST", answers.path(EVENTS, namespace), body)
+        return await self._write("POST", responses.path(EVENTS, namespace), body)
 
     async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
         """Ask whose token it is; Done has the TokenReview. With no audience the API server's own audience counts."""
@@ -205,12 +205,12 @@ class KubeApi:
             "kind": "TokenReview",
             "spec": {"token": token, "audiences": list(audiences)},
         }
-        return await self._write("POST", answers.path(TOKEN_REVIEWS), body)
+        return await self._write("POST", responses.path(TOKEN_REVIEWS), body)
 
     async def review_access(self, spec: Json) -> Outcome:
         """Ask whether a user may do something; Done has the SubjectAccessReview."""
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        return await self._write("POST", answers.path(ACCESS_REVIEWS), body)
+        return await self._write("POST", responses.path(ACCESS_REVIEWS), body)
 
     async def _write(self, method: str, path: str, body: Any, content_type: str = "application/json") -> Outcome:
         """Send until the API has taken or refused the write; only 429 (certainly not done) is sent again."""
@@ -233,22 +233,22 @@ class KubeApi:
                 response = await self._open(method, path, {}, body, content_type)
                 answer = await self._body(response)
         except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:  # nothing was sent
-            return Refused(0, "Unreachable", answers.text(error)), None
+            return Refused(0, "Unreachable", responses.text(error)), None
         except ClusterError as error:  # there are no credentials, so nothing was sent
             return Refused(0, error.reason, error.message), None
         except TimeoutError:
             return Unknown(f"no answer within {self._deadline:g} s"), None
         except (aiohttp.ClientError, OSError) as error:
-            return Unknown(answers.text(error)), None
+            return Unknown(responses.text(error)), None
         if response.status == 429:
-            return answers.refused(response.status, answer), self._pause(response)
-        return answers.outcome(response.status, answer), None
+            return responses.refused(response.status, answer), self._pause(response)
+        return responses.outcome(response.status, answer), None
 
     def _pause(self, response: aiohttp.ClientResponse) -> float:
         """Return Retry-After (1 s without one) plus up to half of it again, so that waiting calls do not all return at
         once.
         """
-        return answers.retry_after(response, default=1.0) * self._chance.uniform(1.0, 1.5)
+        return responses.retry_after(response, default=1.0) * self._chance.uniform(1.0, 1.5)
 
     # Transport
 

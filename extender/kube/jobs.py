@@ -40,8 +40,8 @@ from extender.kube.jobkinds import (
 from extender.kube.membership import controller, kind_of
 from extender.kube.podgroupkinds import GROUP, GroupKind, group_named
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
-from extender.kube.progress import noted
-from extender.kube.templates import MOST_REPLICAS, Asked, asked, loose_templates, notes_of
+from extender.kube.progress import annotated_report
+from extender.kube.templates import MOST_REPLICAS, RoleTemplate, annotations_of, pod_templates, role_templates
 from extender.kube.training import read_training
 from policy.cluster.model import PS, WORKER, Job, Role, Slot
 from policy.cluster.training import Report, Training, read_reports
@@ -72,7 +72,7 @@ def read_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | 
 
 def valid_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | None:
     """Return the job, or None where it is not ours. Raises ObjectError where it cannot be scheduled."""
-    templates = loose_templates(item, kind)
+    templates = pod_templates(item, kind)
     if not any(text(part(template, "spec"), "schedulerName") == scheduler_name for template in templates):
         return None
     if kind_of(controller(part(item, "metadata"))) is not None or (
@@ -100,7 +100,7 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
         suspends=kind.suspends and text(controller(meta), "kind") not in SUSPENDS_ITSELF,
         one_by_one=kind.one_by_one,
         keeps_ended=kind.keeps_ended,
-        over=_over(status) if kind.slots == "indexed" else (),
+        over=_ended_slots(status) if kind.slots == "indexed" else (),
         unnumbered=kind.slots == "allotted",
         released=released,
         deleting=bool(meta.get("deletionTimestamp")),
@@ -111,7 +111,7 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
     )
 
 
-def _over(status: Json) -> tuple[Slot, ...]:
+def _ended_slots(status: Json) -> tuple[Slot, ...]:
     """Return the slots of an Indexed Job that are done or have failed for good: no pod is made for them again."""
     told = ",".join(text(status, name) for name in ("completedIndexes", "failedIndexes"))
     found = (INDICES.fullmatch(one) for one in told.split(","))
@@ -125,10 +125,10 @@ def _is_suspended(spec: Json, kind: JobKind) -> bool:
     if not kind.suspends:
         return any(spec.get(count) == 0 for count in kind.counts)
     *path, last = kind.suspend_at
-    return _under(spec, path).get(last) is True
+    return _mapping_at(spec, path).get(last) is True
 
 
-def _under(item: Json, path: Sequence[str]) -> Json:
+def _mapping_at(item: Json, path: Sequence[str]) -> Json:
     """Return the mapping at the path, else an empty one."""
     found = item
     for name in path:
@@ -143,7 +143,7 @@ def _suspended_by_others(meta: Json, kind: JobKind) -> bool:
     """
     *path, last = (f"f:{name}" for name in ("spec", *kind.suspend_at))
     return any(
-        last in _under(part(entry, "fieldsV1"), path)
+        last in _mapping_at(part(entry, "fieldsV1"), path)
         and f"f:{RELEASED}" not in part(part(part(entry, "fieldsV1"), "f:metadata"), "f:annotations")
         for entry in listed(meta, "managedFields")
     )
@@ -151,17 +151,17 @@ def _suspended_by_others(meta: Json, kind: JobKind) -> bool:
 
 def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job:
     spec = mapping(item.get("spec"), "spec")
-    found = tuple(asked(spec, kind))
+    found = tuple(role_templates(spec, kind))
     roles = tuple(_role(one, scheduler_name) for one in found)
     if not sum(role.replicas for role in roles) and not bare.suspended:
         where = kind.workers_at if kind.counts else f"spec.{kind.replicas_at}.*.replicas"
         raise ObjectError(where, 0, "at least one replica in all")
-    notes = notes_of(item, next((one for one in found if one.role == WORKER), None))
+    notes = annotations_of(item, next((one for one in found if one.role == WORKER), None))
     if bare.suspended and not kind.suspends:
         return replace(bare, roles=roles)
     bounds = read_bounds(notes, spec, kind, roles)
     workers = sum(role.replicas for role in roles if role.name == WORKER)
-    training = read_training(notes[TRAINING]) if _written(notes, TRAINING) else None
+    training = read_training(notes[TRAINING]) if _is_written(notes, TRAINING) else None
     return replace(
         bare,
         roles=roles,
@@ -173,30 +173,30 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
         utility=_utility(notes.get(UTILITY)),
         utility_stated=UTILITY in notes,
         training=training,
-        migratable=_truth(notes, MIGRATABLE),
+        migratable=_boolean_of(notes, MIGRATABLE),
         ps_restarts=_elastic_ps(notes, bare, kind, roles, training),
-        reported=max((report.at for report in reports_of(item)), default=0.0),
+        reported=max((report.at for report in recorded_reports(item)), default=0.0),
         elastic=(bounds.least, bounds.most) != (workers, workers),
     )
 
 
-def told_of(item: Json) -> tuple[Report, ...]:
+def reports_in(item: Json) -> tuple[Report, ...]:
     """Return the reports of training on the job object: those that Kohort recorded, and the one that an annotation
     holds.
     """
-    return (*reports_of(item), *noted(text(part(part(item, "metadata"), "annotations"), PROGRESS)))
+    return (*recorded_reports(item), *annotated_report(text(part(part(item, "metadata"), "annotations"), PROGRESS)))
 
 
-def reports_of(item: Json) -> tuple[Report, ...]:
+def recorded_reports(item: Json) -> tuple[Report, ...]:
     """Return the newest reports that Kohort has recorded on the job object."""
     return read_reports(text(part(part(item, "metadata"), "annotations"), REPORTS))
 
 
-def _written(notes: Json, name: str) -> bool:
+def _is_written(notes: Json, name: str) -> bool:
     return bool(string(notes.get(name), name))
 
 
-def _truth(notes: Json, name: str) -> bool:
+def _boolean_of(notes: Json, name: str) -> bool:
     """Return an annotation's ``"true"`` or ``"false"`` as a boolean; false where there is none."""
     written = string(notes.get(name), name, "true or false, as a string")
     if written not in ("", "true", "false"):
@@ -209,7 +209,7 @@ def _elastic_ps(notes: Json, bare: Job, kind: JobKind, roles: Sequence[Role], tr
 
     Raises ObjectError where its kind does not allow that, or where it does not state how many ps it needs.
     """
-    if not _truth(notes, ELASTIC_PS):
+    if not _boolean_of(notes, ELASTIC_PS):
         return False
     if not (kind.ps_restarts and bare.suspends and any(role.name == PS for role in roles)):
         raise ObjectError(ELASTIC_PS, "true", "false: only a TFJob that has ps can be started again with others")
@@ -218,7 +218,7 @@ def _elastic_ps(notes: Json, bare: Job, kind: JobKind, roles: Sequence[Role], tr
     return True
 
 
-def _role(one: Asked, scheduler_name: str) -> Role:
+def _role(one: RoleTemplate, scheduler_name: str) -> Role:
     inside = f"{one.at}.spec"
     pod = mapping(one.template.get("spec"), inside)
     if pod.get("schedulerName") != scheduler_name:

@@ -25,7 +25,7 @@ JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
 LONGEST_GENERATED: Final = 58  # characters of a generated name before its five random ones
 
 
-class Claim(NamedTuple):
+class OwnerName(NamedTuple):
     """The job or group that a pod names: the resource, and the namespace and name of the object."""
 
     resource: str
@@ -43,7 +43,7 @@ class Membership:
 
     owner_uid: str = ""
     owner: str = ""
-    claim: Claim | None = None
+    claim: OwnerName | None = None
     slot: Slot | None = None
     lone: bool = False
 
@@ -57,14 +57,14 @@ def membership(item: Mapping[str, Any]) -> Membership:
     owner = controller(meta)
     kind = kind_of(owner)
     if (kind is None or kind.groups_first) and (group := group_named(item)) is not None:
-        return Membership(claim=Claim(str(group[0].resource), text(meta, "namespace"), group[1]))
+        return Membership(claim=OwnerName(str(group[0].resource), text(meta, "namespace"), group[1]))
     if not owner:
         return Membership(lone=True, slot=Slot(WORKER, 0))
-    if child := _of_jobset(meta, owner, kind):
+    if child := _jobset_member(meta, owner, kind):
         return child
     if kind is not None and kind.slots != "allotted":
         return Membership(owner_uid=text(owner, "uid"), owner=text(owner, "name"), slot=_slot(meta, owner, kind))
-    return _of_deployment(meta, owner)
+    return _deployment_member(meta, owner)
 
 
 def controller(meta: Json) -> Json:
@@ -121,19 +121,19 @@ def _is_generated(name: str, job: str, index: int) -> bool:
     return name.startswith(job[: LONGEST_GENERATED - len(tail)] + tail)
 
 
-def _of_jobset(meta: Json, owner: Json, kind: JobKind | None) -> Membership | None:
+def _jobset_member(meta: Json, owner: Json, kind: JobKind | None) -> Membership | None:
     """Return the membership of a pod of a Job that a JobSet has made: each such Job is a role of the gang."""
     labels = part(meta, "labels")
     jobset, role, job = text(labels, JOBSET_NAME), text(labels, REPLICATED_JOB), _index(labels, JOB_INDEX)
     if kind is not INDEXED_JOB or not (jobset and role) or job is None:
         return None
-    claim = Claim(str(JOBSET.resource), text(meta, "namespace"), jobset)
+    claim = OwnerName(str(JOBSET.resource), text(meta, "namespace"), jobset)
     index, child = _index(labels, COMPLETION_INDEX), f"{jobset}-{role}-{job}"
     fits = text(owner, "name") == child and index is not None and _is_generated(text(meta, "name"), child, index)
     return Membership(claim=claim, slot=Slot(f"{role}-{job}", index) if fits and index is not None else None)
 
 
-def _of_deployment(meta: Json, owner: Json) -> Membership:
+def _deployment_member(meta: Json, owner: Json) -> Membership:
     """Return the membership of a pod of a ReplicaSet whose name is the Deployment's name and the hash of its
     template.
     """
@@ -141,4 +141,4 @@ def _of_deployment(meta: Json, owner: Json) -> Membership:
     name = text(owner, "name")
     if text(owner, "kind") != "ReplicaSet" or tail == "-" or not name.endswith(tail) or name == tail:
         return NOBODY
-    return Membership(claim=Claim(str(DEPLOYMENT.resource), text(meta, "namespace"), name.removesuffix(tail)))
+    return Membership(claim=OwnerName(str(DEPLOYMENT.resource), text(meta, "namespace"), name.removesuffix(tail)))

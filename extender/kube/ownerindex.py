@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from extender.kube.membership import Claim
+from extender.kube.membership import OwnerName
 from extender.kube.ownedpods import OwnedPod, OwnedPods
 from extender.kube.podgroupgang import assign_group_slots, gang_of, waiting_slots
 from extender.kube.slotassignment import assign_slots
@@ -22,18 +22,18 @@ class OwnerIndex:
     """The pods of all owners, by the owner that they name."""
 
     def __init__(self) -> None:
-        self._owners: dict[Claim, OwnedPods] = {}
-        self._claims: dict[str, Claim] = {}
+        self._owners: dict[OwnerName, OwnedPods] = {}
+        self._claims: dict[str, OwnerName] = {}
 
     def add_owner(
-        self, claim: Claim, job: Job, *, least: int | None = None, assigns_slots: bool = False
+        self, claim: OwnerName, job: Job, *, least: int | None = None, assigns_slots: bool = False
     ) -> list[Event]:
         """Return the events of a job or group that was added or changed; ``least`` is a group's minimum of pods."""
         owned = self._owners.setdefault(claim, OwnedPods())
         owned.job, owned.least, owned.assigns_slots = job, least, assigns_slots
         return list(_events(owned))
 
-    def remove_owner(self, claim: Claim) -> list[Event]:
+    def remove_owner(self, claim: OwnerName) -> list[Event]:
         """Return the events of an owner that was deleted: its pods have no job until another owner of that name
         comes.
         """
@@ -47,7 +47,7 @@ class OwnerIndex:
         self._forget_empty(claim, owned)
         return events
 
-    def add_pod(self, claim: Claim, member: OwnedPod) -> list[Event]:
+    def add_pod(self, claim: OwnerName, member: OwnedPod) -> list[Event]:
         """Return the events of a pod that was added or changed: one for the pod itself, and for others whose slot has
         changed.
         """
@@ -60,7 +60,7 @@ class OwnerIndex:
         owned.pods[uid] = member
         return list(_events(owned, news=uid))
 
-    def leave(self, uid: str, claim: Claim | None) -> list[Event]:
+    def leave(self, uid: str, claim: OwnerName | None) -> list[Event]:
         """Return the events of a pod that now names another owner than before, or none."""
         return self.remove_pod(uid) if self._claims.get(uid, claim) != claim else []
 
@@ -77,7 +77,7 @@ class OwnerIndex:
         self._forget_empty(claim, owned)
         return events
 
-    def _forget_empty(self, claim: Claim, owned: OwnedPods) -> None:
+    def _forget_empty(self, claim: OwnerName, owned: OwnedPods) -> None:
         if owned.job is None and not owned.pods:
             del self._owners[claim]
 

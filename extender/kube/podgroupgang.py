@@ -106,8 +106,10 @@ def _roles(members: list[OwnedPod], missing: int) -> tuple[tuple[Role, ...], str
         role = member.role or Role(WORKER, 1, NOTHING)
         known = found.get(role.name)
         if known is not None and known.constraints != role.constraints:
-            why = f"pod {member.pod.name}: its node selector, affinity or tolerations are not those of the other pods"
-            return (known,), f"{why} of role {role.name}; allowed: the same, or another role by its label"
+            why = (
+                f"pod {member.pod.name}: its node selector, affinity or tolerations differ from those of the other pods"
+            )
+            return (known,), f"{why} of role {role.name}; allowed: equal ones, or another role by its label"
         found[role.name] = role if known is None else _larger(known, role)
     if missing or not found:
         short = WORKER if WORKER in found or not found else max(found, key=lambda name: found[name].replicas)

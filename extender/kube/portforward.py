@@ -42,7 +42,9 @@ class _Answer:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            raise ClusterError(0, "Unreadable", f"what answers there does not speak HTTP ({error})") from None
+            raise ClusterError(
+                0, "Unreadable", f"the port does not answer in HTTP ({error}); name the port of an HTTP server"
+            ) from None
 
 
 async def exchange(socket: aiohttp.ClientWebSocketResponse, request: bytes) -> tuple[int, bytes]:

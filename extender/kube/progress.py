@@ -14,10 +14,10 @@ import msgspec
 from extender.http.strict import RequestError, refuse_duplicates
 from policy.cluster.training import AHEAD_SECONDS, MOST_VALUE, Report
 
-LONGEST: Final = 1024  # characters of the annotation
+MOST_ANNOTATION: Final = 1024  # characters of the annotation
 
 
-class Told(msgspec.Struct, forbid_unknown_fields=True):
+class ReportBody(msgspec.Struct, forbid_unknown_fields=True):
     """The fields that a report may have; ``time`` is in seconds since the epoch."""
 
     metric: float | None = None
@@ -27,46 +27,48 @@ class Told(msgspec.Struct, forbid_unknown_fields=True):
     saved: bool = False
 
 
-class ToldError(ValueError):
+class ReportBodyError(ValueError):
     """A report cannot be used: the field, the value and what is allowed."""
 
 
-def read_told(body: bytes) -> Told:
+def read_report_body(body: bytes) -> ReportBody:
     """Return the fields of a report. Raises ToldError where the JSON cannot be used."""
     try:
         refuse_duplicates(body)
-        return msgspec.json.decode(body, type=Told)
+        return msgspec.json.decode(body, type=ReportBody)
     except (RequestError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise ToldError(f"the body: {error}; allowed: JSON with metric, step, steps, time, saved") from None
+        raise ReportBodyError(f"the body: {error}; allowed: JSON with metric, step, steps, time, saved") from None
 
 
-def report_of(told: Told, now: float) -> Report | None:
+def report_of(body: ReportBody, now: float) -> Report | None:
     """Return the report; None where it holds only ``saved``. ``now``: when it arrived. Raises ToldError."""
-    if told.metric is not None and not abs(told.metric) <= MOST_VALUE:
-        raise ToldError(f"metric: {told.metric} is not allowed; allowed: a number up to {MOST_VALUE:g}")
-    if told.time is not None and not 0 < told.time <= now + AHEAD_SECONDS:
-        raise ToldError(f"time: {told.time} is not allowed; allowed: seconds since the epoch, up to now ({now:.0f})")
+    if body.metric is not None and not abs(body.metric) <= MOST_VALUE:
+        raise ReportBodyError(f"metric: {body.metric} is not allowed; allowed: a number up to {MOST_VALUE:g}")
+    if body.time is not None and not 0 < body.time <= now + AHEAD_SECONDS:
+        raise ReportBodyError(
+            f"time: {body.time} is not allowed; allowed: seconds since the epoch, up to now ({now:.0f})"
+        )
     done = None
-    if told.step is not None and told.steps is not None:
-        if not 0 <= told.step <= told.steps or not told.steps:
-            raise ToldError(f"step: {told.step} is not allowed; allowed: 0 to steps ({told.steps})")
-        done = told.step / told.steps
-    if told.metric is None and done is None:
-        if told.saved:
+    if body.step is not None and body.steps is not None:
+        if not 0 <= body.step <= body.steps or not body.steps:
+            raise ReportBodyError(f"step: {body.step} is not allowed; allowed: 0 to steps ({body.steps})")
+        done = body.step / body.steps
+    if body.metric is None and done is None:
+        if body.saved:
             return None
-        raise ToldError("the body: nothing is reported; allowed: a metric, or step and steps")
-    return Report(now if told.time is None else min(told.time, now), told.metric, done)
+        raise ReportBodyError("the body: nothing is reported; allowed: a metric, or step and steps")
+    return Report(now if body.time is None else min(body.time, now), body.metric, done)
 
 
-def noted(text: str) -> tuple[Report, ...]:
+def annotated_report(text: str) -> tuple[Report, ...]:
     """Return the report that the annotation holds; none where it cannot be used, because a bad report must not stop a
     job.
     """
-    if not text or len(text) > LONGEST:
+    if not text or len(text) > MOST_ANNOTATION:
         return ()
     try:
-        told = read_told(text.encode())
-        report = None if told.time is None else report_of(told, told.time)
-    except (ToldError, UnicodeEncodeError):
+        body = read_report_body(text.encode())
+        report = None if body.time is None else report_of(body, body.time)
+    except (ReportBodyError, UnicodeEncodeError):
         return ()
     return () if report is None or not math.isfinite(report.at) else (report,)

@@ -31,7 +31,7 @@ Key = tuple[str, str]  # namespace, name
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class WatchBatch:
     """Events ``{"type": ADDED | MODIFIED | DELETED, "object"}`` in order; ``resource_version`` is the state after them.
 
     ``kind``: ``page`` is a part of a list, of which more follows. ``end`` completes the list: it has a DELETED event
@@ -49,7 +49,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class ReflectorTimes:
     """Waiting times, all in seconds."""
 
     watch_seconds: tuple[float, float] = (30.0, 45.0)
@@ -70,7 +70,7 @@ class Reflector:
         resource: Resource,
         clock: Clock,
         chance: random.Random,
-        times: Times | None = None,
+        times: ReflectorTimes | None = None,
         optional: bool = False,
     ) -> None:
         """Prepare only; `run` starts. ``optional``: a resource that may not be read counts as empty, after a warning.
@@ -87,7 +87,7 @@ class Reflector:
         self._api = api
         self._clock = clock
         self._chance = chance
-        self._times = times or Times()
+        self._times = times or ReflectorTimes()
         self._version = ""  # where to resume; empty means to list first
         self._known: dict[Key, str] = {}  # uid of every object delivered and not deleted
         self._failures = 0
@@ -109,7 +109,7 @@ class Reflector:
         if self._waiting is not None and not self._waiting.expired():
             self._waiting.reschedule(asyncio.get_running_loop().time())
 
-    async def run(self, deliver: Callable[[Batch], None]) -> None:
+    async def run(self, deliver: Callable[[WatchBatch], None]) -> None:
         """Deliver batches until cancelled; an exception from ``deliver`` ends the loop, because no event may be lost
         silently.
         """
@@ -121,7 +121,7 @@ class Reflector:
             except ClusterError as error:
                 await self._recover(error, deliver)
 
-    async def _list(self, deliver: Callable[[Batch], None]) -> None:
+    async def _list(self, deliver: Callable[[WatchBatch], None]) -> None:
         """Read and deliver page after page, then the events of objects that are no longer listed."""
         listed: dict[Key, str] = {}
         version, asked = "", self._asked
@@ -129,7 +129,7 @@ class Reflector:
             async for items, version in pages:
                 self.last_seen = self._clock.monotonic()
                 if events := list(self._page(items, listed)):
-                    deliver(Batch(self.resource, "page", events, version))
+                    deliver(WatchBatch(self.resource, "page", events, version))
         self._absent, self._read = False, asked
         self._end(listed, version, deliver)
         self._version = version
@@ -146,13 +146,13 @@ class Reflector:
             self._known[key] = listed[key] = uid
             yield {"type": "MODIFIED" if before == uid else "ADDED", "object": item}
 
-    def _end(self, listed: dict[Key, str], version: str, deliver: Callable[[Batch], None]) -> None:
+    def _end(self, listed: dict[Key, str], version: str, deliver: Callable[[WatchBatch], None]) -> None:
         vanished = [_deleted(key, uid) for key, uid in self._known.items() if key not in listed]
         self._known = listed
         self.synced = True
-        deliver(Batch(self.resource, "end", vanished, version, frozenset(listed.values())))
+        deliver(WatchBatch(self.resource, "end", vanished, version, frozenset(listed.values())))
 
-    async def _watch(self, deliver: Callable[[Batch], None]) -> None:
+    async def _watch(self, deliver: Callable[[WatchBatch], None]) -> None:
         """Follow a watch until it ends, fails or stalls; a watch that ends at once counts as a failure."""
         seconds = self._chance.uniform(*self._times.watch_seconds)
         started = self._clock.monotonic()
@@ -165,7 +165,7 @@ class Reflector:
                 if self.last_seen - started >= self._times.settled_seconds:
                     self._failures = 0
         if self.fresh and self._clock.monotonic() - started < self._times.settled_seconds:
-            raise ClusterError(0, "Closed", "the watch ended at once")
+            raise ClusterError(0, "Closed", "the API server ended the watch at once")
 
     async def _next(self, batches: AsyncIterator[list[Json]]) -> list[Json] | None:
         """Return the next events, or None at the end of the watch or where a list is due.
@@ -182,7 +182,7 @@ class Reflector:
         finally:
             self._waiting = None
 
-    def _take(self, events: list[Json], deliver: Callable[[Batch], None]) -> None:
+    def _take(self, events: list[Json], deliver: Callable[[WatchBatch], None]) -> None:
         """Deliver the changes before an ERROR event, then raise the error."""
         changes: list[Json] = []
         failure: ClusterError | None = None
@@ -193,7 +193,7 @@ class Reflector:
             if self._note(event):
                 changes.append(event)
         if changes:
-            deliver(Batch(self.resource, "changes", changes, self._version))
+            deliver(WatchBatch(self.resource, "changes", changes, self._version))
         if failure:
             raise failure
 
@@ -219,11 +219,11 @@ class Reflector:
         meta = _metadata(item)
         if not (name := meta.get("name")):
             self.dropped += 1
-            _log.warning("%s: dropped an object without a name", self.resource)
+            _log.warning("an object of %s was dropped, because it has no name", self.resource)
             return None
         return (str(meta.get("namespace") or ""), str(name)), str(meta.get("uid") or "")
 
-    async def _recover(self, error: ClusterError, deliver: Callable[[Batch], None]) -> None:
+    async def _recover(self, error: ClusterError, deliver: Callable[[WatchBatch], None]) -> None:
         """Decide where to resume after a failure, and wait."""
         if error.status == 404 and self._optional:  # an API without nodes or pods is not a Kubernetes API
             await self._await_resource(deliver)
@@ -238,7 +238,7 @@ class Reflector:
         _log.info("%s: %s", self.resource, error)
         await self._clock.sleep(max(self._backoff(), error.retry_after))
 
-    async def _await_resource(self, deliver: Callable[[Batch], None]) -> None:
+    async def _await_resource(self, deliver: Callable[[WatchBatch], None]) -> None:
         """Treat a missing resource (its CRD is not installed, or was removed) as empty, and look for it again later."""
         if self._known or not (self.synced and self.fresh):
             self._absent = True
@@ -249,7 +249,7 @@ class Reflector:
         self._refused_since, self.forbidden = None, False
         await self._clock.sleep(self._times.missing_seconds * self._chance.uniform(0.5, 1.0))
 
-    async def _await_right(self, error: ClusterError, deliver: Callable[[Batch], None]) -> None:
+    async def _await_right(self, error: ClusterError, deliver: Callable[[WatchBatch], None]) -> None:
         """Go on without the resource once it is certain that it may not be read, and try it again later."""
         now = self.last_seen = self._clock.monotonic()
         self._version = ""
@@ -257,7 +257,14 @@ class Reflector:
             self._refused_since = now
         if not self.forbidden and now - self._refused_since >= self._times.forbidden_seconds:
             self.forbidden = True
-            _log.warning("%s: may not be read, and is left out: %s", self.resource, error)
+            _log.warning(
+                (
+                    "%s may not be read and are left out; grant get, list and watch for them (ClusterRole in "
+                    "manifests/base): %s"
+                ),
+                self.resource,
+                error,
+            )
             waited, self._absent = not (self.synced and self.fresh), True
             if waited:
                 self._end(self._known, "", deliver)

@@ -12,7 +12,7 @@ from policy.cluster.model import WORKER
 MOST_REPLICAS: Final = 10_000
 
 
-class Asked(NamedTuple):
+class RoleTemplate(NamedTuple):
     """A role of a job: its name, its replicas, its pod template and the path of that template."""
 
     role: str
@@ -21,7 +21,7 @@ class Asked(NamedTuple):
     at: str
 
 
-def loose_templates(item: object, kind: JobKind) -> list[Json]:
+def pod_templates(item: object, kind: JobKind) -> list[Json]:
     """Return the pod templates of a job, even where the rest of it is malformed."""
     spec = part(item, "spec")
     if kind.counts:
@@ -32,20 +32,20 @@ def loose_templates(item: object, kind: JobKind) -> list[Json]:
     return [part(role, "template") for role in part(spec, kind.replicas_at).values()]
 
 
-def asked(spec: Json, kind: JobKind) -> Iterator[Asked]:
+def role_templates(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
     """Yield the roles of a job. Raises ObjectError where one is malformed."""
     for name, (value, why) in kind.fixed.items():
         if spec.get(name) != value:
             raise ObjectError(f"spec.{name}", spec.get(name), f"{value}: {why}")
     if kind.counts:
-        yield _workers(spec, kind)
+        yield _worker_role(spec, kind)
     elif kind.slots == "child":
-        yield from _of_set(spec, kind)
+        yield from _roles_of_jobset(spec, kind)
     else:
-        yield from _of_roles(spec, kind)
+        yield from _roles_of_mapping(spec, kind)
 
 
-def notes_of(item: Json, workers: Asked | None) -> Json:
+def annotations_of(item: Json, workers: RoleTemplate | None) -> Json:
     """Return the job's annotations, with those of its workers' template where the job itself has none of that name."""
     own = mapping(part(item, "metadata").get("annotations"), "metadata.annotations")
     if workers is None:
@@ -54,7 +54,7 @@ def notes_of(item: Json, workers: Asked | None) -> Json:
     return {**mapping(meta.get("annotations"), f"{workers.at}.metadata.annotations"), **own}
 
 
-def _of_roles(spec: Json, kind: JobKind) -> Iterator[Asked]:
+def _roles_of_mapping(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
     field = f"spec.{kind.replicas_at}"
     replicas = mapping(spec.get(kind.replicas_at), field)
     for key in sorted(replicas):
@@ -64,10 +64,12 @@ def _of_roles(spec: Json, kind: JobKind) -> Iterator[Asked]:
         role = mapping(replicas[key], where)
         default = kind.workers if key == kind.worker else 1
         count = _count(role.get("replicas"), f"{where}.replicas", default)
-        yield Asked(kind.roles[key], count, mapping(role.get("template"), f"{where}.template"), f"{where}.template")
+        yield RoleTemplate(
+            kind.roles[key], count, mapping(role.get("template"), f"{where}.template"), f"{where}.template"
+        )
 
 
-def _workers(spec: Json, kind: JobKind) -> Asked:
+def _worker_role(spec: Json, kind: JobKind) -> RoleTemplate:
     """Return the role of the spec's one template. All fields that count its pods must be equal: all pods run at
     once.
     """
@@ -80,10 +82,10 @@ def _workers(spec: Json, kind: JobKind) -> Asked:
             )
     if start := mapping(spec.get("ordinals"), "spec.ordinals").get("start"):
         raise ObjectError("spec.ordinals.start", start, "0")
-    return Asked(WORKER, workers, mapping(spec.get("template"), "spec.template"), "spec.template")
+    return RoleTemplate(WORKER, workers, mapping(spec.get("template"), "spec.template"), "spec.template")
 
 
-def _of_set(spec: Json, kind: JobKind) -> Iterator[Asked]:
+def _roles_of_jobset(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
     """Yield each job of the set as a role; all must be created at once, or the gang would never be complete."""
     order = mapping(spec.get("startupPolicy"), "spec.startupPolicy").get("startupPolicyOrder")
     if order not in (None, "AnyOrder"):
@@ -102,7 +104,7 @@ def _of_set(spec: Json, kind: JobKind) -> Iterator[Asked]:
         if jobs > MOST_REPLICAS:
             raise ObjectError(f"{where}.replicas", replicas, f"{MOST_REPLICAS} jobs in all")
         for index in range(replicas):
-            yield Asked(f"{name}-{index}", pods, template, f"{at}.template")
+            yield RoleTemplate(f"{name}-{index}", pods, template, f"{at}.template")
 
 
 def _pods_of(job: Json, at: str) -> int:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from extender.kube.api import MALFORMED, NODES, PODS, Json, Resource
 from extender.kube.fields import ObjectError, amount, condition, listed, part, text, whole
 from extender.kube.jobkinds import KINDS, JobKind
-from extender.kube.jobs import identity, read_group, read_job, told_of
-from extender.kube.membership import NOBODY, Claim, membership
+from extender.kube.jobs import identity, read_group, read_job, reports_in
+from extender.kube.membership import NOBODY, OwnerName, membership
 from extender.kube.ownerindex import OwnerIndex
 from extender.kube.podgroupkinds import GROUPS, GroupKind
 from extender.kube.pods import is_lone, lone_job, read_owned_pod, read_pod
@@ -92,7 +92,7 @@ class Translator:
         if not (namespace and uid and text(meta, "name")):
             return []
         job = None if gone else read_job(item, kind, self._scheduler_name)
-        claim = Claim(str(kind.resource), namespace, text(meta, "name"))
+        claim = OwnerName(str(kind.resource), namespace, text(meta, "name"))
         # A job of another scheduler is ignored, also when it was ours a moment ago.
         if job is None:
             return self._job_gone(identity(namespace, uid), claim if kind.slots in NAMED else None)
@@ -101,9 +101,9 @@ class Translator:
             self._owners.add_owner(claim, job, assigns_slots=kind.slots == "allotted") if kind.slots in NAMED else []
         )
         # The ledger ignores reports that are not newer than its newest.
-        return [JobSeen(job), *(Reported(job.uid, report) for report in told_of(item)), *members]
+        return [JobSeen(job), *(Reported(job.uid, report) for report in reports_in(item)), *members]
 
-    def _job_gone(self, uid: str, claim: Claim | None) -> list[Event]:
+    def _job_gone(self, uid: str, claim: OwnerName | None) -> list[Event]:
         if uid not in self._jobs:
             return []
         self._jobs.discard(uid)
@@ -114,7 +114,7 @@ class Translator:
         namespace, name = text(meta, "namespace"), text(meta, "name")
         if not (namespace and name and text(meta, "uid")):
             return []
-        claim = Claim(str(kind.resource), namespace, name)
+        claim = OwnerName(str(kind.resource), namespace, name)
         if gone:
             return self._owners.remove_owner(claim)
         group, least = read_group(item, kind)

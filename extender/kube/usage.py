@@ -60,7 +60,13 @@ class UsagePoll:
             if error.status in (403, 404) or self._failures >= STALE:
                 self._tell({})
             if error.status == 403:
-                _log.warning("the metrics API is served, and may not be read: requests stand in for use: %s", error)
+                _log.warning(
+                    (
+                        "the metrics API may not be read, so requests are used in place of measured usage; grant list "
+                        "of its nodes: %s"
+                    ),
+                    error,
+                )
             return error.status not in (403, 404)
         self._failures = 0
         self._tell(found)

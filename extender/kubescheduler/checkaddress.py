@@ -9,13 +9,13 @@ from urllib.parse import SplitResult, urlsplit
 from extender.config.hosts import is_loopback
 from extender.config.settings import Settings
 from extender.kubescheduler.finding import Finding, shown
-from extender.kubescheduler.schedulerconfig import Extender, Tls
+from extender.kubescheduler.schedulerconfig import ExtenderEntry, ExtenderTls
 from extender.kubescheduler.wire import VERBS_PATH
 
 SERVICE: Final = "kohort-extender"  # the Service in manifests/overlays/shared-scheduler
 
 
-def check_address(where: str, ours: Extender, settings: Settings) -> Iterator[Finding]:
+def check_address(where: str, ours: ExtenderEntry, settings: Settings) -> Iterator[Finding]:
     """Yield what is wrong with the URL and the TLS settings of Kohort's entry."""
     url = split(ours.url_prefix)
     expected = expected_url(settings)
@@ -41,7 +41,7 @@ def check_address(where: str, ours: Extender, settings: Settings) -> Iterator[Fi
         )
 
 
-def _check_listener(where: str, ours: Extender, url: SplitResult, settings: Settings) -> Iterator[Finding]:
+def _check_listener(where: str, ours: ExtenderEntry, url: SplitResult, settings: Settings) -> Iterator[Finding]:
     """Yield what is wrong where the URL does not lead to the verbs' listener, or others on the way could interfere."""
     expected = expected_url(settings)
     if settings.server.tls.on and url.scheme == "http":
@@ -49,7 +49,7 @@ def _check_listener(where: str, ours: Extender, url: SplitResult, settings: Sett
             f"{where}.urlPrefix",
             ours.url_prefix,
             expected,
-            "The settings put the verbs behind TLS (server.tls.peers); the plain listener does not have them.",
+            "The settings serve the verbs over TLS only (server.tls.peers); the plain listener does not have them.",
             f"Set urlPrefix: {expected}, enableHTTPS: true and tlsConfig.",
         )
     elif url.scheme == "http" and not is_loopback(url.hostname or ""):
@@ -57,8 +57,8 @@ def _check_listener(where: str, ours: Extender, url: SplitResult, settings: Sett
             f"{where}.urlPrefix",
             ours.url_prefix,
             f"{expected}, or https:// with a CA",
-            "The protocol has no other protection: off the machine, anybody on the way can read it and choose the "
-            "nodes, and anybody who reaches the port can bind pods.",
+            "The protocol has no other protection: beyond this machine, anybody on the network path can read it and "
+            "choose the nodes, and anybody who reaches the port can bind pods.",
             "Run Kohort in kube-scheduler's pod and call it on 127.0.0.1, or use https with tlsConfig.",
         )
     elif is_loopback(url.hostname or "") and (port := _port_of(settings)) not in (0, _port(url)):
@@ -67,14 +67,14 @@ def _check_listener(where: str, ours: Extender, url: SplitResult, settings: Sett
             f"{where}.urlPrefix",
             ours.url_prefix,
             expected,
-            f"The settings say {named}: {port}; nobody would answer.",
+            f"The settings have {named}: {port}, so nothing answers at this URL.",
             "Use the same port in both.",
             "warning",
         )
 
 
-def _check_tls(where: str, ours: Extender, url: SplitResult, settings: Settings) -> Iterator[Finding]:
-    tls = ours.tls_config or Tls()
+def _check_tls(where: str, ours: ExtenderEntry, url: SplitResult, settings: Settings) -> Iterator[Finding]:
+    tls = ours.tls_config or ExtenderTls()
     if ours.enable_https and url.scheme == "http":
         yield Finding(
             f"{where}.enableHTTPS",
@@ -88,7 +88,10 @@ def _check_tls(where: str, ours: Extender, url: SplitResult, settings: Settings)
             f"{where}.tlsConfig.insecure",
             "true",
             "false",
-            "The server's certificate would not be looked at, so anybody on the way may answer in Kohort's place.",
+            (
+                "The server's certificate would not be verified, so anybody on the network path may answer in "
+                "Kohort's place."
+            ),
             "Remove insecure and give tlsConfig.caFile.",
         )
     if url.scheme != "https":
@@ -98,7 +101,7 @@ def _check_tls(where: str, ours: Extender, url: SplitResult, settings: Settings)
             f"{where}.tlsConfig.caFile",
             "absent",
             "caFile or caData",
-            "With enableHTTPS and no CA kube-scheduler turns verification off without a word.",
+            "With enableHTTPS and no CA kube-scheduler does not verify the server's certificate, and does not say so.",
             "Give tlsConfig.caFile, with a CA that signs nothing but Kohort.",
         )
     if not ((tls.cert_file or tls.cert_data) and (tls.key_file or tls.key_data)):
@@ -106,7 +109,7 @@ def _check_tls(where: str, ours: Extender, url: SplitResult, settings: Settings)
             f"{where}.tlsConfig.certFile",
             "absent",
             "certFile and keyFile, or certData and keyData",
-            "A client certificate is the only way for kube-scheduler to show who it is; a server that asks for one, "
+            "A client certificate is the only way for kube-scheduler to identify itself; a server that asks for one, "
             "as it must, would refuse it.",
             "Give tlsConfig.certFile and keyFile.",
             "error" if settings.server.tls.on else "warning",

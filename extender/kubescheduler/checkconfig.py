@@ -40,7 +40,7 @@ def check_file(path: str | Path, settings: Settings) -> list[Finding]:
     try:
         config = load_config(path)
     except YamlError as error:
-        return [Finding(str(path), UNREADABLE, f"a YAML file with a {KIND}", str(error), "Give such a file.")]
+        return [Finding(str(path), UNREADABLE, f"a YAML file with a {KIND}", str(error), "Name a file that holds one.")]
     return findings(config, settings)
 
 
@@ -154,8 +154,8 @@ def _check_backoff(config: Configuration, settings: Settings) -> Iterator[Findin
             "podMaxBackoffSeconds",
             str(config.pod_max_backoff_seconds),
             f"at most {longest:g} (barrier.window_seconds less {BACKOFF_MARGIN_SECONDS:g})",
-            "A member whose bind was refused sits out its whole back-off and cannot be woken; longer than the barrier "
-            "window, the others give up before it is back, and the gang never binds.",
+            "A member whose bind was refused waits for its whole back-off and cannot be woken; if that is longer than "
+            "the barrier window, the other members' binds time out before it returns, and the gang never binds.",
             f"Set podMaxBackoffSeconds: {expected.pod_max_backoff_seconds:g}, or raise barrier.window_seconds.",
         )
     pairs = (
@@ -168,7 +168,7 @@ def _check_backoff(config: Configuration, settings: Settings) -> Iterator[Findin
                 field,
                 str(value),
                 f"{assumed:g}",
-                "Kohort's settings assume another value, by which it sizes its window.",
+                "Kohort's settings assume another value, and its barrier window depends on it.",
                 f"Set {field}: {assumed:g}, or change the setting of that name under scheduler.",
                 "warning",
             )
@@ -182,7 +182,7 @@ def _check_profiles(config: Configuration, settings: Settings) -> Iterator[Findi
             "profiles",
             names,
             f"one with schedulerName: {settings.scheduler_name}",
-            "Pods opt in by this schedulerName; no profile has it, so they would stay pending for ever.",
+            "Pods that opt in have this schedulerName; no profile has it, so they would stay pending for ever.",
             f"Add a profile with schedulerName: {settings.scheduler_name}.",
         )
         return
@@ -208,10 +208,10 @@ def _check_bind_timeout(where: str, profile: Profile, settings: Settings) -> Ite
         f"{where}.pluginConfig[VolumeBinding].bindTimeoutSeconds",
         f"absent ({value})" if value == DEFAULT_BIND_TIMEOUT_SECONDS else shown(value),
         f"{LEAST_BIND_TIMEOUT_SECONDS} to {longest} (barrier.window_seconds less {BIND_TIMEOUT_MARGIN_SECONDS:g})",
-        "For so long kube-scheduler keeps room for a member whose volume does not come, where no API object shows it: "
-        "Kohort plans other gangs there, and their members are refused until it is over.",
+        "For this long kube-scheduler reserves room for a member whose volume is not ready, and no API object shows "
+        "it: Kohort plans other gangs there, and their members are refused until that time is over.",
         f"Add {{name: VolumeBinding, args: {{bindTimeoutSeconds: {longest}}}}} to pluginConfig in {where}; a volume "
-        "that takes longer is waited for in several attempts.",
+        "that takes longer is bound in a later attempt.",
         "warning",
     )
 
@@ -226,6 +226,6 @@ def _check_sampling(where: str, profile: Profile, config: Configuration) -> Iter
         "percentageOfNodesToScore" if inherited else f"{where}.percentageOfNodesToScore",
         "absent (chosen by cluster size)" if value is None else str(value),
         "100",
-        "kube-scheduler would stop looking once it has enough nodes, so the planned node may not be offered at all.",
+        "kube-scheduler stops at a sample of the feasible nodes, so the planned node may not be offered at all.",
         f"Set percentageOfNodesToScore: 100 in {where}.",
     )

@@ -14,7 +14,7 @@ from extender.kubescheduler.finding import Finding, shown
 from extender.kubescheduler.schedulerconfig import (
     DEFAULT_HTTP_TIMEOUT,
     Configuration,
-    Extender,
+    ExtenderEntry,
 )
 from extender.kubescheduler.wire import VERBS_PATH
 
@@ -27,7 +27,7 @@ def check_extenders(config: Configuration, settings: Settings) -> Iterator[Findi
             "extenders",
             "none that filters and binds",
             "one for Kohort",
-            "kube-scheduler would place and bind each pod on its own, with no regard to its gang.",
+            "kube-scheduler would place and bind each pod on its own, without regard to its gang.",
             f"Add an extender with urlPrefix: {expected_url(settings)}, filterVerb: filter, bindVerb: bind.",
         )
         return
@@ -47,14 +47,14 @@ def check_extenders(config: Configuration, settings: Settings) -> Iterator[Findi
     yield from _check_calls(where, ours, config, settings)
 
 
-def _position_of_ours(extenders: Sequence[Extender]) -> int | None:
+def _position_of_ours(extenders: Sequence[ExtenderEntry]) -> int | None:
     """Return the position of Kohort's entry: the one with our path, else the first that takes part in placing pods."""
     deciding = [i for i, one in enumerate(extenders) if one.decides]
     by_path = [i for i in deciding if split(extenders[i].url_prefix).path.rstrip("/") == VERBS_PATH]
     return next(iter(by_path or deciding), None)
 
 
-def _check_verbs(where: str, ours: Extender, config: Configuration, settings: Settings) -> Iterator[Finding]:
+def _check_verbs(where: str, ours: ExtenderEntry, config: Configuration, settings: Settings) -> Iterator[Finding]:
     guards = any(one.preempt_verb for one in config.extenders)
     preempting = any(one.preempts for one in config.profiles if one.scheduler_name != settings.scheduler_name)
     verbs = (
@@ -65,7 +65,7 @@ def _check_verbs(where: str, ours: Extender, config: Configuration, settings: Se
             ours.prioritize_verb,
             "prioritize",
             "error" if settings.answer == "ranked" else None,
-            "answer: ranked places members by the scores of this verb, and none would be asked for.",
+            "the setting answer: ranked places members by the scores of this verb, which would never be requested.",
         ),
         (
             "preemptVerb",
@@ -77,7 +77,7 @@ def _check_verbs(where: str, ours: Extender, config: Configuration, settings: Se
     )
     for field, value, verb, level, without in verbs:
         if value and value != verb:
-            why = f"Kohort has no route of this name, and kube-scheduler only finds out at its first call: {without}"
+            why = f"Kohort has no verb of this name, and kube-scheduler notices that only at its first call: {without}"
             yield Finding(f"{where}.{field}", shown(value), verb, why, f"Set {field}: {verb}.")
         elif not value and level is not None:
             missing: Literal["error", "warning"] = "error" if level == "error" else "warning"
@@ -88,11 +88,11 @@ def _check_verbs(where: str, ours: Extender, config: Configuration, settings: Se
             str(ours.weight or "absent"),
             "at least 1",
             "kube-scheduler refuses to start when an extender with prioritizeVerb has no weight.",
-            "Set weight: 20, which lets co-location outvote the plugins.",
+            "Set weight: 20, with which co-location outweighs the scores of the plugins.",
         )
 
 
-def _check_timeout(where: str, ours: Extender, settings: Settings) -> Iterator[Finding]:
+def _check_timeout(where: str, ours: ExtenderEntry, settings: Settings) -> Iterator[Finding]:
     barrier = settings.barrier
     least, field = barrier.http_timeout_seconds, f"{where}.httpTimeout"
     mend = f"Set httpTimeout: {barrier.http_timeout_seconds:g}s."
@@ -123,7 +123,7 @@ def _check_timeout(where: str, ours: Extender, settings: Settings) -> Iterator[F
         )
 
 
-def _check_calls(where: str, ours: Extender, config: Configuration, settings: Settings) -> Iterator[Finding]:
+def _check_calls(where: str, ours: ExtenderEntry, config: Configuration, settings: Settings) -> Iterator[Finding]:
     if ours.ignorable:
         yield Finding(
             f"{where}.ignorable",
@@ -138,7 +138,7 @@ def _check_calls(where: str, ours: Extender, config: Configuration, settings: Se
             f"{where}.nodeCacheCapable",
             "false",
             "true",
-            "Every call would carry all nodes in full, some kilobytes each, instead of their names.",
+            "Every call would contain all node objects, some kilobytes each, instead of their names.",
             "Set nodeCacheCapable: true.",
             "warning",
         )
@@ -150,14 +150,14 @@ def _check_calls(where: str, ours: Extender, config: Configuration, settings: Se
             "profiles",
             ", ".join(others),
             f"{settings.scheduler_name} alone",
-            "An extender is called for every pod of the process: pods of these profiles wait for Kohort too, and are "
-            "not bound while it is down.",
+            "kube-scheduler calls an extender for the pods of all its profiles: pods of these wait for Kohort too, "
+            "and are not bound while it is down.",
             "Give Kohort a kube-scheduler of its own, or accept this.",
             "warning",
         )
 
 
-def _check_managed_resources(where: str, ours: Extender) -> Iterator[Finding]:
+def _check_managed_resources(where: str, ours: ExtenderEntry) -> Iterator[Finding]:
     for i, resource in enumerate(ours.managed_resources):
         if not resource.ignored_by_scheduler:
             yield Finding(
@@ -174,7 +174,7 @@ def _check_managed_resources(where: str, ours: Extender) -> Iterator[Finding]:
             f"{where}.managedResources",
             names,
             "absent",
-            "Kohort is only asked about pods that request one of these: a member without the request is placed and "
+            "Kohort is only called for pods that request one of these: a member without the request is placed and "
             "bound on its own.",
             "Remove managedResources, or make sure that every member requests one.",
             "warning",

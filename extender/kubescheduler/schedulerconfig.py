@@ -41,27 +41,27 @@ def parse_config(config: Mapping[str, Any]) -> Configuration:
     return Configuration.model_validate(_without_nulls(config))
 
 
-class Part(BaseModel):
+class ConfigPart(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, strict=True, frozen=True, extra="forbid")
 
 
-class Plugin(Part):
+class SchedulerPlugin(ConfigPart):
     name: str = ""
     weight: int = 1
 
 
-class PluginSet(Part):
-    enabled: tuple[Plugin, ...] = Field(default=(), strict=False)
-    disabled: tuple[Plugin, ...] = Field(default=(), strict=False)
+class PluginSet(ConfigPart):
+    enabled: tuple[SchedulerPlugin, ...] = Field(default=(), strict=False)
+    disabled: tuple[SchedulerPlugin, ...] = Field(default=(), strict=False)
 
 
-class Plugins(Part):
+class Plugins(ConfigPart):
     model_config = ConfigDict(extra="allow")
     post_filter: PluginSet = PluginSet()
     multi_point: PluginSet = PluginSet()
 
 
-class Profile(Part):
+class Profile(ConfigPart):
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: int | None = None
     percentage_of_placements_to_score: int | None = None
@@ -89,7 +89,7 @@ class Profile(Part):
         return True
 
 
-class Tls(Part):
+class ExtenderTls(ConfigPart):
     insecure: bool = False
     server_name: str = ""
     cert_file: str = ""
@@ -100,12 +100,12 @@ class Tls(Part):
     ca_data: str = ""
 
 
-class ManagedResource(Part):
+class ManagedResource(ConfigPart):
     name: str = ""
     ignored_by_scheduler: bool = False
 
 
-class Extender(Part):
+class ExtenderEntry(ConfigPart):
     url_prefix: str = ""
     filter_verb: str = ""
     preempt_verb: str = ""
@@ -113,7 +113,7 @@ class Extender(Part):
     weight: int = 0
     bind_verb: str = ""
     enable_https: bool = Field(default=False, alias="enableHTTPS")
-    tls_config: Tls | None = None
+    tls_config: ExtenderTls | None = None
     http_timeout: str = ""
     node_cache_capable: bool = False
     managed_resources: tuple[ManagedResource, ...] = Field(default=(), strict=False)
@@ -127,14 +127,14 @@ class Extender(Part):
         return bool(self.filter_verb or self.prioritize_verb or self.bind_verb)
 
 
-class LeaderElection(Part):
+class LeaderElection(ConfigPart):
     model_config = ConfigDict(extra="allow")
     leader_elect: bool = True
     resource_name: str = ""
     resource_namespace: str = ""
 
 
-class Configuration(Part):
+class Configuration(ConfigPart):
     api_version: str
     kind: str
     parallelism: int = 16
@@ -147,7 +147,7 @@ class Configuration(Part):
     pod_initial_backoff_seconds: int = DEFAULT_INITIAL_BACKOFF_SECONDS
     pod_max_backoff_seconds: int = DEFAULT_MAX_BACKOFF_SECONDS
     profiles: tuple[Profile, ...] = Field(default=(), strict=False)
-    extenders: tuple[Extender, ...] = Field(default=(), strict=False)
+    extenders: tuple[ExtenderEntry, ...] = Field(default=(), strict=False)
     delay_cache_until_active: bool = False
 
 

@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 NULL: Final = Raw(b"null")
 
 
-class Meta(Struct, gc=False, rename="camel"):
+class ObjectMeta(Struct, gc=False, rename="camel"):
     """An object's metadata, as far as Kohort reads it."""
 
     name: str | None = None
@@ -19,7 +19,7 @@ class Meta(Struct, gc=False, rename="camel"):
     deletion_timestamp: str | None = None
 
 
-class Spec(Struct, gc=False, rename="camel"):
+class PodSpec(Struct, gc=False, rename="camel"):
     """A pod's spec, as far as Kohort reads it."""
 
     scheduler_name: str | None = None
@@ -28,8 +28,8 @@ class Spec(Struct, gc=False, rename="camel"):
 class Object(Struct):
     """A pod or a node."""
 
-    metadata: Meta | None = None
-    spec: Spec | None = None
+    metadata: ObjectMeta | None = None
+    spec: PodSpec | None = None
 
 
 class NodeList(Struct):
@@ -38,7 +38,7 @@ class NodeList(Struct):
     items: list[Raw] | None = None
 
 
-class Args(Struct):
+class FilterArgs(Struct):
     """The body of filter and prioritize (ExtenderArgs)."""
 
     Pod: Raw = NULL
@@ -46,7 +46,7 @@ class Args(Struct):
     NodeNames: list[str] | None = None
 
 
-class Binding(Struct):
+class BindingArgs(Struct):
     """The body of bind (ExtenderBindingArgs)."""
 
     PodName: str | None = None
@@ -75,7 +75,7 @@ class WholeVictims(Struct):
     NumPDBViolations: int | None = None
 
 
-class Preemption(Struct):
+class PreemptionArgs(Struct):
     """The body of preempt (ExtenderPreemptionArgs)."""
 
     Pod: Raw = NULL

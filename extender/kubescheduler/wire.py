@@ -58,7 +58,7 @@ class ExtenderBindingArgs(Struct, frozen=True, gc=False):
     node: str
 
 
-class Victims(Struct, frozen=True):
+class NodeVictims(Struct, frozen=True):
     """Pods (by UID) that would be preempted on one node."""
 
     uids: list[str]
@@ -70,7 +70,7 @@ class ExtenderPreemptionArgs(Struct, frozen=True):
 
     pod: PodHead
     pod_raw: Raw
-    victims: dict[str, Victims]
+    victims: dict[str, NodeVictims]
 
     def pod_dict(self) -> dict[str, Any]:
         """Return the whole preempting pod as a dict. Raises RequestError where it is malformed."""
@@ -114,7 +114,7 @@ def decode_preempt(body: bytes) -> ExtenderPreemptionArgs:
 # Answers
 
 
-class NodeList(Struct):
+class AnswerNodeList(Struct):
     """Node objects returned to a kube-scheduler that is not nodeCacheCapable."""
 
     items: list[Raw]
@@ -123,7 +123,7 @@ class NodeList(Struct):
 class ExtenderFilterResult(Struct):
     """Answer of filter; `filter_result` fills the one of ``Nodes`` and ``NodeNames`` that the request used."""
 
-    Nodes: NodeList | None = None
+    Nodes: AnswerNodeList | None = None
     NodeNames: list[str] | None = None
     FailedNodes: Mapping[str, str] = {}
     FailedAndUnresolvableNodes: Mapping[str, str] = {}
@@ -143,23 +143,23 @@ class ExtenderBindingResult(Struct):
     Error: str = ""
 
 
-class MetaPod(Struct):
+class AnswerMetaPod(Struct):
     """A victim of a preemption by uid."""
 
     UID: str
 
 
-class MetaVictims(Struct):
+class AnswerMetaVictims(Struct):
     """Victims on one node."""
 
-    Pods: list[MetaPod]
+    Pods: list[AnswerMetaPod]
     NumPDBViolations: int
 
 
 class ExtenderPreemptionResult(Struct):
     """Answer of preempt; it replaces kube-scheduler's candidates, and an empty map means no preemption."""
 
-    NodeNameToMetaVictims: dict[str, MetaVictims]
+    NodeNameToMetaVictims: dict[str, AnswerMetaVictims]
 
 
 def filter_result(
@@ -175,7 +175,7 @@ def filter_result(
     kept = list(names)
     if args.nodes is None:
         return ExtenderFilterResult(None, kept, failed or {}, unresolvable or {})
-    return ExtenderFilterResult(NodeList([args.nodes[n] for n in kept]), None, failed or {}, unresolvable or {})
+    return ExtenderFilterResult(AnswerNodeList([args.nodes[n] for n in kept]), None, failed or {}, unresolvable or {})
 
 
 def encode_filter(result: ExtenderFilterResult) -> bytes:
@@ -192,14 +192,14 @@ def encode_bind(error: str = "") -> bytes:
     return _ENCODER.encode(ExtenderBindingResult(error))
 
 
-def encode_preempt(victims: Mapping[str, Victims]) -> bytes:
-    meta = {n: MetaVictims([MetaPod(uid) for uid in v.uids], v.pdb_violations) for n, v in victims.items()}
+def encode_preempt(victims: Mapping[str, NodeVictims]) -> bytes:
+    meta = {n: AnswerMetaVictims([AnswerMetaPod(uid) for uid in v.uids], v.pdb_violations) for n, v in victims.items()}
     return _ENCODER.encode(ExtenderPreemptionResult(meta))
 
 
-_ARGS: Final = msgspec.json.Decoder(shapes.Args)
-_BINDING: Final = msgspec.json.Decoder(shapes.Binding)
-_PREEMPTION: Final = msgspec.json.Decoder(shapes.Preemption)
+_ARGS: Final = msgspec.json.Decoder(shapes.FilterArgs)
+_BINDING: Final = msgspec.json.Decoder(shapes.BindingArgs)
+_PREEMPTION: Final = msgspec.json.Decoder(shapes.PreemptionArgs)
 _OBJECT: Final = msgspec.json.Decoder(shapes.Object | None)
 _NODES: Final = msgspec.json.Decoder(shapes.NodeList | None)
 _ENCODER: Final = msgspec.json.Encoder()
@@ -212,14 +212,16 @@ def _required(value: str | None, field: str) -> str:
     return value
 
 
-def _meta_victims(victims: shapes.MetaVictims) -> Victims:
+def _meta_victims(victims: shapes.MetaVictims) -> NodeVictims:
     uids = [_required(p.UID, "NodeNameToMetaVictims.Pods.UID") for p in _some(victims.Pods)]
-    return Victims(uids, victims.NumPDBViolations or 0)
+    return NodeVictims(uids, victims.NumPDBViolations or 0)
 
 
-def _whole_victims(victims: shapes.WholeVictims) -> Victims:
-    uids = [_required((p.metadata or shapes.Meta()).uid, "NodeNameToVictims.Pods.uid") for p in _some(victims.Pods)]
-    return Victims(uids, victims.NumPDBViolations or 0)
+def _whole_victims(victims: shapes.WholeVictims) -> NodeVictims:
+    uids = [
+        _required((p.metadata or shapes.ObjectMeta()).uid, "NodeNameToVictims.Pods.uid") for p in _some(victims.Pods)
+    ]
+    return NodeVictims(uids, victims.NumPDBViolations or 0)
 
 
 def _some(items: list[_T | None] | None) -> list[_T]:
@@ -228,7 +230,7 @@ def _some(items: list[_T | None] | None) -> list[_T]:
 
 def _head(raw: Raw, field: str) -> PodHead:
     pod = decode(_OBJECT, raw, field) or shapes.Object()
-    meta = pod.metadata or shapes.Meta()
+    meta = pod.metadata or shapes.ObjectMeta()
     return PodHead(
         namespace=_required(meta.namespace, f"{field}.metadata.namespace"),
         name=_required(meta.name, f"{field}.metadata.name"),
@@ -247,11 +249,11 @@ def _nodes_by_name(raw: Raw) -> dict[str, Raw] | None:
     found: dict[str, Raw] = {}
     for item in listed.items or ():
         if (node := decode(_OBJECT, item, "Nodes.items")) is not None:
-            found[_required((node.metadata or shapes.Meta()).name, "Nodes.items.metadata.name")] = item
+            found[_required((node.metadata or shapes.ObjectMeta()).name, "Nodes.items.metadata.name")] = item
     return found
 
 
-def _is_plain_go(body: bytes, args: shapes.Args) -> bool:
+def _is_plain_go(body: bytes, args: shapes.FilterArgs) -> bool:
     """Tell whether the body's outer object is exactly what Go writes: three keys in order, each once, without white
     space.
 

@@ -68,7 +68,7 @@ class Election(Lease):
             self._complain(str(error))
             return None
         if found is None:
-            self._complain("it does not exist; the manifests bring it")
+            self._complain("it does not exist; apply manifests/base, which creates it")
         else:
             self.error = ""
         return found

@@ -114,8 +114,8 @@ class Lease:
         if leading == self._told:
             return
         if self._told is not None:
-            which = "now" if leading else "no longer"
-            _log.info("%s leading; the lease is held by %s", which, self.holder or "nobody")
+            which = "now leads" if leading else "no longer leads"
+            _log.info("this replica %s; the lease is held by %s", which, self.holder or "nobody")
         self._told = leading
         self._tell(leading)
 

@@ -23,9 +23,11 @@ class ControllerMetrics:
             ["kind", "outcome"],
             **make,
         )
-        self._wanted = Gauge("kohort_controller_wanted_writes", "Writes not done yet, by kind.", ["kind"], **make)
+        self._wanted = Gauge(
+            "kohort_controller_wanted_writes", "Writes that are wanted and not done yet, by kind.", ["kind"], **make
+        )
         self._reachable = Gauge("kohort_controller_extender_reachable", "1 while the extender answers.", **make)
-        self._leader = Gauge("kohort_leader", "1 while this replica leads; one of them should.", **make)
+        self._leader = Gauge("kohort_leader", "1 while this replica leads; exactly one replica should.", **make)
 
     def wrote(self, kind: str, outcome: str) -> None:
         """Count one write by its outcome: done, refused or unknown."""

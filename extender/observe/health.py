@@ -26,7 +26,7 @@ from policy.cluster.snapshot import Snapshot
 STALLED_SECONDS: Final = 60.0  # a reflector gives up a silent watch after 50 s and lists anew
 CLOCK_SECONDS: Final = 5.0
 FOLLOWS: Final = "no: a follower, which answers but does not decide"
-NO_RIGHT: Final = "such jobs are not scheduled; apply the ClusterRole of this version (manifests/base)"
+NO_RIGHT: Final = "jobs of these kinds are not scheduled; apply the ClusterRole of this version (manifests/base)"
 CONTROLLER_SECONDS: Final = 10.0  # the controller polls at least every few seconds
 KEPT_SECONDS: Final = 1.0  # how long a scrape's text is kept: nobody scrapes as often, and anybody may ask
 
@@ -141,8 +141,12 @@ def extender_readiness(
     return Readiness(
         (
             Check("synced", not unsynced, f"waiting for the first list of {', '.join(unsynced)}" if unsynced else ""),
-            Check("rebuilt", snapshot.synced, "" if snapshot.synced else "the ledger is not rebuilt yet"),
-            Check("watches", not stalled, f"nothing heard of {', '.join(stalled)}" if stalled else ""),
+            Check(
+                "rebuilt",
+                snapshot.synced,
+                "" if snapshot.synced else "the ledger is not rebuilt from the API server yet",
+            ),
+            Check("watches", not stalled, f"nothing has arrived for {', '.join(stalled)}" if stalled else ""),
             Check("rights", not forbidden, f"may not read {forbidden}: {NO_RIGHT}" if forbidden else "", fatal=False),
             Check(
                 "leading",
@@ -162,7 +166,9 @@ def _clock_check(ahead: float) -> Check:
     The ledger's time runs on from the wall clock at the start, while creation times of jobs are the API server's.
     """
     way = "forward" if ahead > 0 else "back"
-    detail = f"set {way} by {abs(ahead):.0f} s since the start: waiting times are that much off; restart this replica"
+    detail = (
+        f"set {way} by {abs(ahead):.0f} s since the start: waiting times are wrong by as much; restart this replica"
+    )
     wrong = abs(ahead) > CLOCK_SECONDS
     return Check("clock", not wrong, detail if wrong else "", fatal=False)
 
@@ -174,9 +180,9 @@ def _stalled(watch: WatchHealth, now: float) -> bool:
 def controller_check(snapshot: Snapshot, controller: Heartbeat) -> Check:
     """Check that the controller polled lately; otherwise say what waits for it."""
     if controller.age <= CONTROLLER_SECONDS:
-        return Check("controller", True, "" if controller.heard else "not heard of yet", fatal=False)
-    since = f"not heard of for {controller.age:.0f} s" if controller.heard else "never heard of"
-    detail = f"{since}: gated pods are not released ({gated_pods(snapshot)} now), nothing is woken or resized"
+        return Check("controller", True, "" if controller.heard else "not heard from yet", fatal=False)
+    since = f"not heard from for {controller.age:.0f} s" if controller.heard else "never heard from"
+    detail = f"{since}: gated pods stay gated ({gated_pods(snapshot)} now), and no pod is woken and no job resized"
     return Check("controller", False, detail, fatal=False)
 
 

@@ -37,7 +37,9 @@ class LagAndDrift:
     def __init__(self, registry: CollectorRegistry) -> None:
         text = "How late the event loop woke a timer of half a second."
         self.lag = Histogram("kohort_event_loop_lag_seconds", text, buckets=LAG_SECONDS, registry=registry)
-        text = "Objects of the API server minus those of the ledger, at the last count; changes on their way count."
+        text = (
+            "Objects in the API server minus objects in the ledger, at the last count; changes under way are included."
+        )
         self.drift = Gauge("kohort_ledger_drift_objects", text, ["resource"], registry=registry)
 
     async def beat(self, clock: Clock) -> None:

@@ -96,10 +96,10 @@ class Metrics(Collector):
         self._passage = JobTimes(self)
         make: Any = {"registry": self.registry}
         self._requests = Counter(
-            "kohort_verb_requests", "Calls of kube-scheduler, by how they were answered.", ["verb", "result"], **make
+            "kohort_verb_requests", "Calls of kube-scheduler, by verb and result.", ["verb", "result"], **make
         )
         self._seconds = Histogram(
-            "kohort_verb_duration_seconds", "Time to answer; bind includes its time at the barrier.", ["verb"],
+            "kohort_verb_duration_seconds", "Time to answer a call; that of bind includes the barrier.", ["verb"],
             buckets=SECONDS, **make,
         )  # fmt: skip
         self._refusals = Counter("kohort_verb_refusals", "Calls refused, by reason.", ["verb", "reason"], **make)
@@ -108,19 +108,19 @@ class Metrics(Collector):
         self._steps = Histogram("kohort_decision_duration_seconds", text, buckets=SECONDS, **make)
         self._admissions = Counter("kohort_gangs_admitted", "Gangs given a plan.", **make)
         self._releases = Counter("kohort_gangs_released", "Plans given up, by reason.", ["reason"], **make)
-        text = "From the plan of a gang to its minimum being bound."
+        text = "Time from a gang's plan to its minimum being bound."
         self._to_bound = Histogram("kohort_gang_admission_to_bound_seconds", text, buckets=GANG_SECONDS, **make)
-        text = "From the creation of a job to its first admission."
+        text = "Time from a job's creation to its first admission."
         self._waits = Histogram("kohort_job_wait_seconds", text, buckets=WAIT_SECONDS, **make)
-        text = "From the creation of a job to its end, whatever the end."
+        text = "Time from a job's creation to its end, successful or not."
         self._completions = Histogram("kohort_job_completion_seconds", text, buckets=JOB_SECONDS, **make)
-        text = "Time that a member's bind call was held until its answer."
+        text = "Time for which a member's bind call was held."
         self._barrier_waits = Histogram("kohort_barrier_wait_seconds", text, buckets=GANG_SECONDS, **make)
-        text = "Resizes decided: in takes workers, out gives, none moves members; and what for."
+        text = "Resizes decided, by direction (in takes workers, out gives workers, none moves members) and cause."
         self._resizes = Counter("kohort_resizes", text, ["direction", "cause"], **make)
-        text = "Growths of running jobs of which workers did not come in their time, by outcome."
+        text = "Growths of running jobs whose workers did not all arrive in time, by outcome."
         self._stalled = Counter("kohort_stalled_growths", text, ["outcome"], **make)
-        text = "Shrinks whose workers had not gone when the plan that waited for them ended."
+        text = "Shrinks whose workers were not gone in time, so that the plan that waited for them was given up."
         self._stalled_shrinks = Counter("kohort_stalled_shrinks", text, **make)
         self._migrations = Counter("kohort_migrations", "Migrations that ended, by outcome.", ["outcome"], **make)
         self._bindings = Counter("kohort_bindings", "Bindings sent, by outcome.", ["outcome"], **make)
@@ -237,7 +237,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the current state."""
-        yield gauge("kohort_leader", "1 while this replica leads; one of them should.", self._leads())
+        yield gauge("kohort_leader", "1 while this replica leads; exactly one replica should.", self._leads())
         yield _dropped_lines()
         if self._ledger is None:
             return
@@ -248,10 +248,12 @@ class Metrics(Collector):
             self._barrier.held if self._barrier else 0,
         )
         yield from _watch_metrics(self._watches, self._ledger.clock.monotonic())
-        text = "The wall clock less the ledger's time: not 0 where it was set anew since the start, until a restart."
+        text = (
+            "Seconds that the wall clock is ahead of the ledger's time; not 0 after the clock was set, until a restart."
+        )
         yield gauge("kohort_clock_ahead_seconds", text, _ahead(self._ledger))
         if self.controller is not None:
-            text = "Time since the controller last asked what to do; gated pods wait for it."
+            text = "Time since the controller last polled the extender; gated pods wait for it."
             yield gauge("kohort_controller_last_heard_seconds", text, self.controller.age)
 
 
@@ -266,10 +268,12 @@ def _watch_metrics(watches: Sequence[WatchHealth], now: float) -> Iterator[Metri
     """
     labels = ["resource", "version"]
     restarts = CounterMetricFamily(
-        "kohort_watch_restarts", "Lists and watches that failed and were begun anew.", labels=labels
+        "kohort_watch_restarts", "Lists and watches that failed and were started again.", labels=labels
     )
-    ages = GaugeMetricFamily("kohort_watch_last_seen_seconds", "Time since the API was last heard of.", labels=labels)
-    text = "1 while the resource may not be read: jobs of that kind are not scheduled."
+    ages = GaugeMetricFamily(
+        "kohort_watch_last_seen_seconds", "Time since the API server was last heard from.", labels=labels
+    )
+    text = "1 while the resource may not be read, so that jobs of that kind are not scheduled."
     forbidden = GaugeMetricFamily("kohort_watch_forbidden", text, labels=labels)
     for watch in watches:
         which = [str(watch.resource), watch.resource.version]

@@ -19,6 +19,6 @@ def new_registry() -> CollectorRegistry:
     """Return a registry with the metrics of the process and ``kohort_build_info``."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    info = Gauge("kohort_build_info", "Always 1; the version is in the label.", ["version"], registry=registry)
+    info = Gauge("kohort_build_info", "Always 1; the label has the version.", ["version"], registry=registry)
     info.labels(kohort_version()).set(1)
     return registry

@@ -54,7 +54,7 @@ def snapshot_metrics(snapshot: Snapshot, policy: Policy, now: float) -> Iterator
     yield _queue(snapshot)
     yield _refused(snapshot)
     invalid = sum(1 for job in snapshot.jobs.values() if job.invalid)
-    yield gauge("kohort_invalid_jobs", "Jobs that were refused as malformed.", invalid)
+    yield gauge("kohort_invalid_jobs", "Jobs that are refused because their objects are malformed.", invalid)
     waiting = sum(len(missing) for _, missing in unplaced(snapshot))
     yield gauge("kohort_unplaced_members", "Members of running gangs that have no node.", waiting)
     yield gauge("kohort_gated_pods", "Pods behind the admission gate.", gated_pods(snapshot))
@@ -84,7 +84,7 @@ def _refused(snapshot: Snapshot) -> Metric:
         counts[BIND] += uid in snapshot.jobs and backs_off_from_refusal(gang)
     for one in chain.from_iterable(snapshot.refused_writes.values()):
         counts[one.write] += 1
-    text = "Writes that the API server refuses now, by kind; of bindings, the gangs that wait for that."
+    text = "Writes that the API server refuses now, by kind; for bindings, the number of gangs that wait because of it."
     return _labelled("kohort_refused_writes", text, "write", counts)
 
 
@@ -109,14 +109,16 @@ def _room(snapshot: Snapshot) -> Iterator[Metric]:
         "all": total(charged[name] for name in nodes if name in charged),
     }
     by = {"kohort": by["all"] - by["others"], "others": by["others"]}
-    there = GaugeMetricFamily("kohort_allocatable", "What usable nodes have, by resource.", labels=["resource", "unit"])
-    text = "Requests and plans on usable nodes, by resource and by whose they are."
+    there = GaugeMetricFamily(
+        "kohort_allocatable", "Allocatable resources of usable nodes, by resource.", labels=["resource", "unit"]
+    )
+    text = "Requests and plans on usable nodes, by resource and by whether they are Kohort's or others'."
     taken = GaugeMetricFamily("kohort_requested", text, labels=["resource", "unit", "holder"])
     text = "Usable nodes by the share of the resource that is requested or planned there."
     use = GaugeHistogramMetricFamily("kohort_node_utilisation_ratio", text, labels=["resource"])
     text = "Usable nodes by the share of the resource that the metrics API says is in use; none where it is not served."
     measured = GaugeHistogramMetricFamily("kohort_node_used_ratio", text, labels=["resource"])
-    text = "Share of what is free of the resource that lies on partly used nodes."
+    text = "Share of the resource's free amount that is on partly used nodes."
     scattered = GaugeMetricFamily("kohort_fragmentation_ratio", text, labels=["resource"])
     for name in _told(whole):
         unit = unit_of(name)
@@ -172,11 +174,15 @@ def _traffic(snapshot: Snapshot) -> Iterator[Metric]:
             pairs += servers * sum(1 for slot in nodes if slot.role == WORKER)
             across += cross_node_pairs(nodes)
     yield gauge("kohort_ps_worker_pairs", "ps-worker pairs of gangs that have room.", pairs)
-    yield gauge("kohort_cross_node_pairs", "Those of them whose two ends are on different nodes.", across)
+    yield gauge(
+        "kohort_cross_node_pairs",
+        "ps-worker pairs of gangs that have room whose two pods are on different nodes.",
+        across,
+    )
 
 
 def _prices(prices: Mapping[str, float]) -> Metric:
-    text = "What one unit of the resource costs now, the mean over the nodes; only a policy that prices room has it."
+    text = "Present price of one unit of the resource, the mean over the nodes; only under a policy with prices."
     family = GaugeMetricFamily("kohort_price", text, labels=["resource", "unit"])
     for name in sorted(prices)[:RESOURCES]:
         unit = unit_of(name)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final, Protocol, TypeVar
 
-from extender.page.history import Sample
-from extender.page.words import clean, duration, short_name
+from extender.page.formatting import clean, duration, short_name
+from extender.page.loadhistory import LoadSample
 
 WIDTH, HEIGHT = 600.0, 100.0
 POINTS: Final = 240  # more would not be visible
@@ -31,7 +31,7 @@ S = TypeVar("S", bound=Timed)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Series:
     """One series.
 
     path: the SVG path in a box of WIDTH by HEIGHT. area: the same path, closed at the bottom. now: the last value.
@@ -53,14 +53,14 @@ class Chart:
     """
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[Series, ...]
     top: str
     middle: str
     times: tuple[str, ...]
     empty: str = ""
 
 
-def charts_of(samples: Sequence[Sample], now: float, prices: bool, jobs: bool = True) -> tuple[Chart, ...]:
+def charts_of(samples: Sequence[LoadSample], now: float, prices: bool, jobs: bool = True) -> tuple[Chart, ...]:
     """Return the charts of use, of jobs, and of prices where the policy has any.
 
     jobs: False leaves the chart of jobs out, because it counts the jobs of all namespaces.
@@ -91,7 +91,7 @@ def chart_of(
     return _chart(title, samples, end, series, top, told, until=_clock(end), least=1.0)
 
 
-Value = Callable[[Sample], float]
+Value = Callable[[LoadSample], float]
 
 
 def _used(name: str) -> Value:
@@ -122,7 +122,7 @@ def _round(most: float) -> float:
     return next(step * unit for step in (1, 2, 5, 10) if step * unit >= most * 0.999)
 
 
-def _thinned(samples: Sequence[Sample]) -> Sequence[Sample]:
+def _thinned(samples: Sequence[LoadSample]) -> Sequence[LoadSample]:
     step = max(1, math.ceil(len(samples) / POINTS))
     return samples[(len(samples) - 1) % step :: step]
 
@@ -153,7 +153,7 @@ def _clock(at: float) -> str:
 def _line(
     name: str, style: int, samples: Sequence[S], value: Callable[[S], float], box: tuple[float, float, float],
     told: Callable[[float], str],
-) -> Line:  # fmt: skip
+) -> Series:  # fmt: skip
     begin, now, top = box
     usual = _usual_distance(samples)
     pieces: list[list[tuple[float, float]]] = []
@@ -169,7 +169,7 @@ def _line(
     summary = f"{clean(name, 40)}: now {told(values[-1])}, lowest {told(min(values))}, highest {told(max(values))}"
     path = "".join(_path(piece) for piece in pieces)
     area = "".join(f"{_path(piece)}V{HEIGHT:.0f}H{piece[0][0]:.1f}Z" for piece in pieces)
-    return Line(clean(name, 40), style, path, area, told(values[-1]), summary)
+    return Series(clean(name, 40), style, path, area, told(values[-1]), summary)
 
 
 def _usual_distance(samples: Sequence[Timed]) -> float:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 Lists = Mapping[str, Sequence[str]]
 
 
-def breathe() -> None:
+def let_loop_run() -> None:
     """Let the event loop's thread run if it is waiting; without this call it waits 5 ms for its turn, each time."""
     time.sleep(0)
 
@@ -47,24 +47,24 @@ class Frame:
         """Return the name by which a viewer says which frame it has."""
         return f"{self.instance}.{self.number}"
 
-    def told(self, had: Frame | None) -> dict[str, Any]:
+    def changes_since(self, had: Frame | None) -> dict[str, Any]:
         """Return the changes for a viewer that has the frame ``had``; everything where that is None.
 
         Lists that have not changed are left out.
         """
         known = had.lists if had is not None else {}
         lists = {
-            name: pieces(known.get(name, ()), rows)
+            name: row_changes(known.get(name, ()), rows)
             for name, rows in self.lists.items()
             if had is None or known.get(name) != rows
         }
         return {"frame": self.name, "revision": self.generation, "facts": dict(self.facts), "lists": lists}
 
 
-Piece = str | tuple[int, int]
+RowChange = str | tuple[int, int]
 
 
-def pieces(old: Sequence[str], rows: Sequence[str]) -> list[Piece]:
+def row_changes(old: Sequence[str], rows: Sequence[str]) -> list[RowChange]:
     """Return ``rows`` for somebody who has ``old``: HTML of new rows, and (first, number) for a run of old ones.
 
     A row that is added at the top is thus one row to send, though the places of all others change.
@@ -72,7 +72,7 @@ def pieces(old: Sequence[str], rows: Sequence[str]) -> list[Piece]:
     places: dict[str, list[int]] = {}
     for at in range(len(old) - 1, -1, -1):
         places.setdefault(old[at], []).append(at)
-    found: list[Piece] = []
+    found: list[RowChange] = []
     for html in rows:
         left = places.get(html)
         if not left:
@@ -86,7 +86,7 @@ def pieces(old: Sequence[str], rows: Sequence[str]) -> list[Piece]:
     return found
 
 
-class Maker:
+class PageThread:
     """The one thread on which pages are made, one after another. Data that pages share therefore needs no locks."""
 
     def __init__(self, clock: Clock) -> None:
@@ -114,7 +114,7 @@ class Maker:
             self._left -= self._clock.monotonic() - began
 
 
-Make = Callable[[], tuple[int, Lists, Mapping[str, str]]]
+MakeLists = Callable[[], tuple[int, Lists, Mapping[str, str]]]
 """Reads the ledger and returns revision, lists and facts; it is called on a thread."""
 
 
@@ -124,7 +124,7 @@ class Frames:
     stale: tells whether the ledger has changed since the frame of a generation was made.
     """
 
-    def __init__(self, make: Make, stale: Callable[[int], bool], clock: Clock, maker: Maker) -> None:
+    def __init__(self, make: MakeLists, stale: Callable[[int], bool], clock: Clock, maker: PageThread) -> None:
         self._make = make
         self._maker = maker
         self._stale = stale
@@ -156,7 +156,7 @@ class Frames:
         Everything is returned where that frame is too old or belongs to another process.
         """
         frame = await self.newest(patient=True)
-        return frame.told(next((past for past in self._past if past.name == since), None))
+        return frame.changes_since(next((past for past in self._past if past.name == since), None))
 
     async def _draw(self) -> None:
         self._last = await self._maker.frame(self._frame)

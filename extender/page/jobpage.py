@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from extender.access.veil import Veil
-from extender.page.frames import Lists, breathe
+from extender.access.redaction import Redaction
+from extender.page.frames import Lists, let_loop_run
+from extender.page.htmlrows import Rows
 from extender.page.marks import Looks
-from extender.page.rows import Rows
-from extender.page.story import Line, Story
-from extender.present.explain import explain_view
+from extender.page.timeline import Timeline, TimelineEntry
+from extender.present.explainview import explain_view
+from extender.present.names import job_named
 from extender.state.ledger import Ledger
 from policy.cluster.model import Job
 
@@ -24,35 +25,31 @@ class JobPage:
     """Makes the lists for any job of one ledger. Only one thread may use it at a time."""
 
     ledger: Ledger
-    story: Story
+    timeline: Timeline
     looks: Looks
     rows: Rows
 
-    def find(self, namespace: str, name: str) -> Job | None:
-        """Return the job of that name; where several kinds have one of that name, the job that arrived last."""
-        jobs = self.ledger.snapshot.jobs.values()
-        found = [job for job in jobs if (job.namespace, job.name) == (namespace, name)]
-        return max(found, key=lambda job: job.arrival) if found else None
-
-    def make(self, namespace: str, name: str, veil: Veil, deeper: Mapping[str, object] | None = None) -> Lists | None:
+    def make(
+        self, namespace: str, name: str, redaction: Redaction, deeper: Mapping[str, object] | None = None
+    ) -> Lists | None:
         """Return the lists, or None where nothing is known of such a job.
 
         deeper: the fields that `present.explain.deeper` computes, where the viewer asked for them.
         """
-        self.story.read_on()
-        job = self.find(namespace, name)
+        self.timeline.read_on()
+        job = job_named(self.ledger.snapshot, namespace, name)
         if job is not None:
-            return self._of(job, veil, deeper or {})
-        past = [line for line in self.story.lines() if (line.namespace, line.name) == (namespace, name)]
-        told = [replace(line, text=veil.text(line.text)) for line in past]
+            return self._of(job, redaction, deeper or {})
+        past = [line for line in self.timeline.lines() if (line.namespace, line.name) == (namespace, name)]
+        told = [replace(line, text=redaction.text(line.text)) for line in past]
         return self._gone(namespace, name, told) if told else None
 
-    def _of(self, job: Job, veil: Veil, deeper: Mapping[str, object]) -> Lists:
+    def _of(self, job: Job, redaction: Redaction, deeper: Mapping[str, object]) -> Lists:
         snapshot, now = self.ledger.snapshot, self.ledger.now()
-        entries = veil.journal(self.ledger.journal.since())
+        entries = redaction.journal(self.ledger.journal.since())
         view = explain_view(snapshot, job, self.ledger.policy, now, entries).model_copy(update=dict(deeper))
-        view = veil.view(view)
-        breathe()
+        view = redaction.view(view)
+        let_loop_run()
         waiting = view.waited_seconds is not None
         row = self.rows.html
         return {
@@ -65,7 +62,7 @@ class JobPage:
             "history": [row("step", one=one) for one in view.history[: -MOST_LINES - 1 : -1]],
         }
 
-    def _gone(self, namespace: str, name: str, past: list[Line]) -> Lists:
+    def _gone(self, namespace: str, name: str, past: list[TimelineEntry]) -> Lists:
         head = self.rows.html("gonehead", namespace=namespace, name=name)
         empty: dict[str, list[str]] = {key: [] for key in ("why", "members", "needs", "ahead", "rooms")}
         return {

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Final, NamedTuple
 
-from extender.access.sight import EVERYTHING, Sight
+from extender.access.visibility import EVERYTHING, Visibility
+from extender.page.formatting import MOST_KEY, amount, clean, ranges, short_name
 from extender.page.marks import Look, Looks, dot, outline
-from extender.page.words import MOST_KEY, amount, clean, ranges, short_name
 from policy.cluster.model import PS, WORKER, Job, Node, Slot
 from policy.cluster.resources import GPU_SUFFIX, Resources
 from policy.cluster.snapshot import Snapshot
@@ -26,7 +26,7 @@ ROOMY_NODES: Final = 48  # a cluster of at most so many nodes has their names on
 SOME_NODES: Final = 240
 
 
-class Guest(NamedTuple):
+class MapMember(NamedTuple):
     """A member on a node.
 
     away: whether a ps or worker of its job with which it exchanges data is on another node.
@@ -46,8 +46,8 @@ class Tile(NamedTuple):
     name: str
     state: str
     used: int
-    told: str
-    guests: tuple[Guest, ...]
+    text: str
+    guests: tuple[MapMember, ...]
     others: int
     columns: int
     roomy: bool
@@ -68,7 +68,7 @@ class NodeMap:
     cross_jobs: int = 0
 
 
-class Crowd(NamedTuple):
+class JobOnMap(NamedTuple):
     """The members of one job that have a node.
 
     pairs: ps-worker pairs. cross: pairs on two nodes.
@@ -76,40 +76,40 @@ class Crowd(NamedTuple):
 
     where: Mapping[Slot, str]
     finished: bool
-    guests: tuple[tuple[str, Guest], ...]
+    guests: tuple[tuple[str, MapMember], ...]
     pairs: int
     cross: int
 
 
 @dataclass(slots=True)
-class Mapper:
+class NodeMapDrawer:
     """Draws the map again and again.
 
-    breathe: called between slices of work, so that the event loop can answer verbs meanwhile. Members of jobs out of
-    ``sight`` are not drawn.
+    let_loop_run: called between slices of work, so that the event loop can answer verbs meanwhile. Members of jobs
+    that ``visibility`` hides are not drawn.
     """
 
     looks: Looks
-    breathe: Callable[[], None]
-    sight: Sight = EVERYTHING
+    let_loop_run: Callable[[], None]
+    visibility: Visibility = EVERYTHING
     _known: dict[str, tuple[Tile, tuple[Look, ...], str]] = field(default_factory=dict)
-    _crowds: dict[str, Crowd] = field(default_factory=dict)
+    _jobs: dict[str, JobOnMap] = field(default_factory=dict)
     _uses: dict[str, tuple[Node, Resources | None, tuple[int, str]]] = field(default_factory=dict)
 
     def draw(self, snapshot: Snapshot) -> NodeMap:
         """Return the map of a snapshot."""
         self._look(snapshot)
-        guests: dict[str, list[Guest]] = defaultdict(list)
-        for crowd in self._crowds.values():
-            for host, guest in crowd.guests:
+        guests: dict[str, list[MapMember]] = defaultdict(list)
+        for on_map in self._jobs.values():
+            for host, guest in on_map.guests:
                 guests[host].append(guest)
-        others = _others(snapshot) if self.sight.every else {}
+        others = _others(snapshot) if self.visibility.every else {}
         columns = _columns([len(there) for there in guests.values()])
         roomy = len(snapshot.nodes) <= ROOMY_NODES
         tiles = []
         for at, (name, node) in enumerate(sorted(snapshot.nodes.items())):
             if at % 25 == 0:
-                self.breathe()
+                self.let_loop_run()
             tile = Tile(
                 name, _state(node), *self._use(node, snapshot.charged.get(name)), tuple(guests.get(name, ())),
                 others.get(name, 0), columns, roomy,
@@ -118,25 +118,25 @@ class Mapper:
         for gone in self._known.keys() - snapshot.nodes.keys():
             del self._known[gone], self._uses[gone]
         density = "roomy" if roomy else "some" if len(tiles) <= SOME_NODES else "many"
-        crowds = self._crowds.values()
-        pairs, cross = sum(crowd.pairs for crowd in crowds), sum(crowd.cross for crowd in crowds)
-        return NodeMap(tuple(tiles), density, pairs, cross, sum(crowd.cross > 0 for crowd in crowds))
+        jobs = self._jobs.values()
+        pairs, cross = sum(on_map.pairs for on_map in jobs), sum(on_map.cross for on_map in jobs)
+        return NodeMap(tuple(tiles), density, pairs, cross, sum(on_map.cross > 0 for on_map in jobs))
 
     def _look(self, snapshot: Snapshot) -> None:
         """Collect the members of each job, in order of arrival; a job whose members have not moved is taken from the
         last call.
         """
-        known, self._crowds = self._crowds, {}
-        seen = (job for job in snapshot.jobs.values() if self.sight.sees(job.namespace))
+        known, self._jobs = self._jobs, {}
+        seen = (job for job in snapshot.jobs.values() if self.visibility.sees(job.namespace))
         for at, job in enumerate(sorted(seen, key=lambda job: (job.arrival, job.key))):
             if at % 25 == 0:
-                self.breathe()
+                self.let_loop_run()
             where = places_of(snapshot, job.uid)
             if not where:
                 continue
-            crowd = known.get(job.uid)
-            same = crowd is not None and (crowd.where, crowd.finished) == (where, job.finished)
-            self._crowds[job.uid] = crowd if crowd is not None and same else _crowd(job, where)
+            on_map = known.get(job.uid)
+            same = on_map is not None and (on_map.where, on_map.finished) == (where, job.finished)
+            self._jobs[job.uid] = on_map if on_map is not None and same else _job_on_map(job, where)
 
     def _use(self, node: Node, charged: Resources | None) -> tuple[int, str]:
         known = self._uses.get(node.name)
@@ -183,15 +183,15 @@ def _hosts(where: Mapping[Slot, str], role: str) -> list[str]:
     return [node for slot, node in where.items() if slot[0] == role]
 
 
-def _crowd(job: Job, where: Mapping[Slot, str]) -> Crowd:
+def _job_on_map(job: Job, where: Mapping[Slot, str]) -> JobOnMap:
     """Return a job's members with their nodes, rigid members first."""
     servers, workers = _hosts(where, PS), _hosts(where, WORKER)
     cross = sum(1 for server in servers for worker in workers if server != worker)
     guests = []
     for (role, index), node in sorted(where.items(), key=lambda item: (item[0][0] == WORKER, item[0])):
         away = cross > 0 and _away(role, node, servers, workers)
-        guests.append((node, Guest(job.uid, job.key, role, index, away, job.finished)))
-    return Crowd(where, job.finished, tuple(guests), len(servers) * len(workers), cross)
+        guests.append((node, MapMember(job.uid, job.key, role, index, away, job.finished)))
+    return JobOnMap(where, job.finished, tuple(guests), len(servers) * len(workers), cross)
 
 
 def _away(role: str, node: str, servers: list[str], workers: list[str]) -> bool:
@@ -214,17 +214,17 @@ def _state(node: Node) -> str:
 
 def _used(node: Node, charged: Resources | None) -> tuple[int, str]:
     """Return the share (percent) of the resource that is used most, and the use of each resource in words."""
-    most, told = 0.0, []
+    most, uses = 0.0, []
     for name in sorted(node.allocatable.amounts):
         whole = node.allocatable[name]
         if name not in ("cpu", "memory") and not name.endswith(GPU_SUFFIX):
             continue
         part = charged[name] if charged is not None else 0
         most = max(most, part / whole if whole > 0 else 0.0)
-        told.append(
+        uses.append(
             f"{amount(name, part)} of {amount(name, whole)}{'' if name == 'memory' else ' ' + short_name(name)}"
         )
-    return round(100 * most), ", ".join(told)
+    return round(100 * most), ", ".join(uses)
 
 
 # -- one tile ------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def _bar(used: int) -> str:
 def _label(tile: Tile) -> str:
     """Return the tile in words, for screen readers and for the text line of the map."""
     state = "" if tile.state == "ready" else f" ({'not ready' if tile.state == 'down' else tile.state})"
-    parts = [f"{clean(tile.name, 80)}{state}: {tile.told or 'no capacity known'}"]
+    parts = [f"{clean(tile.name, 80)}{state}: {tile.text or 'no capacity known'}"]
     for key, guests in _by_job(tile.guests):
         roles = ", ".join(f"{role} {ranges(numbers)}" for role, numbers in _by_role(guests))
         away = sum(guest.away for guest in guests)
@@ -292,14 +292,14 @@ def _label(tile: Tile) -> str:
     return " | ".join(parts)
 
 
-def _by_job(guests: Iterable[Guest]) -> Iterable[tuple[str, list[Guest]]]:
-    found: dict[str, list[Guest]] = defaultdict(list)
+def _by_job(guests: Iterable[MapMember]) -> Iterable[tuple[str, list[MapMember]]]:
+    found: dict[str, list[MapMember]] = defaultdict(list)
     for guest in guests:
         found[guest.key].append(guest)
     return found.items()
 
 
-def _by_role(guests: Iterable[Guest]) -> Iterable[tuple[str, list[int]]]:
+def _by_role(guests: Iterable[MapMember]) -> Iterable[tuple[str, list[int]]]:
     found: dict[str, list[int]] = defaultdict(list)
     for guest in guests:
         found[guest.role].append(guest.number)

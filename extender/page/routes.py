@@ -11,18 +11,19 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from extender.access.sight import Sight, caller_of
-from extender.access.veil import Veil
+from extender.access.redaction import Redaction
+from extender.access.visibility import Visibility, caller_of
 from extender.comparison.comparisons import ComparisonError, Comparisons
-from extender.page.comparison import EMPTY, POLICIES, ComparisonPage
-from extender.page.frames import Frame, Frames, Lists, Maker
-from extender.page.history import History
+from extender.page.clusterpage import ClusterPage, ReadinessSource
+from extender.page.comparisonpage import EMPTY, POLICIES, ComparisonPage
+from extender.page.frames import Frame, Frames, Lists, PageThread
+from extender.page.htmlrows import ASSETS, Rows, asset, page, stamp
 from extender.page.jobpage import JobPage
+from extender.page.loadhistory import History
 from extender.page.marks import Looks
-from extender.page.overview import Overview, Vitals
-from extender.page.rows import ASSETS, Rows, asset, page, stamp
-from extender.page.story import Story
-from extender.present.explain import deeper
+from extender.page.timeline import Timeline
+from extender.present.explainview import deeper
+from extender.present.names import job_named
 from extender.state.ledger import Ledger
 
 POLICY: Final = (
@@ -37,7 +38,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-MOST_SIGHTS: Final = 16
+MOST_VISIBILITIES: Final = 16
 FOUND: Final = "found"  # the name of the frame that has a finished comparison
 FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
@@ -45,17 +46,17 @@ FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 class Page:
     """The pages of one ledger."""
 
-    def __init__(self, ledger: Ledger, vitals: Vitals, history: History, comparisons: Comparisons) -> None:
+    def __init__(self, ledger: Ledger, vitals: ReadinessSource, history: History, comparisons: Comparisons) -> None:
         """Prepare the pages; nothing is drawn until somebody looks."""
         self._comparisons = comparisons
         self._ledger = ledger
         self._vitals = vitals
         self.history = history
-        self._maker = Maker(ledger.clock)
+        self._maker = PageThread(ledger.clock)
         self._one_at_a_time = asyncio.Lock()
-        self._story, self._looks = Story(ledger.journal), Looks()
-        self._frames: OrderedDict[Sight, Frames] = OrderedDict()
-        self._job = JobPage(ledger, self._story, self._looks, Rows("../../"))
+        self._timeline, self._looks = Timeline(ledger.journal), Looks()
+        self._frames: OrderedDict[Visibility, Frames] = OrderedDict()
+        self._job = JobPage(ledger, self._timeline, self._looks, Rows("../../"))
         self._comparison = ComparisonPage(Rows("../"))
 
     def routes(self) -> list[Route]:
@@ -74,28 +75,30 @@ class Page:
     def _stale(self, generation: int) -> bool:
         return generation != self._ledger.snapshot.generation
 
-    def _frames_for(self, sight: Sight) -> Frames:
-        """Return the frames that all viewers with this sight share.
+    def _frames_for(self, visibility: Visibility) -> Frames:
+        """Return the frames that all viewers with this visibility share.
 
-        They are kept for MOST_SIGHTS sights at most, because each set remembers its rows.
+        They are kept for MOST_VISIBILITIES at most, because each set remembers its rows.
         """
-        found = self._frames.get(sight)
+        found = self._frames.get(visibility)
         if found is None:
-            overview = Overview(self._ledger, self._vitals, self.history, self._story, Rows(), self._looks, sight)
-            found = self._frames[sight] = Frames(overview.make, self._stale, self._ledger.clock, self._maker)
-            if len(self._frames) > MOST_SIGHTS:
+            cluster = ClusterPage(
+                self._ledger, self._vitals, self.history, self._timeline, Rows(), self._looks, visibility
+            )
+            found = self._frames[visibility] = Frames(cluster.make, self._stale, self._ledger.clock, self._maker)
+            if len(self._frames) > MOST_VISIBILITIES:
                 self._frames.popitem(last=False)
-        self._frames.move_to_end(sight)
+        self._frames.move_to_end(visibility)
         return found
 
     async def overview(self, request: Request) -> Response:
         """Answer with the page of the cluster."""
-        frame = await self._frames_for((await caller_of(request)).sight).newest()
+        frame = await self._frames_for((await caller_of(request)).visibility).newest()
         return await self._page("overview.html", frame.name, "parts", lists=frame.lists, facts=frame.facts)
 
     async def parts(self, request: Request) -> Response:
         """Answer with what has changed on the cluster's page since the frame that the viewer has."""
-        frames = self._frames_for((await caller_of(request)).sight)
+        frames = self._frames_for((await caller_of(request)).visibility)
         return JSONResponse(await frames.news(request.query_params.get("since", "")), headers=HEADERS)
 
     async def job(self, request: Request) -> Response:
@@ -103,8 +106,8 @@ class Page:
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         asked = request.query_params.get("unblock") == "true"
         found = await self._deeper(namespace, name) if asked else None
-        veil = Veil((await caller_of(request)).sight)
-        lists = await self._maker(lambda: self._job.make(namespace, name, veil, found))
+        redaction = Redaction((await caller_of(request)).visibility)
+        lists = await self._maker(lambda: self._job.make(namespace, name, redaction, found))
         if lists is None:
             text = (
                 f"No job {namespace}/{name} is known; one appears as soon as its pods name Kohort as their scheduler."
@@ -115,7 +118,8 @@ class Page:
 
     async def _deeper(self, namespace: str, name: str) -> dict[str, object]:
         """Return what takes dozens of decisions, computed on another thread, for one request at a time."""
-        job, ledger = self._job.find(namespace, name), self._ledger
+        ledger = self._ledger
+        job = job_named(ledger.snapshot, namespace, name)
         if job is None:
             return {}
         async with self._one_at_a_time:
@@ -124,10 +128,10 @@ class Page:
     async def job_parts(self, request: Request) -> Response:
         """Answer with all lists of the job's page."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
-        veil = Veil((await caller_of(request)).sight)
-        lists = await self._maker(lambda: self._job.make(namespace, name, veil)) or {}
+        redaction = Redaction((await caller_of(request)).visibility)
+        lists = await self._maker(lambda: self._job.make(namespace, name, redaction)) or {}
         frame = Frame(0, "", self._ledger.snapshot.generation, lists, {"now": self._now()})
-        return JSONResponse(frame.told(None), headers=HEADERS)
+        return JSONResponse(frame.changes_since(None), headers=HEADERS)
 
     async def comparisons(self, _: Request) -> Response:
         """Answer with the page on which a policy is chosen for a comparison."""
@@ -161,8 +165,8 @@ class Page:
             except ComparisonError as error:
                 text = str(error)
                 lists = await self._maker(lambda: self._comparison.failed(text))
-        told = {"frame": FOUND, "revision": 0, "facts": {"now": self._now()}, "lists": lists}
-        return JSONResponse(told, headers=HEADERS)
+        answer = {"frame": FOUND, "revision": 0, "facts": {"now": self._now()}, "lists": lists}
+        return JSONResponse(answer, headers=HEADERS)
 
     async def _no_comparison(self, text: str) -> Response:
         return await self._page("message.html", "", "", "../", 404, heading="No comparison", text=text)

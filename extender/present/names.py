@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from extender.state.subjects import Named
 from policy.cluster.model import WORKER, Job, Slot
+from policy.cluster.snapshot import Snapshot
 
 
 def named(job: Job | Named) -> dict[str, str]:
     """Return the fields of a JobName."""
     return {"namespace": job.namespace, "name": job.name, "kind": job.kind, "uid": api_uid(job.namespace, job.uid)}
+
+
+def job_named(snapshot: Snapshot, namespace: str, name: str) -> Job | None:
+    """Return the job of that name; where several kinds have one of that name, the job that arrived last."""
+    jobs = (job for job in snapshot.jobs.values() if (job.namespace, job.name) == (namespace, name))
+    return max(jobs, key=lambda job: job.arrival, default=None)
 
 
 def api_uid(namespace: str, uid: str) -> str:

@@ -20,9 +20,9 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from extender.access.guard import PROBLEM, DeniedError
-from extender.access.sight import caller_of
+from extender.access.visibility import caller_of
 from extender.present.views.problem import ProblemView
-from extender.routes.wording import BODY, Fault, body_fault, fault, not_allowed, told_value
+from extender.routes.wording import BODY, Fault, body_fault, fault, not_allowed, shown_value
 
 MOST_AT_ONCE: Final = 5_000
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class ProblemError(Exception):
     def __init__(self, status: int, detail: str, field: str = "", value: object = "", allowed: str = "") -> None:
         super().__init__(detail)
         title = HTTPStatus(status).phrase
-        shown = told_value(value)
+        shown = shown_value(value)
         self.view = ProblemView(status=status, title=title, detail=detail, field=field, value=shown, allowed=allowed)
 
 
@@ -47,7 +47,7 @@ def _of(found: Fault) -> ProblemError:
     return ProblemError(422, found.detail, found.field, found.value, found.allowed)
 
 
-def told(error: ProblemError, headers: Mapping[str, str] | None = None) -> Response:
+def response_of(error: ProblemError, headers: Mapping[str, str] | None = None) -> Response:
     """Return the error as an HTTP response."""
     return JSONResponse(error.view.model_dump(), error.view.status, headers, media_type=PROBLEM)
 
@@ -66,18 +66,18 @@ async def _unrouted(request: Request, error: Exception) -> Response:
     path, headers = request.url.path[:200], dict(error.headers or {})
     if error.status_code == 404:
         lists = "a path that GET /openapi.json lists (behind a proxy: both below the proxy's path)"
-        return told(ProblemError(404, f"path: nothing is at {path!r}; allowed: {lists}", "path", path, lists))
+        return response_of(ProblemError(404, f"path: nothing is at {path!r}; allowed: {lists}", "path", path, lists))
     if error.status_code == 405:
         methods = ", ".join(sorted(headers.get("Allow", "").split(", ")))
         detail = f"method: {request.method} is not allowed at {path!r}; allowed: {methods}"
-        return told(ProblemError(405, detail, "method", request.method, methods), {**headers, "Allow": methods})
-    return told(ProblemError(error.status_code, str(error.detail)), headers)
+        return response_of(ProblemError(405, detail, "method", request.method, methods), {**headers, "Allow": methods})
+    return response_of(ProblemError(error.status_code, str(error.detail)), headers)
 
 
 def _first(error: RequestValidationError, model: type[BaseModel] | None) -> ProblemError:
     """Return the first error in the parameters or the body as a problem.
 
-    The place that pydantic names begins with which of the two it is.
+    Pydantic's location of an error begins with the part of the request that is wrong, such as ``query`` or ``body``.
     """
     details: dict[str, Any] = error.errors()[0]
     inside, *place = details["loc"]
@@ -105,13 +105,13 @@ def routed(revision: Callable[[], str]) -> type[APIRoute]:
                 try:
                     return await _kept(request, handle, revision) if kept else await handle(request)
                 except RequestValidationError as error:
-                    return told(_first(error, model))
+                    return response_of(_first(error, model))
                 except HTTPException as error:
                     if error.status_code != 400:
                         raise
-                    return told(_of(body_fault(await request.body())))  # the body is not JSON
+                    return response_of(_of(body_fault(await request.body())))  # the body is not JSON
                 except ProblemError as error:
-                    return told(error)
+                    return response_of(error)
                 except DeniedError as error:
                     return error.answer()
 
@@ -141,7 +141,7 @@ async def _kept(
 
     The ETag is weak: what changes with time alone, such as how long a job has waited, makes no new answer.
     """
-    tag = f'W/"{revision()}{(await caller_of(request)).sight.tag}"'
+    tag = f'W/"{revision()}{(await caller_of(request)).visibility.tag}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Authorization"}
     asked = {one.strip() for one in request.headers.get("if-none-match", "").split(",")}
     if tag in asked:
@@ -170,7 +170,7 @@ class Paged(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ListPage:
     """One page of a list.
 
     begin, end: its place in the list. continues: the token for the next page; empty at the end. remaining: the number
@@ -192,7 +192,7 @@ class Piece:
         return {"continue": self.continues, "remaining": self.remaining}
 
 
-def piece(names: Sequence[str], parameters: Paged) -> Piece:
+def list_page(names: Sequence[str], parameters: Paged) -> ListPage:
     """Return the requested page of the entries with these names.
 
     The page begins after the last entry that the client was shown, wherever that entry is now; where that entry no
@@ -201,7 +201,7 @@ def piece(names: Sequence[str], parameters: Paged) -> Piece:
     begin = _begin(names, parameters.after)
     end = len(names) if parameters.limit is None else min(len(names), begin + parameters.limit)
     more = end < len(names) and end > begin
-    return Piece(begin, end, _token(end, names[end - 1]) if more else "", len(names) - end)
+    return ListPage(begin, end, _token(end, names[end - 1]) if more else "", len(names) - end)
 
 
 def _begin(names: Sequence[str], token: str) -> int:

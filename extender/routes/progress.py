@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from extender.access.reviews import BusyError, ReviewsTokens, Tokens, UnansweredError
 from extender.config.sections import ProgressSettings as Settings
-from extender.kube.progress import ToldError, read_told, report_of
+from extender.kube.progress import ReportBodyError, read_report_body, report_of
 from extender.state.ledger import Ledger
 from policy.cluster.events import Reported, Saved
 from policy.cluster.model import Job, Pod
@@ -60,11 +60,11 @@ class Progress:
             self._leads()
             pod = await self._member(request.headers.get("authorization", ""))
             job = self._job(pod, request.path_params)
-            told = read_told(await request.body())
+            told = read_report_body(await request.body())
             if not (told.saved and self._saves(job)):
                 self._not_too_often(job)
             report = report_of(told, self._ledger.now())
-        except ToldError as error:
+        except ReportBodyError as error:
             return JSONResponse({"message": str(error)}, 422)
         except ReportError as error:
             headers = {"Retry-After": "1"} if error.status == 429 else {}

@@ -14,8 +14,8 @@ from fastapi import APIRouter, Response
 from extender.http.headers import CLIENT_HEADER, CONTROLLER
 from extender.kube.jobs import identity
 from extender.present.views.refused import RefusedBody, RefusedWritesBody
-from extender.routes.parameters import Client
 from extender.routes.problems import ProblemError, routed
+from extender.routes.restparameters import Client
 from extender.state.ledger import Ledger
 from policy.cluster.events import WritesRefused
 from policy.cluster.refusedwrite import RefusedWrite

@@ -17,17 +17,18 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from extender.access.guard import may_not
-from extender.access.sight import Caller, caller_of
-from extender.access.veil import Veil
+from extender.access.redaction import Redaction
+from extender.access.visibility import Caller, caller_of
 from extender.comparison.comparisons import ComparisonError, Comparisons, UnknownPolicyError
 from extender.config.settings import Settings
 from extender.http.headers import CONTROLLER
 from extender.observe.health import Heartbeat, Readiness, gated_pods
-from extender.present.cluster import nodes_view, plans_view
-from extender.present.decisions import decisions_view
-from extender.present.explain import deeper, explain_view, held_views
-from extender.present.jobs import invalid_jobs, job_detail, jobs_view, queue_view, unplaced_members
-from extender.present.orders import desired_view
+from extender.present.clusterviews import nodes_view, plans_view
+from extender.present.decisionviews import decisions_view
+from extender.present.explainview import deeper, explain_view, held_views
+from extender.present.jobviews import invalid_jobs, job_detail, jobs_view, queue_view, unplaced_members
+from extender.present.names import job_named
+from extender.present.ordersview import desired_view
 from extender.present.views.cluster import NodesView, PlansView
 from extender.present.views.comparison import ComparisonView
 from extender.present.views.decisions import DecisionsView
@@ -35,7 +36,8 @@ from extender.present.views.explain import ExplainView
 from extender.present.views.jobs import JobDetail, JobsView, QueueView
 from extender.present.views.orders import DesiredView
 from extender.present.views.whatif import WhatIfView
-from extender.routes.parameters import (
+from extender.routes.problems import Paged, ProblemError, list_page, wrong
+from extender.routes.restparameters import (
     Client,
     ComparisonParameters,
     DecisionsParameters,
@@ -47,9 +49,8 @@ from extender.routes.parameters import (
     NoParameters,
     QueueParameters,
 )
-from extender.routes.problems import Paged, ProblemError, piece, wrong
 from extender.routes.stream import MOST_STREAMS, Streams
-from extender.routes.whatif import WhatIf, answer
+from extender.routes.whatifquestion import WhatIf, answer
 from extender.state.ledger import Ledger
 from policy.answers.explain import held_room
 from policy.answers.foresee import Start, foresee
@@ -62,7 +63,7 @@ Asker = Annotated[Caller, Depends(caller_of)]
 FOLLOWS: Final = "leading: this replica does not lead and decides nothing; ask the pod that the Lease names"
 
 
-class Vitals(Protocol):
+class HealthSource(Protocol):
     """The source of the service's health, and the heartbeat that the controller's requests keep alive."""
 
     @property
@@ -79,7 +80,11 @@ class Rest:
     """The handlers; each reads the snapshot once."""
 
     def __init__(
-        self, ledger: Ledger, settings: Callable[[], Settings], vitals: Vitals, comparisons: Comparisons | None = None
+        self,
+        ledger: Ledger,
+        settings: Callable[[], Settings],
+        vitals: HealthSource,
+        comparisons: Comparisons | None = None,
     ) -> None:
         """Choose a random name for this process, so that a client notices when numbers begin anew."""
         self._comparisons = comparisons or Comparisons(ledger, settings)
@@ -107,8 +112,8 @@ class Rest:
         ledger, snapshot, warnings = self._ledger, self._ledger.snapshot, self._warned(caller)
 
         def make() -> JobsView:
-            found = Veil(caller.sight).entries(jobs_view(snapshot, ledger.policy, ledger.now()))
-            page = piece([job.uid for job in found], parameters)
+            found = Redaction(caller.visibility).entries(jobs_view(snapshot, ledger.policy, ledger.now()))
+            page = list_page([job.uid for job in found], parameters)
             return JobsView(generation=snapshot.generation, warnings=warnings, jobs=page.of(found), **page.fields)
 
         return await self._beside(make)
@@ -119,26 +124,26 @@ class Rest:
         """Return one job with its roles and members."""
         ledger = self._ledger
         found = job_detail(ledger.snapshot, self._find(namespace, name), ledger.policy, ledger.now())
-        return Veil(caller.sight).view(found.model_copy(update={"warnings": self._warned(caller)}))
+        return Redaction(caller.visibility).view(found.model_copy(update={"warnings": self._warned(caller)}))
 
     async def queue(self, parameters: Annotated[QueueParameters, Query()], caller: Asker) -> Response:
         """Return the waiting jobs in the policy's order, why each waits, and what blocks the queue as a whole."""
-        snapshot, veil = self._ledger.snapshot, Veil(caller.sight)
+        snapshot, redaction = self._ledger.snapshot, Redaction(caller.visibility)
         asked = (snapshot, self._ledger.policy, self._ledger.now())
         starts = await self._foreseen(*asked) if parameters.expected and snapshot.leading else {}
         warnings = self._warned(caller)
 
         def make() -> QueueView:
-            found = veil.entries(queue_view(*asked, starts))
-            page = piece([job.uid for job in found], parameters)
+            found = redaction.entries(queue_view(*asked, starts))
+            page = list_page([job.uid for job in found], parameters)
             return QueueView(
                 generation=snapshot.generation,
-                gated_pods=gated_pods(snapshot, caller.sight.sees),
+                gated_pods=gated_pods(snapshot, caller.visibility.sees),
                 warnings=warnings,
                 jobs=page.of(found),
-                held=veil.entries(held_views(held_room(snapshot))),
-                invalid=veil.entries(invalid_jobs(snapshot)),
-                unplaced=veil.entries(unplaced_members(snapshot)),
+                held=redaction.entries(held_views(held_room(snapshot))),
+                invalid=redaction.entries(invalid_jobs(snapshot)),
+                unplaced=redaction.entries(unplaced_members(snapshot)),
                 **page.fields,
             )
 
@@ -156,11 +161,11 @@ class Rest:
 
     async def nodes(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
         """Return every node, what is free on it, and each ps and worker on it by job."""
-        snapshot, veil, warnings = self._ledger.snapshot, Veil(caller.sight), self._warned(caller)
+        snapshot, redaction, warnings = self._ledger.snapshot, Redaction(caller.visibility), self._warned(caller)
 
         def make() -> NodesView:
-            found, held = veil.entries(nodes_view(snapshot)), veil.entries(held_views(held_room(snapshot)))
-            page = piece([node.name for node in found], parameters)
+            found, held = redaction.entries(nodes_view(snapshot)), redaction.entries(held_views(held_room(snapshot)))
+            page = list_page([node.name for node in found], parameters)
             return NodesView(
                 generation=snapshot.generation, warnings=warnings, nodes=page.of(found), held=held, **page.fields
             )
@@ -172,8 +177,8 @@ class Rest:
         snapshot, now, warnings = self._ledger.snapshot, self._ledger.now(), self._warned(caller)
 
         def make() -> PlansView:
-            found = Veil(caller.sight).entries(plans_view(snapshot, now))
-            page = piece([plan.uid for plan in found], parameters)
+            found = Redaction(caller.visibility).entries(plans_view(snapshot, now))
+            page = list_page([plan.uid for plan in found], parameters)
             return PlansView(generation=snapshot.generation, warnings=warnings, plans=page.of(found), **page.fields)
 
         return await self._beside(make)
@@ -213,7 +218,7 @@ class Rest:
         def make() -> DecisionsView:
             found = decisions_view(entries, since, parameters.limit)
             latest = found[-1].sequence if found else since
-            seen = Veil(caller.sight).decisions(entries, found)
+            seen = Redaction(caller.visibility).decisions(entries, found)
             return DecisionsView(instance=self.instance, at=at, warnings=warnings, latest=latest, decisions=seen)
 
         return await self._beside(make)
@@ -222,7 +227,7 @@ class Rest:
         self, namespace: Namespace, name: Name, parameters: Annotated[ExplainParameters, Query()], caller: Asker
     ) -> Response:
         """Explain why the job waits or runs where it does, and what would help."""
-        ledger, job, veil = self._ledger, self._find(namespace, name), Veil(caller.sight)
+        ledger, job, redaction = self._ledger, self._find(namespace, name), Redaction(caller.visibility)
         asked, entries = (ledger.snapshot, job, ledger.policy, ledger.now()), ledger.journal.since()
         more: dict[str, object] = {"warnings": self._warned(caller)}
         if parameters.unblock:
@@ -230,8 +235,8 @@ class Rest:
                 more |= await asyncio.to_thread(deeper, *asked)
 
         def make() -> ExplainView:
-            view = explain_view(*asked, veil.journal(entries))
-            return veil.view(view.model_copy(update=more))
+            view = explain_view(*asked, redaction.journal(entries))
+            return redaction.view(view.model_copy(update=more))
 
         return await self._beside(make)
 
@@ -247,13 +252,13 @@ class Rest:
             )
         if (namespace := question.namespace) is not None:
             caller = await caller.into(namespace)
-            if not caller.sight.sees(namespace):
+            if not caller.visibility.sees(namespace):
                 raise may_not(caller, f"namespace {namespace[:63]}")
-        elif caller.sight.blind:
+        elif caller.visibility.sees_nothing:
             raise may_not(caller, "any namespace that has jobs now")
         async with self._one_at_a_time:
             asked = (question, ledger.snapshot, ledger.policy, name, ledger.now())
-            return Veil(caller.sight).view(await asyncio.to_thread(answer, *asked))
+            return Redaction(caller.visibility).view(await asyncio.to_thread(answer, *asked))
 
     async def comparison(self, parameters: Annotated[ComparisonParameters, Query()]) -> ComparisonView:
         """Return what another policy would have decided on the recorded journal, decision by decision and as a whole.
@@ -276,10 +281,9 @@ class Rest:
         return self.streams.answer(last, caller)
 
     def _find(self, namespace: str, name: str) -> Job:
-        """Return the job of that name; where several kinds have one of that name, the job that arrived last."""
-        jobs = [job for job in self._ledger.snapshot.jobs.values() if (job.namespace, job.name) == (namespace, name)]
-        if jobs:
-            return max(jobs, key=lambda job: job.arrival)
+        """Return the job of that name. Raise ProblemError where there is none."""
+        if (job := job_named(self._ledger.snapshot, namespace, name)) is not None:
+            return job
         here = sorted(job.name for job in self._ledger.snapshot.jobs.values() if job.namespace == namespace)
         allowed = (
             f"one of {', '.join(here[:20])}" if here else f"none, since no job of namespace {namespace!r} has opted in"
@@ -290,7 +294,7 @@ class Rest:
         raise ProblemError(404, message, "name", name, allowed)
 
     def _warned(self, caller: Caller) -> tuple[str, ...]:
-        return Veil(caller.sight).warnings(self._warnings())
+        return Redaction(caller.visibility).warnings(self._warnings())
 
     def _warnings(self) -> tuple[str, ...]:
         readiness = self._vitals.readiness()

@@ -14,9 +14,9 @@ from typing import Final
 
 from fastapi.responses import StreamingResponse
 
-from extender.access.sight import Caller
-from extender.access.veil import Veil
-from extender.present.decisions import decisions_view
+from extender.access.redaction import Redaction
+from extender.access.visibility import Caller
+from extender.present.decisionviews import decisions_view
 from extender.present.views.decisions import RevisionView
 from extender.state.ledger import Ledger
 
@@ -75,14 +75,14 @@ class Streams:
     async def _events(self, resumed: int | None, caller: Caller) -> AsyncIterator[str]:
         self.open += 1
         try:
-            ledger, veil = self._ledger, Veil(caller.sight)
+            ledger, redaction = self._ledger, Redaction(caller.visibility)
             ends = math.inf if caller.seconds is None else ledger.clock.monotonic() + caller.seconds
             sequence = ledger.journal.latest if resumed is None else min(resumed, ledger.journal.latest)
             generation = -1
             while not self._closed.is_set() and ledger.clock.monotonic() < ends:
                 if ledger.snapshot.generation > generation:
                     generation = ledger.snapshot.generation
-                    before, (sequence, event) = sequence, self._event(sequence, generation, veil)
+                    before, (sequence, event) = sequence, self._event(sequence, generation, redaction)
                     yield event
                     await self._gap(sequence, decided=sequence > before)
                 elif not await self._news(generation):
@@ -104,9 +104,9 @@ class Streams:
                 while ledger.journal.latest == sequence:
                     await ledger.changed(ledger.snapshot.generation, GAP_SECONDS * ledger.clock.speed)
 
-    def _event(self, since: int, generation: int, veil: Veil) -> tuple[int, str]:
+    def _event(self, since: int, generation: int, redaction: Redaction) -> tuple[int, str]:
         entries = tuple(self._ledger.journal.since(since))[-MOST_DECISIONS:]
-        told = veil.decisions(entries, decisions_view(entries, since, MOST_DECISIONS))
+        told = redaction.decisions(entries, decisions_view(entries, since, MOST_DECISIONS))
         latest = entries[-1].sequence if entries else since
         view = RevisionView(
             instance=self._instance, at=self._ledger.now(), generation=generation, latest=latest, decisions=told

@@ -28,7 +28,7 @@ from extender.kube.fields import digits, part, text
 from extender.kube.translate import Translator, identity
 from extender.kubescheduler import wire
 from extender.state.ledger import Ledger
-from policy.answers.verdict import Offer, filter_pod, preempt_pod, prioritize_pod
+from policy.answers.verdict import FilterAnswer, filter_pod, preempt_pod, prioritize_pod
 from policy.cluster.events import NodeNotOffered
 from policy.cluster.reasons import Reason
 
@@ -148,8 +148,8 @@ class Verbs:
             _log.exception("%s failed", verb)
             body, reason = refusal(verb, INTERNAL_ERROR), "InternalError"
         self._observe(verb, perf_counter() - started, reason)
-        astray = self._elects and not self._ledger.snapshot.leading
-        return Response(body, media_type="application/json", headers={"connection": "close"} if astray else None)
+        does_not_lead = self._elects and not self._ledger.snapshot.leading
+        return Response(body, media_type="application/json", headers={"connection": "close"} if does_not_lead else None)
 
     async def _filter(self, request: Request) -> Answered:
         args = wire.decode_filter(await request.body())
@@ -166,11 +166,11 @@ class Verbs:
         refused = dict.fromkeys(args.node_names[:1], offer.reason.text)
         return wire.encode_filter(wire.filter_result(args, [], unresolvable=refused)), offer.reason.value
 
-    def _offer(self, args: wire.ExtenderArgs) -> Offer:
+    def _offer(self, args: wire.ExtenderArgs) -> FilterAnswer:
         """Return the planned node if kube-scheduler offers it; otherwise plan the gang anew, at most REPLANS times."""
         uid = args.pod.uid
         if self._ledger.was_deleted(uid, digits(args.pod.resource_version)):
-            return Offer(reason=Reason.POD_GONE)
+            return FilterAnswer(reason=Reason.POD_GONE)
         self._see(args)
         offer = filter_pod(self._ledger.snapshot, uid, args.node_names)
         if self._says_nothing(args):
@@ -267,5 +267,5 @@ class Verbs:
         # kube-scheduler treats a node without victims as an error, so such nodes are left out.
         candidates = {node: victims.uids for node, victims in args.victims.items() if victims.uids}
         spared = preempt_pod(self._ledger.snapshot, candidates)
-        kept = {node: wire.Victims(uids, args.victims[node].pdb_violations) for node, uids in spared.items()}
+        kept = {node: wire.NodeVictims(uids, args.victims[node].pdb_violations) for node, uids in spared.items()}
         return wire.encode_preempt(kept), ""

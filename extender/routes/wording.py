@@ -28,7 +28,7 @@ class Fault:
     detail: str
 
 
-def told_value(value: object) -> Value:
+def shown_value(value: object) -> Value:
     """Return a number or boolean as it is, and anything else as text of at most MOST_CHARACTERS characters."""
     if isinstance(value, int | float) and abs(value) <= MOST_EXACT:
         return value
@@ -41,7 +41,7 @@ def not_allowed(field: str, value: object, allowed: str) -> Fault:
     """Return the error for a value that is not allowed; null counts as missing."""
     if value is None:
         return missing(field, allowed)
-    found = told_value(value)
+    found = shown_value(value)
     shown = repr(found) if isinstance(found, str) else json.dumps(found)
     return Fault(field, found, allowed, f"{field}: {shown} is not allowed; allowed: {allowed}")
 
@@ -60,7 +60,7 @@ def fault(details: Json, model: type[BaseModel] | None = None) -> Fault:
     field, schema = ".".join(str(part) for part in place), _schema_of(model) if model is not None else {}
     if details["type"] == "extra_forbidden":
         known = ", ".join(_at(schema, schema, place[:-1]).get("properties", ())) or "none"
-        return Fault(field, told_value(details["input"]), known, f"{field}: unknown; allowed: {known}")
+        return Fault(field, shown_value(details["input"]), known, f"{field}: unknown; allowed: {known}")
     asked = _at(schema, schema, place)
     allowed = in_words(asked) or str(details["msg"]).removeprefix("Input should be ")
     if details["type"] == "missing":

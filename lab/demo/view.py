@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from extender.app import Live as Service
-from extender.present.decisions import decisions_view
-from extender.present.jobs import job_view, queue_view
+from extender.present.decisionviews import decisions_view
+from extender.present.jobviews import job_view, queue_view
 from lab.embedded.observer import RunEnding, RunObserver, computes
 from lab.sim.objects import JobObject, PodObject
 from policy.cluster.gang import Gang

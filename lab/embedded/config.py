@@ -10,7 +10,7 @@ from extender.config.goduration import go_duration_seconds
 from extender.kubescheduler.schedulerconfig import (
     DEFAULT_BIND_TIMEOUT_SECONDS,
     DEFAULT_HTTP_TIMEOUT,
-    Extender,
+    ExtenderEntry,
     Profile,
     parse_config,
 )
@@ -80,7 +80,7 @@ def _profile(profile: Profile, wide: int) -> ProfileConfig:
     return ProfileConfig(wide if percentage is None else percentage, preempts, seconds)
 
 
-def _extender(extender: Extender) -> ExtenderConfig:
+def _extender(extender: ExtenderEntry) -> ExtenderConfig:
     return ExtenderConfig(
         url=extender.url_prefix.rstrip("/"),
         filter_verb=extender.filter_verb,

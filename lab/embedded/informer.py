@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from extender.clock import Clock
 from extender.kube.api import NODES, PODS, Api, Json
-from extender.kube.reflector import Batch, Reflector
+from extender.kube.reflector import Reflector, WatchBatch
 from lab.embedded.cache import PodInfo, SchedulerCache, pod_info
 from lab.embedded.config import SchedulerConfig
 from lab.embedded.plugins import ClusterChange, ClusterEvent
@@ -35,7 +35,7 @@ class Informer:
         self._queue = queue
         self._config = config
         self._clock = clock
-        self._late: asyncio.Queue[tuple[float, Batch]] = asyncio.Queue()
+        self._late: asyncio.Queue[tuple[float, WatchBatch]] = asyncio.Queue()
         self._listed: set[str] = set()
         self._ready = asyncio.Event()
         self._reflectors = [Reflector(api, resource, clock, chance) for resource in (NODES, PODS)]
@@ -56,7 +56,7 @@ class Informer:
         """Wait until both initial lists have arrived."""
         await self._ready.wait()
 
-    def _deliver(self, batch: Batch) -> None:
+    def _deliver(self, batch: WatchBatch) -> None:
         if self._config.lag:
             self._late.put_nowait((self._clock.monotonic() + self._config.lag, batch))
         else:
@@ -69,7 +69,7 @@ class Informer:
             await self._clock.sleep(due - self._clock.monotonic())
             self._take(batch)
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, batch: WatchBatch) -> None:
         for event in batch.events:
             if batch.resource == NODES:
                 self._node(event["object"], gone=event["type"] == "DELETED")

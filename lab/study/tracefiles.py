@@ -217,7 +217,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"a key stands twice in one object: {next(n for n in names if names.count(n) > 1)!r}")
+        raise ValueError(f"a key is repeated in one object: {next(n for n in names if names.count(n) > 1)!r}")
     return found
 
 

@@ -57,7 +57,10 @@ class Change:
 
 
 def smallest(changes: Iterable[Change], proved: Callable[[Change], bool]) -> Change | None:
-    """The first that is proved, or the smallest of those that were stepped over before it. Asks for few."""
+    """Return the first change that is proved, or the smallest of those that were stepped over before it.
+
+    Few proofs are asked for.
+    """
     found = next(filter(proved, changes), None)
     if found is None or found.finer is None:
         return found
@@ -67,7 +70,7 @@ def smallest(changes: Iterable[Change], proved: Callable[[Change], bool]) -> Cha
 
 
 def with_job(job: Job) -> Callable[[Snapshot], Snapshot]:
-    """As if the job were so."""
+    """Return a function that puts this job into a snapshot."""
 
     def apply(snapshot: Snapshot) -> Snapshot:
         draft = Draft(snapshot)

@@ -16,7 +16,7 @@ from policy.cluster.model import WORKER, Job, Node
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, fits
 from policy.placement.room import Room
-from policy.placement.shrink import Offer, offer_of, plan_shrink
+from policy.placement.shrink import Reclaimable, plan_shrink, reclaimable_of
 from policy.systems.base import Policy
 
 MOST_NODES = 64
@@ -25,7 +25,7 @@ A_LITTLE_MORE = 1.001
 
 
 def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
-    """For each kind its changes, smallest first."""
+    """Yield the changes of each kind, smallest first."""
     yield _waits(snapshot, job, policy, now)
     yield chain(_lower_minima(job), _fewer_asked(job))
     yield higher_utilities(snapshot, job, policy, now)
@@ -39,7 +39,7 @@ def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iter
 
 
 def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """The end of its back-off; the moment when it has waited for so long that it comes first."""
+    """Yield the end of its back-off, and the moment when it has waited for so long that it comes first."""
     limit = policy.starve_limit
     moments = [snapshot.gang(job.uid).not_before, *([job.arrival + limit * A_LITTLE_MORE] if limit else [])]
     for at in sorted(moments):
@@ -48,7 +48,10 @@ def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator
 
 
 def _lower_minima(job: Job) -> Iterator[Change]:
-    """Of a job that can run with any number between its bounds; where the policy scales none, no proof holds."""
+    """Yield lower minima, of a job that can run with any number between its bounds.
+
+    Where the policy scales no job, no proof holds.
+    """
     if not job.elastic:
         return
     for least in range(job.min_workers - 1, 0, -1):
@@ -57,7 +60,10 @@ def _lower_minima(job: Job) -> Iterator[Change]:
 
 
 def _fewer_asked(job: Job) -> Iterator[Change]:
-    """Fewer workers from the start: for a rigid job, and where the policy starts jobs with all that they ask for."""
+    """Yield fewer workers from the start.
+
+    That is for a rigid job, and where the policy starts jobs with all that they ask for.
+    """
     asked = job.worker.replicas if job.worker is not None else 0
     for fewer in range(asked - 1, 0, -1):
         roles = tuple(replace(role, replicas=fewer) if role.name == WORKER else role for role in job.roles)
@@ -77,7 +83,7 @@ def _uncordoned(snapshot: Snapshot) -> Iterator[Change]:
 
 
 def _more_nodes(snapshot: Snapshot) -> Iterator[Change]:
-    """So many more nodes like the largest one that can be used."""
+    """Yield so many more nodes like the largest one that can be used."""
     usable = [node for _, node in sorted(snapshot.nodes.items()) if node.ready and not node.unschedulable]
     like = max(usable, key=lambda node: sorted(node.allocatable.amounts.items()), default=None)
     if like is None:
@@ -99,47 +105,47 @@ def _with_nodes(nodes: Sequence[Node], snapshot: Snapshot) -> Snapshot:
 
 
 def _fewer_workers(snapshot: Snapshot, job: Job) -> Iterator[Change]:
-    """Workers of running jobs above their minimum, whatever their weight: the fewest that make room."""
+    """Yield the fewest workers of running jobs above their minimum that make room, whatever their weight."""
     room, ask = Room.of(snapshot), ask_of(snapshot, job, job.min_workers)
     running = sorted((other for other in snapshot.running() if other.elastic), key=lambda other: other.key)
-    offers = [offer for one in running if (offer := offer_of(snapshot, one)).sheds]
-    plan = plan_shrink(room, ask, offers)
+    victims = [victim for one in running if (victim := reclaimable_of(snapshot, one)).rooms]
+    plan = plan_shrink(room, ask, victims)
     if plan is None:
         return
     most = sum(plan.taken.values())
-    counts = _fewest(room, ask, offers, most) or dict(plan.taken)
+    counts = _fewest(room, ask, victims, most) or dict(plan.taken)
     names = ", ".join(f"{count} from {snapshot.jobs[uid].key}" for uid, count in sorted(counts.items()))
     size = sum(counts.values())
     text = f"take {size} {'worker' if size == 1 else 'workers'}: {names}"
     yield Change(Kind.WORKERS, text, size, lambda s: _without_workers(counts, s))
 
 
-def _fewest(room: Room, ask: Ask, offers: Sequence[Offer], most: int) -> dict[str, int] | None:
-    """Fewer than ``most`` removals that suffice, as far as a bounded search tells."""
+def _fewest(room: Room, ask: Ask, victims: Sequence[Reclaimable], most: int) -> dict[str, int] | None:
+    """Return fewer than ``most`` removals that suffice, as far as a bounded search tells."""
     looks = 0
     for size in range(1, most):
-        for chosen in combinations_with_replacement(range(len(offers)), size):
+        for chosen in combinations_with_replacement(range(len(victims)), size):
             counts = {index: chosen.count(index) for index in set(chosen)}
-            if any(count > len(offers[index].sheds) for index, count in counts.items()):
+            if any(count > len(victims[index].rooms) for index, count in counts.items()):
                 continue
             looks += 1
             if looks > MOST_LOOKS:
                 return None
-            if fits(_given(room, offers, counts), ask):
-                return {offers[index].job_uid: count for index, count in counts.items()}
+            if fits(_given(room, victims, counts), ask):
+                return {victims[index].job_uid: count for index, count in counts.items()}
     return None
 
 
-def _given(room: Room, offers: Sequence[Offer], counts: dict[int, int]) -> Room:
+def _given(room: Room, victims: Sequence[Reclaimable], counts: dict[int, int]) -> Room:
     trial = room.branch()
     for index, count in counts.items():
-        for shed in offers[index].sheds[:count]:
-            trial.give(shed.node, shed.requests)
+        for freed_room in victims[index].rooms[:count]:
+            trial.give(freed_room.node, freed_room.requests)
     return trial
 
 
 def _without_workers(counts: dict[str, int], snapshot: Snapshot) -> Snapshot:
-    """As if the highest workers of these jobs had left."""
+    """Return the snapshot as if the highest workers of these jobs had left."""
     draft = Draft(snapshot)
     for uid, count in counts.items():
         job, gang = snapshot.jobs[uid], snapshot.gang(uid)
@@ -155,7 +161,7 @@ def _without_workers(counts: dict[str, int], snapshot: Snapshot) -> Snapshot:
 
 
 def _ended(snapshot: Snapshot, job: Job) -> Iterator[Change]:
-    """One other job that is gone: finished ones that keep their room first, then the smallest."""
+    """Yield the end of one other job: of finished ones that keep their room first, then of the smallest."""
     holders = [one for one in snapshot.jobs.values() if one.uid != job.uid and _holds(snapshot, one)]
     whole = {one.uid: sum(pod.requests["cpu"] for pod in snapshot.every_pod_of(one.uid)) for one in holders}
     for other in sorted(holders, key=lambda one: (not one.finished, whole[one.uid], one.key)):

@@ -123,7 +123,7 @@ class Explanation:
 
 
 def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Explanation | None:
-    """Why the job stands where it stands; None if there is no such job."""
+    """Return why the job stands where it stands; None if there is no such job."""
     job = snapshot.jobs.get(job_uid)
     if job is None:
         return None
@@ -162,7 +162,7 @@ def _mend(verdict: Verdict, held: tuple[HeldRoom, ...], gang: Gang) -> str:
 
 
 def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
-    """Why the job is not simply running; None if it is, or if all it needs is on its way."""
+    """Return why the job is not simply running; None if it is, or if all it needs is on its way."""
     gang = snapshot.gang(job.uid)
     if not snapshot.synced:
         return Verdict(Reason.NOT_SYNCED)
@@ -184,7 +184,10 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
 
 
 def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
-    """What kube-scheduler says against members that have a node; not what it said before they were given it."""
+    """Return what kube-scheduler says against members that have a node.
+
+    What it said before they were given the node does not count.
+    """
     pods, members = snapshot.pods, snapshot.members.get(gang.job_uid, {})
     planned = ((slot, pods[members[slot]]) for slot in gang.nodes if slot in members)
     tried = {slot for slot, pod in planned if pod.failed_attempt or pod.woken == gang.plan or gang.misses}
@@ -202,7 +205,7 @@ def _to_go(pods: int) -> str:
 
 
 def held_room(snapshot: Snapshot, job: Job | None = None) -> tuple[HeldRoom, ...]:
-    """Pods of finished jobs, or of this one, that still hold room, and will until the job is deleted."""
+    """Return the pods of finished jobs, or of this one, that still hold room, and will until the job is deleted."""
     jobs = [job] if job is not None else [snapshot.jobs[uid] for uid in sorted(snapshot.jobs)]
     return tuple(
         HeldRoom(one.key, pod.name, pod.node, pod.requests)
@@ -214,7 +217,10 @@ def held_room(snapshot: Snapshot, job: Job | None = None) -> tuple[HeldRoom, ...
 
 
 def _ahead(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> tuple[Ahead, ...]:
-    """Those that the policy looks at first, after the one that its verdict names if that one does not wait itself."""
+    """Return the jobs that the policy looks at before this one.
+
+    The one that the verdict names comes first, if it does not wait itself.
+    """
     verdict, order = reason_of(snapshot, job), places(snapshot, policy, now)
     own = next((place for place in order if place.job.uid == job.uid), None)
     before = tuple(Ahead(place.job.key, _why(place, own)) for place in order[: own.position - 1]) if own else ()
@@ -259,7 +265,7 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
 
 
 def _arithmetic(snapshot: Snapshot, job: Job, nodes: Iterable[NodeRoom]) -> str:
-    """How much of the minimum would fit now, and what the node that comes closest lacks for all of it."""
+    """Return how much of the minimum would fit now, and what the node that comes closest lacks for all of it."""
     ask, room = ask_of(snapshot, job, job.min_workers), Room.of(snapshot)
     if place(room, ask) is not None:
         refused = snapshot.gang(job.uid).refused
@@ -278,7 +284,10 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Iterable[NodeRoom]) -> str:
 
 
 def _outranked(snapshot: Snapshot, room: Room, ask: Ask) -> Iterator[str]:
-    """Pods of other schedulers with a lower priority, if the gang would fit without them: nobody preempts for it."""
+    """Name pods of other schedulers with a lower priority, if the gang would fit without them.
+
+    Kohort does not preempt them.
+    """
     lower = [
         pod for pod in snapshot.pods.values()
         if not pod.opted_in and pod.holds_room and pod.priority < ask.priority and pod.node in room.nodes

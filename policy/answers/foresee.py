@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from policy.answers.operated import forward, without
 from policy.answers.refusals import backs_off_from_refusal
+from policy.cluster import words
 from policy.cluster.gang import ADMITTED
 from policy.cluster.model import Job
-from policy.cluster.reasons import Reason
+from policy.cluster.reasons import Concern, Lasts
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.systems.base import Policy
 from policy.systems.progress import remaining_seconds
@@ -26,20 +27,6 @@ LEAST_STEP = 1.0
 JUST_AFTER = 0.01  # a job starves once it has waited for longer than the limit, not at it
 NAMED = 3
 REFUSED = "the API server has refused its binding; that is tried again after each back-off"
-WAITS_FOR_ROOM = frozenset(
-    {
-        Reason.NO_ROOM,
-        Reason.BEHIND,
-        Reason.RESIZES_LIMITED,
-        Reason.ROOM_HELD,
-        Reason.ROOM_OF_OTHERS,
-        Reason.ROOM_BEING_FREED,
-        Reason.BACKING_OFF,
-        Reason.NODE_NOT_OFFERED,
-        Reason.PAUSED,
-        Reason.NOT_LEADING,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +38,7 @@ class Start:
 
 
 def foresee(snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
-    """The expected start of every waiting job (by uid). ``now``: seconds since the epoch."""
+    """Return the expected start of every waiting job (by uid). ``now``: seconds since the epoch."""
     waiting = [job.uid for job in snapshot.waiting()]
     return Course(replace(snapshot, leading=True), policy, now).starts(waiting) if waiting else {}
 
@@ -82,7 +69,7 @@ class Course:
         return found | {uid: Start(None, self._unknown(jobs[uid])) for uid in waiting if uid not in found}
 
     def moments(self) -> Iterator[float]:
-        """Now, then each end and each moment at which the policy may think otherwise."""
+        """Yield now, then each end of a job and each moment at which the policy may decide otherwise."""
         ends = idle = 0
         self._to(self._now, "")
         yield self._now
@@ -117,7 +104,7 @@ class Course:
         return self._now + self._left[uid] / workers if workers else math.inf
 
     def _next_change(self) -> float:
-        """The next moment that the policy names, or its next slot."""
+        """Return the next moment that the policy names, or its next slot."""
         policy = self._policy.base
         change = policy.next_change(self.snapshot, self._now + LEAST_STEP)
         if change is not None:
@@ -126,7 +113,10 @@ class Course:
         return min([policy.next_moment(self._now), *rests])
 
     def _left_of(self, job: Job) -> float | None:
-        """In worker-seconds, by its reports, else by its training's model; one that has no workers counts as one."""
+        """Return what is left of the job in worker-seconds, by its reports, else by its training's model.
+
+        A job that has no workers counts as one worker. None where it tells neither.
+        """
         gang, training = self.snapshot.gang(job.uid), job.training
         workers = max(1, gang.workers)
         seconds = remaining_seconds(self.snapshot.reports.get(job.uid, ()), self._now)
@@ -142,11 +132,11 @@ class Course:
     def _basis(self, job: Job) -> str:
         if self._ended:
             have = "has" if len(self._ended) == 1 else "have"
-            return f"if nobody else comes, once {_names(self._ended)} {have} ended"
+            return f"if nobody else comes, once {words.listed(self._ended, NAMED)} {have} ended"
         return f"if nobody else comes, once {self._in_time(job)}" if self._now > self._began else "now"
 
     def _in_time(self, job: Job) -> str:
-        """What is over by now and was not at the beginning."""
+        """Return in words what is over by now and was not at the beginning."""
         limit = self._policy.base.starve_limit
         if self._began < self._begun.gang(job.uid).not_before <= self._now:
             return "its back-off is over"
@@ -155,16 +145,12 @@ class Course:
         return "a cool-down or a slot of the policy is over"
 
     def _unknown(self, job: Job) -> str:
-        """Why the job's start is not known: who does not tell how long it runs, or what else it waits for."""
+        """Return why the job's start is not known: who does not tell how long it runs, or what else it waits for."""
         silent = [one.key for one in self.snapshot.running() if one.uid not in self._left]
-        if reason_of(self._begun, job).reason not in WAITS_FOR_ROOM:
-            return reason_of(self._begun, job).reason.text.removeprefix("kohort: ")
+        reason = reason_of(self._begun, job).reason
+        if reason.concern not in (Concern.ROOM, Concern.DECISION) or reason.lasts is Lasts.CHANGE:
+            return reason.text.removeprefix("kohort: ")
         if silent:
             does, they = ("does", "it trains") if len(silent) == 1 else ("do", "they train")
-            return f"{_names(silent)} {does} not tell how long {they}"
+            return f"{words.listed(silent, NAMED)} {does} not tell how long {they}"
         return "no end of a running job gives it room"
-
-
-def _names(names: list[str]) -> str:
-    shown = ", ".join(names[:NAMED])
-    return f"{shown} and {len(names) - NAMED} more" if len(names) > NAMED else shown

@@ -16,7 +16,7 @@ from policy.cluster.actions import Admit, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.gang import State
 from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node
-from policy.cluster.reasons import Reason
+from policy.cluster.reasons import Lasts
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import in_words, lack_in_words
@@ -27,7 +27,6 @@ from policy.placement.room import Room
 from policy.systems.base import Policy
 from policy.systems.progress import remaining_seconds
 
-FOR_ROOM = (Reason.NO_ROOM, Reason.RESIZES_LIMITED, Reason.BEHIND)
 NODES_TOLD = 3
 
 
@@ -45,7 +44,7 @@ class Hindrance:
 
 
 def held_by(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
-    """In words; empty where the job would not grow with all of them lifted."""
+    """Return the hindrances in words; empty where the job would not grow with all of them lifted."""
     every = tuple(_hindrances(snapshot, job, policy, now))
 
     @cache  # to lift one costs more than to decide: what has been lifted in this order is kept
@@ -66,9 +65,9 @@ def held_by(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
 
 
 def grows(snapshot: Snapshot, job: Job, policy: Policy, now: float, *, alone: bool = False) -> bool:
-    """Whether the policy would now give the job more workers than it has.
+    """Tell whether the policy would now give the job more workers than it has.
 
-    alone: only if it admits, mends and shrinks nobody at that.
+    alone: only if it admits, mends and shrinks no job at that.
     """
     resized = False
     for action in policy.decide(snapshot, now).actions:
@@ -84,7 +83,10 @@ def _but(found: Sequence[Hindrance], one: Hindrance) -> tuple[Hindrance, ...]:
 
 
 def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Hindrance]:
-    """Those that there are; room near the end, for in more of it others would start and the job grow after them."""
+    """Yield the hindrances that there are.
+
+    Room is near the end, because in more of it others would start and the job grow after them.
+    """
     base, gang = policy.base, snapshot.gang(job.uid)
     cooldown = base.cooldown
     rest = gang.scaled_at + cooldown - now if cooldown and gang.scaled_at is not None else 0.0
@@ -133,7 +135,7 @@ def _unlimited(snapshot: Snapshot) -> Snapshot:
 
 
 def _mended(snapshot: Snapshot) -> Snapshot:
-    """As if those in repair were just bound: they keep their room, and neither ask for more nor grow."""
+    """Lift repairs: those in repair were just bound, keep their room, and neither ask for more nor grow."""
     draft = Draft(snapshot)
     for uid in snapshot.index.repairing:
         draft.put_gang(replace(snapshot.gang(uid), state=State.BINDING, deadline=None, waits_for=()))
@@ -152,7 +154,7 @@ def _without_queue(snapshot: Snapshot) -> Snapshot:
 
 
 def _others_at_most(job: Job, snapshot: Snapshot) -> Snapshot:
-    """As if every other job had as many workers as it may have."""
+    """Lift the growth of others: every other job has as many workers as it may have."""
     draft = Draft(snapshot)
     for uid in snapshot.index.growing:
         if uid != job.uid:
@@ -161,7 +163,7 @@ def _others_at_most(job: Job, snapshot: Snapshot) -> Snapshot:
 
 
 def _more_room(job: Job, snapshot: Snapshot) -> Snapshot:
-    """As if each of its nodes were open to it and larger by what a worker asks for and by what it has promised."""
+    """Lift the lack of room: each of its nodes is open to it, and larger by a worker and by what it has promised."""
     draft, more, refused = Draft(snapshot), worker_demand(snapshot, job), barred(snapshot, job)
     for host in _hosts(snapshot, job):
         free = snapshot.free(host.name)
@@ -179,15 +181,17 @@ def _more_room(job: Job, snapshot: Snapshot) -> Snapshot:
 
 
 def _queue_in_words(snapshot: Snapshot, rest: Snapshot, policy: Policy, now: float) -> str:
-    """Names the first that waits for room; ``rest``: in which all else is lifted."""
+    """Name the first job that waits for room. ``rest``: the snapshot in which all else is lifted."""
     verdicts = policy.decide(rest, now).verdicts
     waiting = [place.job for place in places(snapshot, policy, now)]
-    for_room = (job for job in waiting if job.uid in verdicts and verdicts[job.uid].reason in FOR_ROOM)
+    for_room = (
+        job for job in waiting if job.uid in verdicts and verdicts[job.uid].reason.lasts in (Lasts.TURN, Lasts.LIMIT)
+    )
     return f"jobs that wait: what is free is kept for them ({next(for_room, waiting[0]).key} among them)"
 
 
 def _others_in_words(rest: Snapshot, policy: Policy, now: float, job: Job) -> str:
-    """Names the first that grows; on its nodes, if any does."""
+    """Name the first job that grows; on the nodes of this one, if any does."""
     grown = [one for one in policy.decide(rest, now).actions if isinstance(one, Resize) and one.job_uid != job.uid]
     near = set(rest.gang(job.uid).nodes.values())
     there = (one for one in grown if near & {n for s, n in one.nodes.items() if s not in rest.gang(one.job_uid).nodes})
@@ -196,7 +200,7 @@ def _others_in_words(rest: Snapshot, policy: Policy, now: float, job: Job) -> st
 
 
 def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
-    """What each node lacks that the job may grow on, and why one with free room is no choice."""
+    """Say what each node lacks that the job may grow on, and why a node with free room is no choice."""
     requests, room = worker_demand(snapshot, job), Room.of(snapshot)
     where = policy.base.grows_on
     asked, hosts = in_words(requests), _may_grow_on(snapshot, job, where)
@@ -219,7 +223,7 @@ def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
 
 
 def _lacking(snapshot: Snapshot, job: Job, host: Node, requests: Resources) -> str:
-    """Why no worker of the job goes there; empty where one may."""
+    """Return why no worker of the job goes to that node; empty where one may."""
     if host.closed:
         return f"{host.name} is {host.closed}"
     if host.name in barred(snapshot, job):
@@ -232,7 +236,7 @@ def _lacking(snapshot: Snapshot, job: Job, host: Node, requests: Resources) -> s
 
 
 def _why_here(snapshot: Snapshot, room: Room, job: Job, where: Where | None, policy: Policy) -> str:
-    """Why it does not grow on a node that it is not on; empty where it may."""
+    """Return why the job does not grow on a node that it is not on; empty where it may."""
     if where is Where.TOGETHER and could_be_together(snapshot, room, job):
         return "a job that one node could hold whole grows only on nodes that it runs on (scale_out: together)"
     if where is Where.HOSTS:
@@ -243,7 +247,7 @@ def _why_here(snapshot: Snapshot, room: Room, job: Job, where: Where | None, pol
 
 
 def _hosts(snapshot: Snapshot, job: Job) -> list[Node]:
-    """The nodes that it runs on, by name."""
+    """Return the nodes that the job runs on, by name."""
     names = sorted(set(snapshot.gang(job.uid).nodes.values()))
     return [snapshot.nodes[name] for name in names if name in snapshot.nodes]
 

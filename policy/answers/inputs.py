@@ -17,7 +17,7 @@ MOST = 64  # of one step: a step that resizes hundreds of jobs must not wait for
 def inputs_of(
     before: Snapshot, after: Snapshot, effects: Iterable[Effect], policy: Policy, now: float
 ) -> dict[int, Mapping[str, str]]:
-    """By the place of each resize, migration and refusal among the effects: name and figure.
+    """Return names and figures by the place of each resize, migration and refusal among the effects.
 
     ``before`` has the gangs and the room as they were, ``after`` the jobs, also those that the step has heard of.
     """
@@ -65,6 +65,6 @@ def _migrate(before: Snapshot, move: Migrate, now: float) -> Mapping[str, str]:
 
 
 def _weight(snapshot: Snapshot, policy: Policy, name: str, uid: str) -> dict[str, str]:
-    """The published weight, where the policy weighs."""
+    """Return the published weight, where the policy weighs."""
     weight = weights(snapshot, policy)(snapshot.jobs[uid])
     return {} if weight is None else {name: f"{weight:.4f}"}

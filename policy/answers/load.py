@@ -23,7 +23,7 @@ class Load:
 
 
 def load(snapshot: Snapshot) -> Load:
-    """Of that snapshot."""
+    """Return the load of that snapshot."""
     most: dict[str, int] = defaultdict(int)
     taken: dict[str, int] = defaultdict(int)
     for name, node in snapshot.nodes.items():
@@ -39,5 +39,5 @@ def load(snapshot: Snapshot) -> Load:
 
 
 def is_shown(resource: str) -> bool:
-    """Whether people watch the resource: cpu, memory and devices."""
+    """Tell whether people watch the resource: cpu, memory and devices."""
     return resource in ("cpu", "memory") or resource.endswith(GPU_SUFFIX)

@@ -20,7 +20,10 @@ ROUNDS = 6  # shrink, start, grow, each carried out
 
 
 def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float) -> Snapshot:
-    """The state once these facts are in and what was decided has been carried out. ``now``: seconds since the epoch."""
+    """Return the state once these facts are in and what was decided has been carried out.
+
+    ``now``: seconds since the epoch.
+    """
     batch = [*events, Tick()]
     for _ in range(ROUNDS):
         snapshot, _ = step(snapshot, batch, policy, now)
@@ -34,7 +37,7 @@ def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: fl
 
 
 def without(snapshot: Snapshot, *uids: str) -> Snapshot:
-    """As if these jobs had ended and their pods were gone; nothing is decided yet."""
+    """Return the snapshot as if these jobs had ended and their pods were gone; nothing is decided yet."""
     draft = Draft(snapshot)
     for uid in uids:
         for pod in list(snapshot.every_pod_of(uid)):
@@ -53,7 +56,7 @@ def _carried_out(snapshot: Snapshot, now: float) -> Iterator[Event]:
 
 
 def _running(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> Iterator[Event]:
-    """Surplus workers go, new ones come, and whoever has a node is bound there."""
+    """Yield the facts by which surplus workers go, new ones come, and each pod that has a node is bound there."""
     if job.worker is not None and job.worker.replicas != gang.workers:
         roles = tuple(replace(role, replicas=gang.workers) if role.name == WORKER else role for role in job.roles)
         yield JobSeen(replace(job, roles=roles, version=job.version + 1))
@@ -77,13 +80,13 @@ def _running(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> Iterator[E
 
 
 def _gives_up(snapshot: Snapshot, uid: str) -> bool:
-    """Whether its pods are to go and new ones to wait in their slots."""
+    """Tell whether the pods of the gang are to go and new ones to wait in their slots."""
     given_up = snapshot.gang(uid).state in (State.RELEASING, State.PAUSED) and uid in snapshot.jobs
     return given_up and any(pod.holds_room for pod in snapshot.every_pod_of(uid))
 
 
 def _given_up(snapshot: Snapshot, job: Job, now: float) -> Iterator[Event]:
-    """Its pods go, and new ones wait in their slots."""
+    """Yield the facts by which its pods go, and new ones wait in their slots."""
     for pod in list(snapshot.every_pod_of(job.uid)):
         if pod.holds_room and pod.slot is not None:
             yield PodGone(pod.uid)
@@ -95,7 +98,7 @@ def _bound(pod: Pod, node: str, gang: Gang) -> Pod:
 
 
 def _fresh(job: Job, slot: Slot, node: str, now: float) -> Pod:
-    """A pod that its operator would make; on that node, if one is named."""
+    """Return a pod that the operator would make; on that node, if one is named."""
     role = job.role(slot.role)
     pod = Pod(f"{job.uid}/{slot}@{now}", job.namespace, f"{job.name}-{slot}", job_uid=job.uid, slot=slot,
               opted_in=True, since=now)  # fmt: skip

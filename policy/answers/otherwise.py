@@ -22,7 +22,7 @@ class Told:
 
     @property
     def text(self) -> str:
-        """``start team/mnist with 2 on n1 (3)``."""
+        """The action as ``start team/mnist with 2 on n1 (3)``."""
         return f"{self.verb} {self.job}{self.what}"
 
 
@@ -61,7 +61,7 @@ class Beside(Policy):
         return self.policy.base.grows
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """The deciding policy's decision."""
+        """Return the deciding policy's decision."""
         decision = self.policy.decide(snapshot, now)
         answer = self.other.decide(replace(snapshot, memory=dict(self.memory)), now)
         self.memory |= {action.key: action.value for action in answer.actions if isinstance(action, Remember)}
@@ -79,21 +79,21 @@ class Beside(Policy):
         return self.policy.keeps
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """What the deciding policy keeps on the jobs' objects."""
+        """Return what the deciding policy keeps on the jobs' objects."""
         return self.policy.parts(memory)
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """What it reads there."""
+        """Return what the deciding policy reads there."""
         return self.policy.recalled(snapshot, parts)
 
     def taken(self) -> list[Difference]:
-        """The differences since the last call."""
+        """Return the differences since the last call."""
         found, self.differences = self.differences, []
         return found
 
 
 def told(snapshot: Snapshot, decision: Decision) -> tuple[Told, ...]:
-    """The decision's actions for people; what a policy remembers is its own affair."""
+    """Return the decision's actions for people, without what the policy remembers."""
     return tuple(_told(snapshot, action) for action in decision.actions if not isinstance(action, Remember))
 
 

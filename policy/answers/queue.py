@@ -27,7 +27,7 @@ class Place:
 
 
 def places(snapshot: Snapshot, policy: Policy, now: float) -> tuple[Place, ...]:
-    """The waiting jobs in order; without weights, the one that came first is first."""
+    """Return the waiting jobs in order; without weights, the job that came first is first."""
     system = policy.base
     weight = system.weights(snapshot)
     if weight is None:
@@ -39,14 +39,20 @@ def places(snapshot: Snapshot, policy: Policy, now: float) -> tuple[Place, ...]:
 
 
 def _starving(snapshot: Snapshot, system: Policy, now: float) -> Callable[[Job], bool]:
-    """Who has waited for too long, and goes first for it; never a job that no turn would help."""
+    """Return which jobs have waited for too long, and go first for it, as a function.
+
+    A job that no turn would help is never one of them.
+    """
     _, barred = equivalence_classes(snapshot, now)
     helpless = {uid for uid, verdict in barred.items() if verdict.reason not in PASSING}
     return lambda job: job.uid not in helpless and system.starving(job, now)
 
 
 def weights(snapshot: Snapshot, policy: Policy) -> Callable[[Job], float | None]:
-    """The published weight of any job that can be weighed. The nodes are looked at once, so ask once and weigh many."""
+    """Return the published weight of any job that can be weighed, as a function.
+
+    The nodes are looked at once, so ask once and weigh many jobs.
+    """
     system = policy.base
     weight, published = system.weights(snapshot), system.published
     if weight is None:

@@ -10,9 +10,9 @@ from policy.cluster.snapshot import Snapshot
 
 
 def refusals(snapshot: Snapshot) -> Iterator[tuple[str, str, RefusedWrite]]:
-    """Uid of the job that is told, uid of the job whose write it is, and the write; each job's own first.
+    """Yield the uid of the job that is told, the uid of the job whose write it is, and the write.
 
-    A job that waits is also told of the job that was to be shrunk for it.
+    Each job's own writes are first. A job that waits is also told of the job that was to be shrunk for it.
     """
     writes = [(uid, one) for uid, found in snapshot.refused_writes.items() if uid for one in found]
     borne = [(uid, gang.refused) for uid, gang in snapshot.gangs.items() if gang.refused and _stands(snapshot, gang)]
@@ -26,7 +26,10 @@ def refusals(snapshot: Snapshot) -> Iterator[tuple[str, str, RefusedWrite]]:
 
 
 def _stands(snapshot: Snapshot, gang: Gang) -> bool:
-    """Whether what was refused is still to be done: not the binding of a pod that is gone, or bound meanwhile."""
+    """Tell whether what was refused is still to be done.
+
+    The binding of a pod that is gone, or was bound meanwhile, is not.
+    """
     if gang.refused is None or gang.refused.write != BIND:
         return gang.refused is not None
     pod = snapshot.pods.get(gang.refused.uid)
@@ -38,5 +41,5 @@ def _waits(gang: Gang) -> bool:
 
 
 def backs_off_from_refusal(gang: Gang) -> bool:
-    """Whether the gang waits only to have its bindings tried again: no room is what it lacks."""
+    """Tell whether the gang waits only to have its bindings tried again: it does not lack room."""
     return gang.state is State.WAITING and gang.refused is not None and gang.refused.write == BIND

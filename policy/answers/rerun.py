@@ -42,7 +42,7 @@ class Works:
         self.done: dict[str, float] = {}
 
     def look(self, snapshot: Snapshot, at: float) -> None:
-        """Time has passed in that state until ``at`` (seconds since the epoch)."""
+        """Count the time that has passed in that state until ``at`` (seconds since the epoch)."""
         passed, self._at = at - self._at, at
         for uid, workers in _working(snapshot):
             self._so_far[uid] = self._so_far.get(uid, 0.0) + passed * workers
@@ -55,12 +55,12 @@ class Works:
 
 
 def finishes(events: Iterable[Event]) -> bool:
-    """Whether a job finishes with one of them."""
+    """Tell whether a job finishes with one of these events."""
     return any(isinstance(event, JobSeen) and event.job.finished for event in events)
 
 
 def _working(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
-    """Jobs that compute, and their workers; one that has none of its own counts as one."""
+    """Yield the jobs that compute, with their workers; a job that has none of its own counts as one."""
     for uid in snapshot.index.admitted:
         gang = snapshot.gang(uid)
         if gang.state in AT_WORK:
@@ -105,7 +105,7 @@ class Rerun:
         self.ended += 1
 
     def _outside(self, events: Iterable[Event]) -> Iterator[Event]:
-        """What does not come of the recorded policy's decisions: before the first of them, everything."""
+        """Yield what does not follow from the recorded policy's decisions: before the first of them, everything."""
         jobs, synced = dict(self._snapshot.jobs), self._snapshot.synced
         for event in events:
             match event:
@@ -135,14 +135,17 @@ class Rerun:
                     pass
 
     def _note(self, event: Event, jobs: dict[str, Job]) -> None:
-        """Who is there when deciding begins."""
+        """Note which jobs are there when deciding begins."""
         if isinstance(event, JobSeen):
             jobs[event.job.uid] = event.job
         elif isinstance(event, PodSeen) and not event.pod.job_uid:
             self._others.add(event.pod.uid)
 
     def _seen(self, job: Job, known: Job | None) -> Iterator[Event]:
-        """A new job with its pods; of a known one what its user changed. How many workers it has is decided here."""
+        """Yield the facts of a new job with its pods, and of a known one what its user changed.
+
+        How many workers it has is decided here.
+        """
         if known is None:
             yield from submitted(replace(job, released=False)) if not job.suspended else (JobSeen(job),)
             return
@@ -159,7 +162,7 @@ class Rerun:
             yield from self._resumed(changed)
 
     def _resumed(self, job: Job) -> Iterator[Event]:
-        """Its operator makes new pods; those that were there are gone for good."""
+        """Yield the facts by which its operator makes new pods; those that were there are gone for good."""
         for event in submitted(job):
             if isinstance(event, PodSeen):
                 yield PodSeen(replace(event.pod, uid=f"{event.pod.uid}@{self._at}"))

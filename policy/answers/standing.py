@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from policy.answers.hindrances import grows, held_by
 from policy.answers.unplaced import unplaced_of
-from policy.cluster.filing import is_filed
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import PS, WORKER, Job
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.sortedtuple import in_sorted
 from policy.placement.gang import ask_of, cross_node_pairs, place
 from policy.placement.room import Room
 from policy.systems.base import Policy
@@ -39,7 +39,7 @@ class Grounds:
 
 
 def grounds(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Grounds | None:
-    """Why the job runs as it does; None where it has no room."""
+    """Return why the job runs as it does; None where it has no room."""
     gang = snapshot.gang(job.uid)
     if gang.state not in ADMITTED or not gang.nodes:
         return None
@@ -95,7 +95,7 @@ def _traffic(job: Job, pairs: int, crossing: int, servers: int, workers: int) ->
 
 
 def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
-    """That without which the policy would give the job another worker."""
+    """Return in words what keeps the policy from giving the job another worker."""
     gang = snapshot.gang(job.uid)
     if job.invalid:
         return MALFORMED
@@ -109,13 +109,13 @@ def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
         return "nothing: it grows with the next decision"
     if now < gang.not_before:
         return f"its last growth: those workers did not come; it is tried again in {gang.not_before - now:.0f} s"
-    if policy.base.grows and gang.state in ADMITTED and not is_filed(snapshot.index.growing, job.uid):
+    if policy.base.grows and gang.state in ADMITTED and not in_sorted(snapshot.index.growing, job.uid):
         return ENDS
     return _unsettled(gang) or held_by(snapshot, job, policy, now) or _rule(gang, policy)
 
 
 def _unsettled(gang: Gang) -> str:
-    """What it has to get over first; empty where its members stand."""
+    """Return what the gang has to get over first; empty where its members stand."""
     if gang.held:
         return f"its members: {len(gang.held)} of them wait to be bound"
     sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not gang.misses)
@@ -123,7 +123,7 @@ def _unsettled(gang: Gang) -> str:
 
 
 def _rule(gang: Gang, policy: Policy) -> str:
-    """What is left where no copy has it grow: how the policy names numbers of workers."""
+    """Return how the policy names numbers of workers: what is left where no copy has the job grow."""
     if policy.base.grows:
         return f"the policy {policy.name} gives it no more workers now"
     workers = "the worker" if gang.workers == 1 else f"the {gang.workers} workers"

@@ -21,30 +21,16 @@ from policy.answers.worth import dearer, with_more_time
 from policy.cluster.actions import Admit
 from policy.cluster.gang import ADMITTED, State
 from policy.cluster.model import Job
-from policy.cluster.reasons import Reason
+from policy.cluster.reasons import Concern
 from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.systems.base import Policy
 
-FOR_ROOM = frozenset(
-    {
-        Reason.NO_ROOM,
-        Reason.BEHIND,
-        Reason.RESIZES_LIMITED,
-        Reason.TOO_LARGE,
-        Reason.NODES_CLOSED,
-        Reason.ROOM_HELD,
-        Reason.ROOM_OF_OTHERS,
-        Reason.BACKING_OFF,
-        Reason.NODE_NOT_OFFERED,
-    }
-)
 MOST_PROOFS = 64  # of each kind: every one is a decision about the whole cluster, beside a loop that answers verbs
 MOST_PRICED = 12  # of each kind: a schedule is planned for every one of them
-DECIDED = frozenset({Reason.REJECTED, Reason.PAUSED})
 
 
 def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tuple[Change, ...]:
-    """The smallest change of each kind after which the policy admits the job; empty where it waits for no room.
+    """Return the smallest change of each kind after which the policy admits the job; empty where it waits for no room.
 
     ``now``: seconds since the epoch. The order of the kinds is that of ``Kind``: the least disturbing first.
     """
@@ -60,7 +46,7 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
 
 
 def admits(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change: Change) -> bool:
-    """Whether the policy admits the job once the change is made; after a wait, at that moment, if not at once."""
+    """Tell whether the policy admits the job once the change is made; after a wait, at that moment, if not at once."""
     copy, at = change.apply(snapshot), now + change.wait
     if any(isinstance(action, Admit) and action.job_uid == job_uid for action in policy.decide(copy, at).actions):
         return True
@@ -69,12 +55,12 @@ def admits(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change:
 
 
 def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
-    """For each kind its changes, smallest first."""
-    reason, once = reason_of(snapshot, job).reason, policy.base.judges_once
-    if once and reason in FOR_ROOM | DECIDED:
+    """Yield the changes of each kind, smallest first."""
+    concern = reason_of(snapshot, job).reason.concern
+    if policy.base.judges_once and concern in (Concern.ROOM, Concern.DECISION):
         yield _its_slot(snapshot, job, policy, now)
         yield from _anew(snapshot, job, policy, now)
-    elif reason in FOR_ROOM:
+    elif concern is Concern.ROOM:
         yield from candidates(snapshot, job, policy, now)
 
 
@@ -82,7 +68,7 @@ def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterat
 
 
 def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """The slot in which the job's own plan has it run, where the others end as they say."""
+    """Yield the slot in which the job's own plan has it run, where the others end as they say."""
     course = Course(snapshot, policy, now)
     for at in course.moments():
         if course.snapshot.gang(job.uid).state in ADMITTED:
@@ -97,12 +83,12 @@ def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Itera
 
 
 def _then(then: Snapshot, _: Snapshot) -> Snapshot:
-    """The cluster as time has left it."""
+    """Return the cluster as time has left it."""
     return then
 
 
 def _anew(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
-    """The job submitted again, as it is or with a change; it could start with the next slot."""
+    """Yield the job submitted again, as it is or with a change; it could start with the next slot."""
     at = policy.next_moment(now)
     if math.isinf(at):
         return

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policy.cluster.filing import is_filed
 from policy.cluster.gang import ADMITTED, Gang
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.sortedtuple import in_sorted
 from policy.placement.binding import binding
 from policy.placement.gang import ask_for
 from policy.placement.holes import holes
@@ -15,7 +15,7 @@ from policy.placement.room import Room
 
 
 def unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, list[Slot]]]:
-    """Every admitted job of which members have no node, by name, and these members."""
+    """Yield every admitted job of which members have no node, by name, and these members."""
     jobs = (snapshot.jobs[uid] for uid in snapshot.index.lacking if uid in snapshot.jobs)
     for job in sorted(jobs, key=lambda one: one.key):
         if missing := unplaced_of(snapshot, job):
@@ -23,15 +23,15 @@ def unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, list[Slot]]]:
 
 
 def unplaced_of(snapshot: Snapshot, job: Job) -> list[Slot]:
-    """The members of an admitted gang that have no node; none of a gang that waits as a whole."""
+    """Return the members of an admitted gang that have no node; none of a gang that waits as a whole."""
     gang = snapshot.gang(job.uid)
-    if gang.state not in ADMITTED or (gang.whole and not is_filed(snapshot.index.lacking, job.uid)):
+    if gang.state not in ADMITTED or (gang.whole and not in_sorted(snapshot.index.lacking, job.uid)):
         return []
     return holes(snapshot, job, gang)
 
 
 def unplaced_in_words(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Slot]) -> str:
-    """How many members have no node, and what binds them."""
+    """Return how many members have no node, and what binds them."""
     size = len(job.slots(gang.workers, gang.ps))
     rigid = [slot for slot in missing if slot.role != WORKER]
     ask = ask_for(snapshot, job, rigid, len(missing) - len(rigid), gang.workers)

@@ -15,7 +15,7 @@ TOP_SCORE = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class FilterAnswer:
     """Filter's answer: the nodes that stay, or why none does.
 
     ``missed``: the planned node that kube-scheduler did not offer; the caller reports it as NodeNotOffered.
@@ -26,31 +26,34 @@ class Offer:
     missed: str = ""
 
 
-def filter_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> Offer:
-    """The nodes on which this member of a gang may go: its planned one (or, ranked, all where the plan still holds)."""
+def filter_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> FilterAnswer:
+    """Return the nodes on which this member of a gang may go.
+
+    That is its planned one or, ranked, every node with which the plan still holds.
+    """
     pod = snapshot.pods.get(uid)
     refusal = refuse_pod(snapshot, pod)
     if refusal is not None or pod is None or pod.slot is None:
-        return Offer(reason=refusal or Reason.UNKNOWN_JOB)
+        return FilterAnswer(reason=refusal or Reason.UNKNOWN_JOB)
     gang = snapshot.gang(pod.job_uid)
     planned = pod.node or gang.nodes[pod.slot]
     if snapshot.rules.ranked and not pod.node:
         nodes = tuple(name for name in offered if name == planned or _could_move(snapshot, pod, pod.slot, name))
-        return Offer(nodes) if nodes else Offer(reason=Reason.NODE_NOT_OFFERED, missed=planned)
+        return FilterAnswer(nodes) if nodes else FilterAnswer(reason=Reason.NODE_NOT_OFFERED, missed=planned)
     if planned in offered:
-        return Offer((planned,))
-    return Offer(reason=Reason.NODE_NOT_OFFERED, missed=planned)
+        return FilterAnswer((planned,))
+    return FilterAnswer(reason=Reason.NODE_NOT_OFFERED, missed=planned)
 
 
 def _could_move(snapshot: Snapshot, pod: Pod, slot: Slot, node: str) -> bool:
-    """The rest of the plan stands as it is, so the plan stays feasible if this member alone fits there."""
+    """Tell whether the plan stays feasible with this member there: the rest of it stands as it is."""
     job = snapshot.jobs[pod.job_uid]
     known = snapshot.nodes.get(node)
     return known is not None and demand(job, slot, pod).fits(snapshot.free(node))
 
 
 def prioritize_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> dict[str, int]:
-    """Scores 0-10: the planned node first, then by the share of the gang's other members that are planned there."""
+    """Return scores 0-10: the planned node first, then by the share of the gang's other members planned there."""
     pod = snapshot.pods.get(uid)
     if pod is None or pod.slot is None:
         return dict.fromkeys(offered, 0)
@@ -67,7 +70,7 @@ def _score(name: str, planned: str | None, others: Sequence[str]) -> int:
 
 
 def preempt_pod(snapshot: Snapshot, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Candidates for somebody's preemption (node -> pod uids), with every gang either whole among them or spared.
+    """Return the candidates for another pod's preemption (node -> pod uids), each gang whole among them or spared.
 
     A node is dropped if taking its victims would leave a running gang below its minimum: half a gang is no use to
     anybody, and its other members cannot be named here because they sit on other nodes.

@@ -46,7 +46,7 @@ Standings = Callable[[Job], Standing]
 def what_if(
     snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float, in_force: Policy | None = None
 ) -> tuple[Moved, ...]:
-    """The jobs that would stand elsewhere after one decision of ``policy`` with these facts, by arrival.
+    """Return the jobs that would stand elsewhere after one decision of ``policy`` with these facts, by arrival.
 
     A shrink is shown as decided: the room that it frees is waited for, as the state of the job that it is for says.
     ``in_force``: the policy whose queue it is now; None: the same.
@@ -57,9 +57,9 @@ def what_if(
 
 
 def submitted(job: Job) -> Iterator[Event]:
-    """The facts of a job with all pods that it asks for, as its operator would have created them.
+    """Yield the facts of a job with all pods that it asks for, as its operator would have created them.
 
-    One that asks for fewer workers than its minimum has that: it is given them while it waits.
+    A job that asks for fewer workers than its minimum is given its minimum: it would be while it waits.
     """
     yield JobSeen(job)
     workers = max(job.worker.replicas, job.min_workers) if job.worker else 0
@@ -91,7 +91,10 @@ def _moved(before: Snapshot, after: Snapshot, standing: Standings, then: Standin
 
 
 def _standings(snapshot: Snapshot, policy: Policy, now: float) -> Standings:
-    """Where any job stands in that snapshot. The queue is sorted once, so ask once for many jobs."""
+    """Return where any job stands in that snapshot, as a function.
+
+    The queue is sorted once, so ask once for many jobs.
+    """
     order = places(snapshot, policy, now)
     ahead = (None, *(place.job for place in order))
     queued = {place.job.uid: (place.position, before) for place, before in zip(order, ahead, strict=False)}
@@ -105,6 +108,6 @@ def _standings(snapshot: Snapshot, policy: Policy, now: float) -> Standings:
 
 
 def _compared(standing: Standing) -> tuple[object, ...]:
-    """What makes a difference; the figures behind a reason and who is ahead do not."""
+    """Return what makes a difference; the figures behind a reason and who is ahead do not."""
     reason = standing.verdict.reason if standing.verdict else None
     return standing.state, standing.workers, standing.nodes, reason, standing.position

@@ -24,7 +24,10 @@ MOST_SLOTS = 100
 
 
 def higher_utilities(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """Just above each job that comes before it, or level with it: those that wait, and those that could be shrunk."""
+    """Yield utilities just above each job that comes before this one, and level with it.
+
+    These are jobs that wait, and jobs that could be shrunk.
+    """
     weight = policy.base.weights(snapshot)
     if weight is None or job.utility <= 0:
         return
@@ -42,14 +45,17 @@ def _only(change: Change) -> Finer:
 
 
 def _heavier(job: Job, utility: float) -> Change:
-    """The job with that utility."""
+    """Return the job with that utility."""
     text = f"raise kohort.dev/utility from {_shown(job.utility)} to {_shown(utility)}"
     made = replace(job, utility=utility, utility_stated=True)
     return Change(Kind.UTILITY, text, utility - job.utility, with_job(made))
 
 
 def dearer(job: Job) -> Iterator[Change]:
-    """A higher value of the job, by half as much more and more: for a system that judges by it and does not weigh."""
+    """Yield higher values of the job, by half as much more and more.
+
+    They are for a system that judges by the value and does not weigh.
+    """
     value = _value(job)
     tried = value
     for power in range(1, MOST_STEPS + 1 if value > 0 else 1):
@@ -70,7 +76,7 @@ def _value(job: Job) -> float:
 
 
 def _worth(job: Job, more: float) -> Change:
-    """The job with that value."""
+    """Return the job with that value."""
     training = job.training
     if training is not None and training.utility is not None:
         made = replace(job, training=replace(training, utility=replace(training.utility, value=more)))
@@ -81,7 +87,7 @@ def _worth(job: Job, more: float) -> Change:
 
 
 def with_more_time(job: Job) -> Iterator[Change]:
-    """A later target of its utility, in whole slots."""
+    """Yield later targets of its utility, in whole slots."""
     training = job.training
     utility = training.utility if training is not None else None
     if training is None or utility is None:
@@ -98,19 +104,19 @@ def with_more_time(job: Job) -> Iterator[Change]:
 
 
 def just_above(value: float) -> float:
-    """The smallest number of four significant figures that is larger. value: above 0."""
+    """Return the smallest number of four significant figures that is larger. value: above 0."""
     step = _unit(value)
     return _rounded((math.floor(value / step * (1 + 1e-12)) + 1) * step)
 
 
 def _at_least(value: float) -> float:
-    """The smallest number of four significant figures that is no smaller. value: above 0."""
+    """Return the smallest number of four significant figures that is no smaller. value: above 0."""
     step = _unit(value)
     return _rounded(math.ceil(value / step * (1 - 1e-12)) * step)
 
 
 def _unit(value: float) -> float:
-    """What one more in the last of four figures is."""
+    """Return what one more in the last of four figures is."""
     return float(10.0 ** (math.floor(math.log10(value)) - FIGURES + 1))
 
 
@@ -119,5 +125,5 @@ def _rounded(value: float) -> float:
 
 
 def _shown(value: float) -> str:
-    """As a user would write it, with every figure that it has up to twelve."""
+    """Return the value as a user would write it, with every figure that it has up to twelve."""
     return f"{value:.12g}"

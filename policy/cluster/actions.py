@@ -44,11 +44,11 @@ class Resize:
 
     @property
     def pauses(self) -> bool:
-        """No workers and no nodes: its members are released and it holds no room until it is admitted again.
+        """Whether the gang is given no workers and no nodes: it holds no room until it is admitted again.
 
-        Meanwhile it is among the jobs that wait, and the policy says why. With ``ps`` its object asks for so many
-        before it goes on; one that has no members may be told that alone. A gang without a worker role has no
-        workers, too, but a member that is given another node has that node.
+        Its members are released. Meanwhile it is among the jobs that wait, and the policy says why. With ``ps`` its
+        object asks for so many before it goes on; a gang that has no members may be told that alone. A gang without a
+        worker role has no workers, too, but a member that is given another node has that node.
         """
         return not self.workers and not self.nodes
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from policy.cluster.filing import refiled
 from policy.cluster.layered import copied
 from policy.cluster.model import Node
 from policy.cluster.preemption import Preemptions
 from policy.cluster.resources import Resources
+from policy.cluster.sortedtuple import with_changes
 
 NONE: Preemptions = {}
 
@@ -40,7 +40,7 @@ class Capacity:
 
     @cached_property
     def most(self) -> Resources:
-        """Of each resource the most that is free anywhere."""
+        """The most that is free anywhere, of each resource."""
         found: dict[str, int] = {}
         for kind in self.kinds:
             for name, amount in kind.free.amounts.items():
@@ -50,26 +50,26 @@ class Capacity:
 
     @classmethod
     def of(cls, nodes: Mapping[str, Node], taken: Mapping[str, Resources]) -> Capacity:
-        """What ``taken`` (by node) leaves of the usable ones among these nodes."""
+        """Return what ``taken`` (by node) leaves of the usable ones among these nodes."""
         usable = {name: node for name, node in sorted(nodes.items()) if node.usable}
         return cls.made(usable, {name: _rest(node, taken) for name, node in usable.items()})
 
     @classmethod
     def made(cls, nodes: Mapping[str, Node], free: Mapping[str, Resources], promised: Preemptions = NONE) -> Capacity:
-        """These nodes, by name in order, with this room."""
+        """Return these nodes, by name in order, with this room."""
         kinds: dict[Kind, list[str]] = defaultdict(list)
         for name, node in nodes.items():
             kinds[Kind(free[name], node.allocatable)].append(name)
         return cls(nodes, free, {kind: tuple(names) for kind, names in kinds.items()}, promised=promised)
 
     def but(self, closed: Iterable[str]) -> Capacity:
-        """Without these nodes."""
+        """Return the capacity without these nodes."""
         shut = frozenset(closed)
         nodes = {name: node for name, node in self.nodes.items() if name not in shut}
         return Capacity.made(nodes, {name: self.free[name] for name in nodes}, self.promised)
 
     def with_free(self, changed: Mapping[str, Resources]) -> Capacity:
-        """The same with so much room on these nodes."""
+        """Return the capacity with so much room on these nodes."""
         free = copied(self.free)
         moves: dict[Kind, dict[str, bool]] = defaultdict(dict)
         for name, room in changed.items():
@@ -86,7 +86,10 @@ class Capacity:
         changed: Iterable[str],
         promised: Preemptions = NONE,
     ) -> Capacity:
-        """The same once these nodes have changed, or what is taken from them; itself where it comes to the same."""
+        """Return the capacity once these nodes, or what is taken from them, have changed.
+
+        It is the same object where it comes to the same.
+        """
         usable, free = self.nodes, copied(self.free)
         moves: dict[Kind, dict[str, bool]] = defaultdict(dict)
         for name in changed:
@@ -112,7 +115,7 @@ class Capacity:
     def _moved(self, moves: Mapping[Kind, Mapping[str, bool]]) -> Mapping[Kind, tuple[str, ...]]:
         kinds = copied(self.kinds)
         for kind, names in moves.items():
-            if left := refiled(kinds.pop(kind, ()), names):
+            if left := with_changes(kinds.pop(kind, ()), names):
                 kinds[kind] = left
         return kinds
 

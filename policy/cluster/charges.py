@@ -15,23 +15,23 @@ NO_CHARGE: Charge = {}
 
 
 def pod_charge(pod: Pod) -> Charge:
-    """What a bound pod takes."""
+    """Return what a bound pod takes."""
     return {pod.uid: (pod.node, pod.requests)} if pod.holds_room else NO_CHARGE
 
 
 def promised_charge(promised: Preemptions, node: str) -> Charge:
-    """What is promised on the node to pods of other schedulers that are not bound yet."""
+    """Return what is promised on the node to pods of other schedulers that are not bound yet."""
     taken = taken_on(promised, node)
     return {node: (node, taken)} if taken else NO_CHARGE
 
 
 def key_of(node: str) -> str:
-    """Under which the charges have what is promised on that node; no uid holds such a name."""
+    """Return the key under which the charges have what is promised on that node; no uid has such a form."""
     return f"node/{node}"
 
 
 def held_on(facts: Facts, nodes: Iterable[str]) -> dict[str, Resources]:
-    """What the watch has shown as taken on these nodes, and what bindings on their way will take; plans left out."""
+    """Return what the watch has shown as taken on these nodes, and what bindings on their way will take; no plans."""
     held = dict.fromkeys(nodes, NOTHING)
     for pod in facts.pods.values():
         if pod.holds_room and pod.node in held:
@@ -45,7 +45,7 @@ def held_on(facts: Facts, nodes: Iterable[str]) -> dict[str, Resources]:
 
 
 def planned_charge(facts: Facts, job_uid: str) -> Charge:
-    """What a gang takes beyond its bound pods: planned slots, and bindings whose outcome is not known."""
+    """Return what a gang takes beyond its bound pods: planned slots, and bindings whose outcome is not known."""
     job, gang = facts.jobs.get(job_uid), facts.gangs.get(job_uid)
     if job is None or gang is None:
         return NO_CHARGE
@@ -70,12 +70,15 @@ def _slots_charge(facts: Facts, job: Job, gang: Gang) -> dict[object, tuple[str,
 
 
 def _takes_itself(pod: Pod | None, node: str) -> bool:
-    """A bound pod is charged as a pod; one that succeeded needs no room; one that failed is restarted there."""
+    """Tell whether the pod makes a charge of the planned slot needless.
+
+    A bound pod is charged as a pod, and one that has succeeded needs no room. One that has failed is restarted there.
+    """
     return pod is not None and (pod.phase is Phase.SUCCEEDED or (pod.holds_room and pod.node == node))
 
 
 def _handed_on(facts: Facts, job_uid: str) -> frozenset[tuple[Slot | None, str]]:
-    """Slots whose last pod still holds the room there that its successor will take."""
+    """Return the slots whose last pod still holds the room there that its successor will take."""
     pods = (facts.pods[uid] for uid in facts.strays.get(job_uid, ()))
     return frozenset((pod.slot, pod.node) for pod in pods if pod.holds_room)
 

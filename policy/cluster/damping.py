@@ -10,11 +10,11 @@ MINUTE = 60.0
 
 
 def resizes_left(snapshot: Snapshot, now: float) -> float:
-    """How many jobs may be resized now; infinite where ``Rules.resizes_per_minute`` sets no limit."""
+    """Return how many jobs may be resized now; infinite where ``Rules.resizes_per_minute`` sets no limit."""
     limit = snapshot.rules.resizes_per_minute
     return limit - len(recent(snapshot.resizes, now)) if limit else math.inf
 
 
 def recent(resizes: tuple[float, ...], now: float) -> tuple[float, ...]:
-    """Those of the last minute (seconds since the epoch)."""
+    """Return the times of the last minute (seconds since the epoch)."""
     return tuple(at for at in resizes if now - at < MINUTE)

@@ -5,21 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 from dataclasses import fields
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, Protocol, cast
 
 from policy.cluster.charges import NO_CHARGE, key_of, planned_charge, pod_charge, promised_charge
 from policy.cluster.gang import Gang, no_gang
-from policy.cluster.index import Index, News
+from policy.cluster.index import Facts, Index, News
 from policy.cluster.kinds import deadline
 from policy.cluster.layered import copied
 from policy.cluster.model import Job, Node, Phase, Pod, Slot
 from policy.cluster.preemption import NOTHING_PROMISED, VACATED_SECONDS, Preemption, Preemptions, concerns, taken_on
+from policy.cluster.reasons import Verdict
+from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import NOTHING, Resources
-from policy.cluster.snapshot import Charge, Snapshot
+from policy.cluster.snapshot import Charge, Rules, Snapshot
+from policy.cluster.training import Report
+
+
+class Now(Facts, Protocol):
+    """The fields of a snapshot as they stand in a draft: to be read, and changed by the draft's methods alone."""
+
+    rules: Rules
+    generation: int
+    synced: bool
+    leading: bool
+    gone: Mapping[str, float]
+    charges: Mapping[str, Charge]
+    reports: Mapping[str, tuple[Report, ...]]
+    usage: Mapping[str, Resources]
+    verdicts: Mapping[str, Verdict]
+    resizes: tuple[float, ...]
+    memory: Mapping[str, object]
+    refused_writes: Mapping[str, tuple[RefusedWrite, ...]]
+    texts: Mapping[str, str]
+    index: Index
 
 
 class Draft:
-    """The next snapshot in the making.
+    """The next snapshot in the making. ``now``: its fields as they stand.
 
     ``_touched`` collects the jobs whose gang must be looked at again, ``_stale`` those whose charge is out of date,
     ``_news`` what the index has not heard of yet, ``_renewed`` the nodes whose jobs are not found yet, ``filled`` those
@@ -33,17 +56,22 @@ class Draft:
         self._stale: set[str] = set()
         self._news = News()
         self._renewed: set[str] = set()
-        self._now: dict[str, Any] = dict(zip(_NAMES, _VALUES(base), strict=True))  # all fields, in their order
+        fields_now = SimpleNamespace(**dict(zip(_NAMES, _VALUES(base), strict=True)))  # all fields, in their order
+        self.now = cast(Now, fields_now)
+        self._now: dict[str, Any] = vars(fields_now)
         self._own: set[str] = set()  # names of those that are this draft's already
         self._view: Snapshot | None = base
         self._indexed = True  # whether the index is of these maps, but for the news
 
     def read(self, name: str) -> Any:
-        """The map or value of that name as it stands in the draft."""
+        """Return the map or value of that name, without its type; ``now`` has it with its type."""
         return self._now[name]
 
     def edit(self, name: str) -> MutableMapping[Any, Any]:
-        """The map of that name, copied on first use. Those that have a ``put`` are changed by it."""
+        """Return the map of that name to be changed, copied on first use.
+
+        Maps that have a ``put`` method are changed by that.
+        """
         if name not in self._own:
             self.set(name, copied(self._now[name]))
         owned: MutableMapping[Any, Any] = self._now[name]
@@ -57,9 +85,9 @@ class Draft:
 
     @property
     def index(self) -> Index:
-        """Jobs by what is to be done about them, as the draft has them."""
+        """The jobs by what is to be done about them, as the draft has them."""
         self._follow_nodes()
-        index: Index = self.read("index")
+        index = self.now.index
         if self._news or not self._indexed:
             news, self._news = self._news, News()
             maps = self.facts()
@@ -70,41 +98,41 @@ class Draft:
         return index
 
     def due(self, now: float) -> list[str]:
-        """Uids of the gangs whose window or deadline has come. No index is made for it."""
-        last: Index = self.read("index")
+        """Return the uids of the gangs whose window or deadline has come. No index is made for it."""
+        last = self.now.index
         late = self._news.jobs.union(uid for uid, at in last.deadlines.items() if at <= now)
         return sorted(uid for uid in late if (at := deadline(self.gang(uid))) is not None and at <= now)
 
     def freeing(self) -> frozenset[str]:
-        """Uids of the gangs that wait for pods to go, but for touched ones. No index is made for it."""
-        last: Index = self.read("index")
+        """Return the uids of the gangs that wait for pods to go, touched ones left out. No index is made for it."""
+        last = self.now.index
         return frozenset(last.freeing)
 
     def view(self) -> Snapshot:
-        """The draft as a snapshot; it shares the draft's maps, so use it before the next edit."""
+        """Return the draft as a snapshot; it shares the draft's maps, so use it before the next edit."""
         self._now["index"] = self.index
         if self._view is None:
             self._view = Snapshot(*self._now.values())
         return self._view
 
     def facts(self) -> _Maps:
-        """The maps as they stand in the draft."""
+        """Return the maps as they stand in the draft."""
         return _Maps(*_MAPS(self._now))
 
     def freeze(self) -> Snapshot:
-        """The next snapshot."""
+        """Return the next snapshot."""
         self.settle()
         self.set("generation", self.base.generation + 1)
         return self.view()
 
     def touched(self) -> frozenset[str]:
-        """The jobs whose gang must be looked at again."""
+        """Return the jobs whose gang must be looked at again."""
         self._follow_nodes()
         return frozenset(self._touched)
 
     def gang(self, job_uid: str) -> Gang:
-        """The job's entry; a waiting one where there is none."""
-        return self.read("gangs").get(job_uid) or no_gang(job_uid)
+        """Return the job's entry; a waiting one where there is none."""
+        return self.now.gangs.get(job_uid) or no_gang(job_uid)
 
     def touch(self, job_uid: str) -> None:
         """Have the job's gang looked at and its charge made anew."""
@@ -116,7 +144,7 @@ class Draft:
         """Touch the jobs on renewed nodes; also those that wait: after a restart a pod may be seen before its node."""
         if not self._renewed:
             return
-        gangs, pods = self.read("gangs"), self.read("pods").values()
+        gangs, pods = self.now.gangs, self.now.pods.values()
         found = {uid for uid, gang in gangs.items() if not self._renewed.isdisjoint(gang.nodes.values())}
         found.update(pod.job_uid for pod in pods if pod.job_uid and pod.node in self._renewed)
         self._touched |= found
@@ -125,11 +153,11 @@ class Draft:
 
     def touch_all(self) -> None:
         """Have every job's gang looked at."""
-        self._touched.update(self.read("jobs"))
+        self._touched.update(self.now.jobs)
 
     def put_node(self, node: Node) -> None:
         """Add or replace a node."""
-        old: Node | None = self.read("nodes").get(node.name)
+        old = self.now.nodes.get(node.name)
         self.edit("nodes")[node.name] = node
         self._news.nodes.add(node.name)
         if old is None or (old.ready, old.unschedulable) != (node.ready, node.unschedulable):
@@ -147,12 +175,12 @@ class Draft:
         self.touch(job.uid)
 
     def put_refusal(self, job_uid: str, node: str, until: float) -> None:
-        """The node is not to be used for the job before that time."""
+        """Note that the node is not to be used for the job before that time."""
         self.edit("not_offered")[job_uid, node] = until
         self._news.jobs.add(job_uid)
 
     def drop_refusal(self, job_uid: str, node: str) -> None:
-        """The node may be used for the job again."""
+        """Note that the node may be used for the job again."""
         del self.edit("not_offered")[job_uid, node]
         self._news.jobs.add(job_uid)
 
@@ -172,13 +200,13 @@ class Draft:
 
     def drop_gang(self, job_uid: str) -> None:
         """Forget a job's entry."""
-        if job_uid in self.read("gangs"):
+        if job_uid in self.now.gangs:
             del self.edit("gangs")[job_uid]
         self.touch(job_uid)
 
     def put_pod(self, pod: Pod, now: float = 0.0) -> None:
         """Add or replace a pod; a bound one is charged. ``now`` dates the room that a victim of preemption leaves."""
-        old: Pod | None = self.read("pods").get(pod.uid)
+        old = self.now.pods.get(pod.uid)
         if old is not None and (old.job_uid, old.slot) != (pod.job_uid, pod.slot):
             self._unfile(old)
         self.edit("pods")[pod.uid] = pod
@@ -191,7 +219,7 @@ class Draft:
 
     def drop_pod(self, uid: str, now: float = 0.0) -> None:
         """Forget a pod and its charge; ``now`` as in ``put_pod``."""
-        old: Pod | None = self.read("pods").get(uid)
+        old = self.now.pods.get(uid)
         if old is not None:
             self._unfile(old)
             del self.edit("pods")[uid]
@@ -215,8 +243,8 @@ class Draft:
             self._news.pods.add(pod.uid)
             return
         self.touch(pod.job_uid)
-        strays: frozenset[str] = self.read("strays").get(pod.job_uid, frozenset())
-        holder = self.read("members").get(pod.job_uid, {}).get(pod.slot)
+        strays = self.now.strays.get(pod.job_uid, frozenset())
+        holder = self._holder(pod.job_uid, pod.slot)
         if holder != pod.uid or strays:
             self._share_out(pod.job_uid, pod.slot, strays | {pod.uid} | ({holder} if holder else set()))
 
@@ -225,32 +253,37 @@ class Draft:
             self._news.pods.add(pod.uid)
             return
         self.touch(pod.job_uid)
-        strays: frozenset[str] = self.read("strays").get(pod.job_uid, frozenset())
-        holder = self.read("members").get(pod.job_uid, {}).get(pod.slot)
+        strays = self.now.strays.get(pod.job_uid, frozenset())
+        holder = self._holder(pod.job_uid, pod.slot)
         self._share_out(pod.job_uid, pod.slot, (strays | ({holder} if holder else set())) - {pod.uid})
+
+    def _holder(self, job_uid: str, slot: Slot | None) -> str | None:
+        """Return the uid of the pod that holds the slot; None where nobody does."""
+        return self.now.members.get(job_uid, {}).get(slot) if slot is not None else None
 
     def _share_out(self, job_uid: str, slot: Slot | None, uids: frozenset[str]) -> None:
         """Give the slot to the newest living one of these pods; the others hold no slot."""
-        pods: Mapping[str, Pod] = self.read("pods")
+        pods = self.now.pods
         rivals = [pods[uid] for uid in uids if slot is not None and pods[uid].slot == slot]
         best = max(rivals, key=_claim, default=None)
-        slots = dict(self.read("members").get(job_uid, {}))
-        slots.pop(slot, None)
-        if best is not None:
-            slots[slot] = best.uid
+        slots = dict(self.now.members.get(job_uid, {}))
+        if slot is not None:
+            slots.pop(slot, None)
+            if best is not None:
+                slots[slot] = best.uid
         self._put_or_drop("members", job_uid, slots)
         self._put_or_drop("strays", job_uid, uids - {best.uid} if best is not None else uids)
 
     def _put_or_drop(self, name: str, key: str, value: Any) -> None:
         if value:
             self.edit(name)[key] = value
-        elif key in self.read(name):
+        elif key in self._now[name]:
             del self.edit(name)[key]
 
     # -- charges ----------------------------------------------------------------------------------
 
     def _recharge(self, key: str, charge: Charge) -> None:
-        old: Charge = self.read("charges").get(key, NO_CHARGE)
+        old = self.now.charges.get(key, NO_CHARGE)
         if old == charge:
             return
         for part, (node, resources) in old.items():
@@ -271,21 +304,21 @@ class Draft:
 
     def _recount_promised(self, old: Pod | None, new: Pod | None, now: float) -> None:
         for node in sorted(concerns(old, new)):
-            known: Preemption = self.read("preemptions").get(node, NOTHING_PROMISED)
+            known = self.now.preemptions.get(node, NOTHING_PROMISED)
             self.put_promised(node, known.seen(node, old, new, now + VACATED_SECONDS))
 
     def put_promised(self, node: str, promised: Preemption) -> None:
-        """What other schedulers have promised on the node from now on; it is charged."""
-        before: Resources = taken_on(self.read("preemptions"), node)
+        """Replace what other schedulers have promised on the node; it is charged."""
+        before = taken_on(self.now.preemptions, node)
         self._put_or_drop("preemptions", node, promised)
-        after = taken_on(self.read("preemptions"), node)
-        self._recharge(key_of(node), promised_charge(self.read("preemptions"), node))
+        after = taken_on(self.now.preemptions, node)
+        self._recharge(key_of(node), promised_charge(self.now.preemptions, node))
         self._shift("foreign", node, after - before)
         if not after.within(before):
             self.filled.add(node)
 
     def _shift(self, name: str, node: str, change: Resources, sign: int = 1) -> None:
-        taken: Resources = self.read(name).get(node, NOTHING)
+        taken: Resources = self._now[name].get(node, NOTHING)
         self._put_or_drop(name, node, taken + change if sign > 0 else taken - change)
         (self._news.charged if name == "charged" else self._news.foreign).add(node)
 
@@ -311,5 +344,8 @@ _VALUES = attrgetter(*_NAMES)
 
 
 def _claim(pod: Pod) -> tuple[bool, bool, float, str]:
-    """A failed pod may be as young as the one that has moved into its place: a Deployment's failed pods stay."""
+    """Return the key by which the best claim to a slot is found.
+
+    A failed pod may be as young as the one that has moved into its place: a Deployment's failed pods stay.
+    """
     return (pod.phase is not Phase.FAILED and not pod.terminating, not pod.terminating, pod.since, pod.uid)

@@ -12,15 +12,15 @@ from operator import attrgetter, is_
 from typing import Any, Protocol
 
 from policy.cluster.capacity import Capacity
-from policy.cluster.filing import refiled
 from policy.cluster.frozen import quick, replace
 from policy.cluster.gang import Gang, no_gang
-from policy.cluster.kinds import MOMENTS, Case, heads, is_orphan
+from policy.cluster.kinds import MOMENTS, IndexedJob, is_orphan, lists_of
 from policy.cluster.layered import copied
 from policy.cluster.memo import Memo
 from policy.cluster.model import Job, Node, Pod, Slot
 from policy.cluster.preemption import Preemptions
 from policy.cluster.resources import Resources
+from policy.cluster.sortedtuple import with_changes
 
 
 class Facts(Protocol):
@@ -28,37 +28,37 @@ class Facts(Protocol):
 
     @property
     def nodes(self) -> Mapping[str, Node]:
-        """By name."""
+        """Nodes by name."""
         ...
 
     @property
     def jobs(self) -> Mapping[str, Job]:
-        """By uid."""
+        """Jobs by uid."""
         ...
 
     @property
     def pods(self) -> Mapping[str, Pod]:
-        """By uid."""
+        """Pods by uid."""
         ...
 
     @property
     def members(self) -> Mapping[str, Mapping[Slot, str]]:
-        """Job uid -> slot -> pod uid."""
+        """Pod uids by job uid and slot."""
         ...
 
     @property
     def strays(self) -> Mapping[str, frozenset[str]]:
-        """Job uid -> uids of the pods that hold no slot."""
+        """Uids of the pods that hold no slot, by job uid."""
         ...
 
     @property
     def gangs(self) -> Mapping[str, Gang]:
-        """By job uid."""
+        """Gangs by job uid."""
         ...
 
     @property
     def charged(self) -> Mapping[str, Resources]:
-        """Sum of the charges by node."""
+        """The sum of the charges by node."""
         ...
 
     @property
@@ -73,7 +73,7 @@ class Facts(Protocol):
 
     @property
     def not_offered(self) -> Mapping[tuple[str, str], float]:
-        """Job uid, node -> until."""
+        """Until when a node is not to be used for a job, by job uid and node."""
         ...
 
 
@@ -106,7 +106,7 @@ class Index:
     leaving: have a pod whose room will be given back. keeping: finished, and their pods stay.
     unsettled: the controller may have something to do for them. orphans: gated pods (uids) that name no job.
     deadlines, rests: gangs with a window or deadline, and those that back off (job uid -> seconds since the epoch).
-    filed: under what each job is, by uid.
+    listed: the lists that each job is on, by uid.
     room, emptied: what is free on the nodes, and what would be if no job had any room.
     """
 
@@ -124,7 +124,7 @@ class Index:
     orphans: tuple[str, ...] = ()
     deadlines: Mapping[str, float] = field(default_factory=dict)
     rests: Mapping[str, float] = field(default_factory=dict)
-    filed: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
+    listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
     room: Capacity = NOWHERE
     emptied: Capacity = NOWHERE
     memo: Memo = field(default_factory=Memo, compare=False, repr=False)
@@ -132,21 +132,21 @@ class Index:
 
     @classmethod
     def of(cls, facts: Facts) -> Index:
-        """Made from nothing but the maps."""
+        """Return the index made from nothing but the maps."""
         jobs = facts.jobs.keys() | facts.gangs.keys() | facts.members.keys() | facts.strays.keys()
         return cls().after(facts, News(jobs=set(jobs), pods=set(facts.pods), nodes=set(facts.nodes)))
 
     def made_from(self, facts: Facts) -> bool:
-        """Whether these very maps are the ones that it was made from."""
+        """Tell whether these very maps are the ones that it was made from."""
         return bool(self.basis) and all(map(is_, self.basis, _maps(facts)))
 
     def after(self, facts: Facts, news: News) -> Index:
-        """Kept up: what is new of these maps is looked at anew."""
+        """Return the index kept up: only what is new of these maps is looked at anew."""
         changes: dict[str, Any] = {"basis": _maps(facts), "memo": self.memo}
         if news.jobs:
-            changes |= self._filed(facts, news.jobs)
+            changes |= self._relisted(facts, news.jobs)
         if news.pods:
-            changes["orphans"] = refiled(self.orphans, {uid: is_orphan(facts.pods.get(uid)) for uid in news.pods})
+            changes["orphans"] = with_changes(self.orphans, {uid: is_orphan(facts.pods.get(uid)) for uid in news.pods})
         promised = facts.preemptions and facts.preemptions is not self.room.promised
         if (touched := news.charged | news.nodes) or promised:
             changes["room"] = self.room.after(facts.nodes, facts.charged, touched, facts.preemptions)
@@ -155,22 +155,22 @@ class Index:
             changes["memo"] = changes["memo"].for_other_room(bool(news.nodes))
         return replace(self, **changes)
 
-    def _filed(self, facts: Facts, jobs: set[str]) -> dict[str, Any]:
+    def _relisted(self, facts: Facts, jobs: set[str]) -> dict[str, Any]:
         cases = {uid: _case(facts, uid) for uid in jobs}
-        filed, moves, kept = copied(self.filed), defaultdict[str, dict[str, bool]](dict), False
+        listed, moves, kept = copied(self.listed), defaultdict[str, dict[str, bool]](dict), False
         for uid, case in cases.items():
-            before, now = filed.get(uid, ()), tuple(heads(case))
+            before, now = listed.get(uid, ()), tuple(lists_of(case))
             if before != now:
-                filed[uid] = now
+                listed[uid] = now
                 for name in {*before}.symmetric_difference(now):
                     moves[name][uid] = name in now
             if case.job is None and not now:
-                filed.pop(uid, None)
+                listed.pop(uid, None)
             kept = kept or "keeping" in before or "keeping" in now
         memo = self.memo.without(jobs)
-        changes: dict[str, Any] = {"filed": filed, "memo": memo.for_other_room() if kept else memo}
+        changes: dict[str, Any] = {"listed": listed, "memo": memo.for_other_room() if kept else memo}
         for name, belongs in moves.items():
-            changes[name] = refiled(getattr(self, name), belongs)
+            changes[name] = with_changes(getattr(self, name), belongs)
         for name, moment in MOMENTS.items():
             changes[name] = _retimed(getattr(self, name), cases, moment)
         return changes
@@ -181,14 +181,14 @@ _maps = attrgetter(
 )
 
 
-def _case(facts: Facts, uid: str) -> Case:
+def _case(facts: Facts, uid: str) -> IndexedJob:
     uids, pods = [*facts.members.get(uid, {}).values(), *facts.strays.get(uid, ())], facts.pods
     gang = facts.gangs.get(uid) or no_gang(uid)
-    return Case(facts.jobs.get(uid), gang, [pods[pod] for pod in uids], facts.nodes)
+    return IndexedJob(facts.jobs.get(uid), gang, [pods[pod] for pod in uids], facts.nodes)
 
 
 def _retimed(
-    old: Mapping[str, float], cases: Mapping[str, Case], moment: Callable[[Case], float | None]
+    old: Mapping[str, float], cases: Mapping[str, IndexedJob], moment: Callable[[IndexedJob], float | None]
 ) -> Mapping[str, float]:
     moved = {uid: at for uid, case in cases.items() if (at := moment(case)) != old.get(uid)}
     if not moved:

@@ -15,12 +15,12 @@ from policy.cluster.snapshot import Snapshot
 
 
 def violations(snapshot: Snapshot) -> list[str]:
-    """Every broken rule, as a sentence for people; an empty list is health."""
+    """Return every broken rule, as a sentence for people; an empty list is health."""
     return [*_charges(snapshot), *_gangs(snapshot), *_members(snapshot)]
 
 
 def _charges(snapshot: Snapshot) -> Iterator[str]:
-    """The running totals equal what pods and plans add up to."""
+    """Check that the running totals equal what pods and plans add up to."""
     sums: dict[str, Resources] = {}
     for pod in snapshot.pods.values():
         if pod.holds_room:
@@ -73,8 +73,8 @@ def _members(snapshot: Snapshot) -> Iterator[str]:
         yield "a job's pod is filed twice or not at all"
 
 
-def misfiled(snapshot: Snapshot) -> list[str]:
-    """Where the index, kept up from step to step, differs from one that is made anew."""
+def index_errors(snapshot: Snapshot) -> list[str]:
+    """Return where the index, kept up from step to step, differs from one that is made anew."""
     anew = Index.of(snapshot)
     return [
         f"index.{field.name}: {getattr(snapshot.index, field.name)} and not {getattr(anew, field.name)}"
@@ -84,10 +84,11 @@ def misfiled(snapshot: Snapshot) -> list[str]:
 
 
 def bound_into_taken(snapshot: Snapshot, effects: Iterable[Effect]) -> list[str]:
-    """Bindings, among the effects of the step that led here, into room that the watch has shown to be somebody else's.
+    """Return bindings into room that the watch has shown to be taken, among the effects of the step that led here.
 
-    That is room of bound pods, of other bindings on their way, and of pods of other schedulers that are nominated there
-    and have the same or a higher priority. A binding that is made again, of a pod that is bound already, is none.
+    Taken is the room of bound pods, of other bindings on their way, and of pods of other schedulers that are nominated
+    there and have the same or a higher priority. A binding that is made again, of a pod that is bound already, does not
+    count.
     """
     made = [effect for effect in effects if isinstance(effect, Bind)]
     new = {bind.uid: bind.node for bind in made if (pod := snapshot.pods.get(bind.uid)) is not None and not pod.node}
@@ -103,7 +104,10 @@ def bound_into_taken(snapshot: Snapshot, effects: Iterable[Effect]) -> list[str]
 
 
 def promised_beyond(snapshot: Snapshot) -> list[str]:
-    """Nodes on which pods and active plans exceed what there is (S2); those that wait for room are not active."""
+    """Return the nodes on which pods and active plans exceed what there is (S2).
+
+    Plans that wait for room are not active.
+    """
     waiting = {uid for uid, gang in snapshot.gangs.items() if gang.waits_for}
     waiting.update(map(key_of, snapshot.preemptions))  # room that victims may still hold
     over = []

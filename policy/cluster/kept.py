@@ -10,11 +10,11 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from policy.cluster.arranged import Arrangement, Place
-from policy.cluster.filing import is_filed
 from policy.cluster.gang import Gang
 from policy.cluster.index import Index
 from policy.cluster.model import Job, Node
+from policy.cluster.sortedgroups import GroupEntry, SortedGroups
+from policy.cluster.sortedtuple import in_sorted
 
 
 class Indexed(Protocol):
@@ -150,7 +150,9 @@ def of_each_job(
     return of
 
 
-def grouped(snapshot: Indexed, listed: str, name: Hashable, place: Callable[[str], tuple[Place, ...]]) -> Arrangement:
+def grouped(
+    snapshot: Indexed, listed: str, name: Hashable, place: Callable[[str], tuple[GroupEntry, ...]]
+) -> SortedGroups:
     """Return the jobs of one list of the index in groups, each group in order; only changed jobs are placed anew.
 
     ``listed``: the name of the list, "waiting" for example; empty: all jobs that wait or have a gang. ``place``: the
@@ -159,9 +161,11 @@ def grouped(snapshot: Indexed, listed: str, name: Hashable, place: Callable[[str
     """
     index = snapshot.index
     if not listed:
-        return index.memo.arranged(name, place, lambda: {*snapshot.gangs, *index.waiting})
+        return index.memo.sorted_groups(name, place, lambda: {*snapshot.gangs, *index.waiting})
     uids: tuple[str, ...] = getattr(index, listed)
-    return index.memo.arranged((listed, name), lambda uid: place(uid) if is_filed(uids, uid) else (), lambda: uids)
+    return index.memo.sorted_groups(
+        (listed, name), lambda uid: place(uid) if in_sorted(uids, uid) else (), lambda: uids
+    )
 
 
 def shared(snapshot: Indexed, value: H) -> H:

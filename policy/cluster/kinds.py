@@ -1,4 +1,4 @@
-"""What a step looks for: under which heads a job is filed in the index, and the moments that are kept of it."""
+"""What a step looks for: the lists of the index that a job is on, and the moments that are kept of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import WORKER, Job, Node, Phase, Pod, queued, releasing
 
 
-class Case(NamedTuple):
+class IndexedJob(NamedTuple):
     """One job as the index looks at it; ``job`` is None where only pods name it."""
 
     job: Job | None
@@ -19,10 +19,10 @@ class Case(NamedTuple):
 
 
 def leaves(pod: Pod, job: Job | None, gang: Gang) -> bool:
-    """Whether the pod holds room that it will give back, and that is not promised to whoever preempts it.
+    """Tell whether the pod holds room that it will give back, and that is not promised to whoever preempts it.
 
-    Terminating ones that do not come back, workers beyond what their job was given, and those of finished jobs whose
-    operator removes them.
+    These are terminating pods that do not come back, workers beyond what their job was given, and pods of finished jobs
+    whose operator removes them.
     """
     if not pod.holds_room or pod.preempted:
         return False
@@ -36,7 +36,7 @@ def leaves(pod: Pod, job: Job | None, gang: Gang) -> bool:
 
 
 def _comes_back(pod: Pod, gang: Gang) -> bool:
-    """A member of a gang that keeps its plan is restarted in its own place: the room is not anybody else's."""
+    """Tell whether a member's successor will take its place: the gang keeps its plan, so the room stays the gang's."""
     return gang.state in ADMITTED and pod.slot is not None and gang.nodes.get(pod.slot) == pod.node
 
 
@@ -49,12 +49,12 @@ GIVING_UP = (State.RELEASING, State.PAUSED, State.MIGRATING)
 
 
 def waits(job: Job, gang: Gang) -> bool:
-    """Whether the job is in the queue: valid, not finished, not suspended by a user, without a plan."""
+    """Tell whether the job is in the queue: valid, not finished, not suspended by a user, without a plan."""
     return gang.state in QUEUED and (queued(job) or releasing(job))
 
 
-def heads(case: Case) -> Iterator[str]:
-    """The lists of the index on which the job is."""
+def lists_of(case: IndexedJob) -> Iterator[str]:
+    """Yield the lists of the index on which the job is."""
     job, gang = case.job, case.gang
     if job is not None and waits(job, gang):
         yield "waiting"
@@ -82,7 +82,7 @@ def heads(case: Case) -> Iterator[str]:
 
 
 def _ends(job: Job, pods: list[Pod]) -> bool:
-    """Whether workers are done already: another one would come too late.
+    """Tell whether workers are done already: another one would come too late.
 
     Where each of them has work of its own (``keeps_ended``: batch/v1 and what is made of it), one that is taken now
     would leave its part undone, and the job would count as complete.
@@ -95,18 +95,18 @@ def _is_worker(pod: Pod) -> bool:
 
 
 def _lacks(job: Job, gang: Gang, nodes: Mapping[str, Node]) -> bool:
-    """The plan has too few nodes, or names one that nobody can be sent to."""
+    """Tell whether the plan has too few nodes, or names one to which no pod can be sent."""
     if len(gang.nodes) < job.members(gang.workers, gang.ps):
         return True
     return not all(name in nodes and nodes[name].usable for name in gang.nodes.values())
 
 
-def keeps(case: Case) -> bool:
+def keeps(case: IndexedJob) -> bool:
     return case.gang.state is State.COMPLETED and case.job is not None and case.job.keeps_pods
 
 
-def _unsettled(case: Case) -> bool:
-    """A wider net than the controller's own questions, which desired.py asks."""
+def _unsettled(case: IndexedJob) -> bool:
+    """Tell whether the controller may have something to do: a wider net than the questions of desired.py."""
     job, gang = case.job, case.gang
     if (
         gang.state in GIVING_UP
@@ -129,13 +129,13 @@ def is_orphan(pod: Pod | None) -> bool:
 
 
 def deadline(gang: Gang) -> float | None:
-    """When its window or its plan ends, whichever is first."""
+    """Return when its window or its plan ends, whichever is first; None where neither does."""
     if gang.deadline is None:
         return gang.window_ends
     return gang.deadline.at if gang.window_ends is None else min(gang.window_ends, gang.deadline.at)
 
 
-MOMENTS: Mapping[str, Callable[[Case], float | None]] = {
+MOMENTS: Mapping[str, Callable[[IndexedJob], float | None]] = {
     "deadlines": lambda case: deadline(case.gang),
     "rests": lambda case: case.gang.not_before or None,
 }

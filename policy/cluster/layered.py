@@ -15,7 +15,10 @@ GONE: Any = object()
 
 
 def copied(old: Mapping[K, V]) -> MutableMapping[K, V]:
-    """A copy to change. The old one may not be changed any more, for a large one shares its entries with the copy."""
+    """Return a copy to change.
+
+    The old one may not be changed any more: a large one shares its entries with the copy.
+    """
     if len(old) < SMALL:
         return old.copy() if isinstance(old, dict) else dict(old)  # dict() of one with gaps takes many times as long
     return old.branch() if isinstance(old, Layered) else Layered(dict(old))
@@ -35,7 +38,7 @@ class Layered(MutableMapping[K, V]):
         self._len = len(base)
 
     def branch(self) -> Layered[K, V]:
-        """A copy to change."""
+        """Return a copy to change."""
         base, over = self._layers
         if len(over) > 4 * isqrt(len(base)):
             base, over = self._lay_in(), {}
@@ -44,7 +47,7 @@ class Layered(MutableMapping[K, V]):
         return copy
 
     def _lay_in(self) -> dict[K, V]:
-        """The same entries in one dict."""
+        """Return the same entries in one dict, which the layers become."""
         base, over = self._layers
         if over:
             base = base.copy()
@@ -64,7 +67,7 @@ class Layered(MutableMapping[K, V]):
         return value
 
     def get(self, key: K, default: Any = None) -> Any:
-        """The value, or the default where there is none."""
+        """Return the value, or the default where there is none."""
         base, over = self._layers
         value = over[key] if key in over else base.get(key, default)
         return default if value is GONE else value
@@ -94,20 +97,20 @@ class Layered(MutableMapping[K, V]):
         return self._len
 
     def __iter__(self) -> Iterator[K]:
-        """In order; nothing is laid in for who needs but the first few."""
+        """Yield the keys in order; the layers stay, for whoever needs but the first few."""
         base, over = self._layers
         return chain((key for key in base if over.get(key) is not GONE), (key for key in over if key not in base))
 
     def keys(self) -> KeysView[K]:
-        """All keys, in order."""
+        """Return all keys, in order."""
         return self._lay_in().keys()
 
     def values(self) -> ValuesView[V]:
-        """All values, in the keys' order."""
+        """Return all values, in the keys' order."""
         return self._lay_in().values()
 
     def items(self) -> ItemsView[K, V]:
-        """All entries, in order."""
+        """Return all entries, in order."""
         return self._lay_in().items()
 
     def __repr__(self) -> str:

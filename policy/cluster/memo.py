@@ -1,7 +1,7 @@
-"""Answers that were worked out before, so that each step asks again only about what has changed.
+"""Answers that were worked out before, so that each step asks again only about what has changed (see kept.py).
 
-A memo grows when somebody asks, but never changes what anybody is answered: Draft gives the next snapshot one without
-the answers that may be other ones now.
+A memo grows when somebody asks, but it never changes what anybody is answered: Draft gives the next snapshot one
+without the answers that may be other ones now.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, MutableMapping
 from typing import Any, TypeVar
 
-from policy.cluster.arranged import Arrangement, Place
 from policy.cluster.layered import copied
+from policy.cluster.sortedgroups import GroupEntry, SortedGroups
 
 FEW = 1_000
 T = TypeVar("T", bound=Hashable)
@@ -20,7 +20,7 @@ _Changes = tuple[Iterable[str], Any] | None  # the jobs of the last one, and tho
 class Memo:
     """``empty``: on the cluster without what runs, by gang. ``same``: equal values as one object, compared at once."""
 
-    __slots__ = ("_arranged", "_jobs", "_tables", "empty", "same")
+    __slots__ = ("_groups", "_jobs", "_tables", "empty", "same")
 
     MOST_SAME = 10_000
 
@@ -28,40 +28,41 @@ class Memo:
         self._jobs: MutableMapping[str, dict[Hashable, Any]] = {}
         self._tables: dict[Hashable, dict[str, Any]] = {}
         # By question: the last answer, and how many changes there were since, with the jobs of each.
-        self._arranged: dict[Hashable, tuple[Arrangement, int, _Changes]] = {}
+        self._groups: dict[Hashable, tuple[SortedGroups, int, _Changes]] = {}
         self.empty: dict[Any, Any] = {}
         self.same: dict[Any, Any] = {}
 
     def job(self, uid: str) -> dict[Hashable, Any]:
-        """Answers that hold until the job, its gang, its pods or the nodes that are refused to it change."""
+        """Return the answers that hold until the job, its gang, its pods or the nodes that are refused to it change."""
         found = self._jobs.get(uid)
         if found is None:
             found = self._jobs[uid] = {}
         return found
 
     def one(self, value: T) -> T:
-        """The first one of all that are equal to this value."""
+        """Return the first of all values that are equal to this one."""
         found: T = self.same.setdefault(value, value)
         return found
 
-    def arranged(
-        self, question: Hashable, places: Callable[[str], tuple[Place, ...]], jobs: Callable[[], Iterable[str]]
-    ) -> Arrangement:
-        """Jobs in groups, kept up. ``places`` may look at the job, its gang, its pods, refused nodes and all nodes.
+    def sorted_groups(
+        self, question: Hashable, places: Callable[[str], tuple[GroupEntry, ...]], jobs: Callable[[], Iterable[str]]
+    ) -> SortedGroups:
+        """Return jobs in groups, kept up.
 
-        ``jobs``: all that may have a place, asked for at the first time only.
+        ``places``: the groups of a job; it may look at the job, its gang, its pods, refused nodes and all nodes.
+        ``jobs``: all that may be in a group; they are asked for at the first time only.
         """
-        known = self._arranged.get(question)
-        found, _, changes = (Arrangement(), 1, (jobs(), None)) if known is None else known
+        known = self._groups.get(question)
+        found, _, changes = (SortedGroups(), 1, (jobs(), None)) if known is None else known
         if changes is not None:
             found = found.after({uid: places(uid) for uid in _jobs_of(changes)})
-            self._arranged[question] = found, 0, None
+            self._groups[question] = found, 0, None
         return found
 
     def table(self, question: Hashable, most: int) -> dict[str, Any]:
-        """Answers that say themselves what they were made from: whoever looks one up must compare that by identity.
+        """Return answers that say themselves what they were made from: whoever uses one compares that by identity.
 
-        They outlive every change, so a table that has grown beyond ``most`` and a few begins anew.
+        They outlive every change, so a table that has grown far beyond ``most`` begins anew.
         """
         found = self._tables.get(question)
         if found is None or len(found) > most + FEW:
@@ -69,23 +70,26 @@ class Memo:
         return found
 
     def without(self, jobs: Collection[str]) -> Memo:
-        """The same but for these jobs. Even where nothing is known of them yet: the two snapshots part here."""
+        """Return the memo without these jobs, even where nothing is known of them yet: the two snapshots part here."""
         other = self._copy()
         other._jobs = copied(self._jobs)
         for uid in jobs:
             other._jobs.pop(uid, None)
-        other._arranged = {
+        other._groups = {
             question: (found, count + 1, (jobs, changes))
-            for question, (found, count, changes) in self._arranged.items()
+            for question, (found, count, changes) in self._groups.items()
             if count <= FEW or count <= FEW + len(found.places)  # else nobody asks it any more
         }
         return other
 
     def for_other_room(self, nodes: bool = False) -> Memo:
-        """The same but for answers on the cluster without what runs; ``nodes``: and those that look at the nodes."""
+        """Return the memo without answers on the cluster without what runs.
+
+        ``nodes``: also without those that look at the nodes.
+        """
         other = self._copy()
         other.empty = {}
-        other._arranged = {} if nodes else dict(self._arranged)
+        other._groups = {} if nodes else dict(self._groups)
         return other
 
     def _copy(self) -> Memo:

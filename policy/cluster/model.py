@@ -28,7 +28,7 @@ class Slot(NamedTuple):
 
 @lru_cache(maxsize=256)  # sizes of gangs that are asked for now; not for ever all that anybody has ever asked for
 def worker_slots(count: int) -> tuple[Slot, ...]:
-    """Those of so many workers, from index 0."""
+    """Return the slots of so many workers, from index 0."""
     return tuple(Slot(WORKER, index) for index in range(count))
 
 
@@ -97,7 +97,7 @@ class Node:
 
     @property
     def usable(self) -> bool:
-        """Ready and not cordoned: pods can be sent to it."""
+        """Whether the node is ready and not cordoned: pods can be sent to it."""
         return self.ready and not self.unschedulable
 
     @property
@@ -189,7 +189,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """``namespace/name``, for people and logs."""
+        """The job as ``namespace/name``, for people and logs."""
         return f"{self.namespace}/{self.name}"
 
     @property
@@ -217,20 +217,23 @@ class Job:
         return tuple(role for role in self.roles if role.name != WORKER)
 
     def role(self, name: str) -> Role | None:
-        """The role of that name."""
+        """Return the role of that name, or None."""
         for role in self.roles:
             if role.name == name:
                 return role
         return None
 
     def slots(self, workers: int, servers: int | None = None) -> tuple[Slot, ...]:
-        """The gang at ``workers`` workers and ``servers`` ps (None: as asked): rigid members first, workers from 0."""
+        """Return the slots of the gang at ``workers`` workers and ``servers`` ps (None: as asked).
+
+        Rigid members come first, then workers from 0.
+        """
         given = {} if servers is None else {PS: servers}
         rigid = [Slot(role.name, i) for role in self.rigid for i in range(given.get(role.name, role.replicas))]
         return (*rigid, *worker_slots(workers))
 
     def has(self, slot: Slot, servers: int | None = None) -> bool:
-        """Whether the slot is a rigid member of the gang, or a worker of whatever index."""
+        """Tell whether the slot is a rigid member of the gang, or a worker of whatever index."""
         if slot.role == WORKER:
             return True
         if slot.role == PS and servers is not None:
@@ -239,33 +242,33 @@ class Job:
         return role is not None and slot.index < role.replicas
 
     def members(self, workers: int, servers: int | None = None) -> int:
-        """How many slots the gang has with so many workers and ps."""
+        """Return how many slots the gang has with so many workers and ps."""
         given = {} if servers is None else {PS: servers}
         return workers + sum([given.get(role.name, role.replicas) for role in self.rigid])
 
     @property
     def size(self) -> int:
-        """Members of the gang at its minimum."""
+        """The number of members of the gang at its minimum."""
         return self.members(self.min_workers)
 
     def requests(self, workers: int) -> Resources:
-        """What the gang asks for at ``workers`` workers."""
+        """Return what the gang asks for at ``workers`` workers."""
         rigid = total(role.requests.times(role.replicas) for role in self.rigid)
         return rigid + (self.worker.requests.times(workers) if self.worker else NOTHING)
 
 
 def queued(job: Job) -> bool:
-    """Whether the job is one that waits or runs at all."""
+    """Tell whether the job is one that waits or runs at all."""
     return not (job.invalid or job.finished or job.suspended or job.released or job.deleting)
 
 
 def releasing(job: Job) -> bool:
-    """Whether the job is suspended until the pods of its released gang are gone; then it is queued again."""
+    """Tell whether the job is suspended until the pods of its released gang are gone; then it is queued again."""
     return job.released and not (job.invalid or job.finished or job.deleting)
 
 
 def lives(job: Job) -> bool:
-    """Whether the job is still ours to bring to its end: it is queued, or suspended by us for a while."""
+    """Tell whether the job is still ours to bring to its end: it is queued, or suspended by us for a while."""
     return queued(job) or releasing(job)
 
 
@@ -327,12 +330,15 @@ class Pod:
 
     @property
     def ended(self) -> bool:
-        """Succeeded or failed: it holds no room any more (kube-scheduler frees on the phase, not on deletion)."""
+        """Whether it has succeeded or failed, and so holds no room any more.
+
+        kube-scheduler frees the room on the phase, not on deletion.
+        """
         return self.phase in ENDED
 
     @property
     def holds_room(self) -> bool:
-        """Bound and not ended; a terminating pod holds its room until it is gone."""
+        """Whether it is bound and not ended; a terminating pod holds its room until it is gone."""
         return bool(self.node) and self.phase not in ENDED
 
     @property

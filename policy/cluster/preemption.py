@@ -55,10 +55,10 @@ class Preemption:
         return bool(self.claims or self.victims or self.vacated)
 
     def taken(self, priority: int | None = None) -> Resources:
-        """Room that nobody of that priority may have, beyond what bound pods hold; None: whatever the priority.
+        """Return the room that no pod of that priority may have, beyond what bound pods hold.
 
-        The claims, less what the victims hold that are still to go for them. Where more has been vacated than is
-        claimed, a nomination is still to come.
+        That is the claims, less what the victims hold that are still to go for them. Where more has been vacated than
+        is claimed, a nomination is still to come. None: whatever the priority.
         """
         claimed = total(claim.requests for claim in self.claims if priority is None or claim.priority >= priority)
         rest = claimed - total(victim.requests for victim in self.victims)
@@ -67,11 +67,11 @@ class Preemption:
         return Resources({name: most for name in names if (most := max(rest[name], vacated[name])) > 0})
 
     def outranked(self, priority: int) -> Resources:
-        """What of the taken room a pod of that priority may have all the same."""
+        """Return what of the taken room a pod of that priority may have all the same."""
         return self.taken() - self.taken(priority)
 
     def seen(self, node: str, old: Pod | None, new: Pod | None, until: float) -> Preemption:
-        """The same once the pod has changed from ``old`` to ``new``; None: it is not there."""
+        """Return the preemption once the pod has changed from ``old`` to ``new``; None: it is not there."""
         found = self
         uid = new.uid if new is not None else old.uid if old is not None else ""
         if _claims(old, node) or _claims(new, node):
@@ -87,14 +87,17 @@ class Preemption:
         return found
 
     def _spent(self, requests: Resources) -> Preemption:
-        """A preemptor is bound, or will not come any more: what was vacated first was for it."""
+        """Return the preemption once a preemptor is bound or will not come any more.
+
+        What was vacated first was for it.
+        """
         left, rest = requests, list(self.vacated)
         while rest and any(amount > 0 for amount in left.amounts.values()):
             left = left - rest.pop(0).requests
         return replace(self, vacated=tuple(rest)) if len(rest) != len(self.vacated) else self
 
     def by(self, now: float) -> Preemption:
-        """Without what has been kept for long enough."""
+        """Return the preemption without what has been kept for long enough."""
         left = tuple(gone for gone in self.vacated if gone.until > now)
         return self if len(left) == len(self.vacated) else replace(self, vacated=left)
 
@@ -105,7 +108,7 @@ E = TypeVar("E", Claim, Victim)
 
 
 def concerns(*pods: Pod | None) -> set[str]:
-    """The nodes on which such a pod has a claim or is a victim."""
+    """Return the nodes on which such a pod has a claim or is a victim."""
     found = set[str]()
     for pod in pods:
         if pod is not None and pod.claims:
@@ -116,18 +119,18 @@ def concerns(*pods: Pod | None) -> set[str]:
 
 
 def outranked(promised: Preemptions, priority: int) -> dict[str, Resources]:
-    """By node, the room promised to pods that a pod of that priority need not wait for."""
+    """Return, by node, the room promised to pods that a pod of that priority need not wait for."""
     found = {node: one.outranked(priority) for node, one in promised.items() if one.claims}
     return {node: room for node, room in found.items() if room}
 
 
 def taken_on(promised: Preemptions, node: str, priority: int | None = None) -> Resources:
-    """What is promised on that node to pods that a pod of that priority must wait for; None: to any."""
+    """Return what is promised on that node to pods that a pod of that priority must wait for; None: to any."""
     return promised[node].taken(priority) if node in promised else NOTHING
 
 
 def preemptors(promised: Preemptions, pods: Mapping[str, Pod], nodes: Iterable[str]) -> tuple[str, ...]:
-    """Pods of other schedulers (namespace/name) that are nominated for these nodes and not bound yet."""
+    """Return the pods of other schedulers (namespace/name) that are nominated for these nodes and not bound yet."""
     uids = {claim.uid for node in nodes if node in promised for claim in promised[node].claims}
     found = (pods[uid] for uid in uids if uid in pods)
     return tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in found))
@@ -146,7 +149,7 @@ def _claim_of(pod: Pod | None) -> Claim | None:
 
 
 def _but(known: tuple[E, ...], uid: str, left: E | None) -> tuple[E, ...]:
-    """The entries without that of the pod, and with the one that is left of it."""
+    """Return the entries without the pod's, and with what is left of it."""
     found: list[E] = [one for one in known if one.uid != uid]
     found += [left] if left is not None else []
     return tuple(sorted(found, key=attrgetter("uid")))

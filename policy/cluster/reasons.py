@@ -10,6 +10,30 @@ from dataclasses import dataclass
 from enum import Enum
 
 
+class Concern(Enum):
+    """What a reason is about."""
+
+    ROOM = "room"  # the gang lacks room, or a place in it
+    RELEASE = "release"  # its own old room is still being given up
+    DECISION = "decision"  # the policy gives it none
+    JOB = "job"  # its object, or the state that its user has put it in
+    PODS = "pods"  # its members
+    ATTEMPT = "attempt"  # a plan that has failed, or a write that was refused
+    SERVICE = "service"  # this process
+
+
+class Lasts(Enum):
+    """How long a reason holds."""
+
+    TURN = "turn"  # until jobs end and its turn comes
+    LIMIT = "limit"  # until more jobs may be resized in this minute
+    TIME = "time"  # until a time that is known
+    FREED = "freed"  # until pods of Kohort's jobs are gone
+    OTHERS = "others"  # until pods of other schedulers are gone
+    CHANGE = "change"  # until the job, the nodes or the settings are changed
+    MOMENT = "moment"  # until the next facts about the job
+
+
 class Reason(Enum):
     """Why a pod or a job is not given a node now; ``value`` is the CamelCase code, ``text`` the constant sentence."""
 
@@ -58,6 +82,63 @@ class Reason(Enum):
         """The one sentence of this reason."""
         return TEXTS[self]
 
+    @property
+    def concern(self) -> Concern:
+        """What this reason is about."""
+        return CLASSES[self][0]
+
+    @property
+    def lasts(self) -> Lasts:
+        """How long this reason holds."""
+        return CLASSES[self][1]
+
+    @property
+    def needs_change(self) -> bool:
+        """Whether no room of Kohort's own would help: others must go, or something must be changed."""
+        return self.lasts in (Lasts.OTHERS, Lasts.CHANGE)
+
+
+CLASSES: dict[Reason, tuple[Concern, Lasts]] = {
+    Reason.NOT_SYNCED: (Concern.SERVICE, Lasts.MOMENT),
+    Reason.UNKNOWN_JOB: (Concern.JOB, Lasts.CHANGE),
+    Reason.INVALID: (Concern.JOB, Lasts.CHANGE),
+    Reason.NOT_A_MEMBER: (Concern.JOB, Lasts.CHANGE),
+    Reason.UNSUPPORTED: (Concern.JOB, Lasts.CHANGE),
+    Reason.SUSPENDED: (Concern.JOB, Lasts.MOMENT),
+    Reason.FINISHED: (Concern.JOB, Lasts.MOMENT),
+    Reason.DELETING: (Concern.JOB, Lasts.MOMENT),
+    Reason.WAITING_FOR_PODS: (Concern.PODS, Lasts.MOMENT),
+    Reason.NO_ROOM: (Concern.ROOM, Lasts.TURN),
+    Reason.ROOM_HELD: (Concern.ROOM, Lasts.FREED),
+    Reason.ROOM_OF_OTHERS: (Concern.ROOM, Lasts.OTHERS),
+    Reason.ROOM_BEING_FREED: (Concern.ROOM, Lasts.FREED),
+    Reason.RESIZE_REFUSED: (Concern.ATTEMPT, Lasts.MOMENT),
+    Reason.RESIZES_LIMITED: (Concern.ROOM, Lasts.LIMIT),
+    Reason.STALLED: (Concern.PODS, Lasts.MOMENT),
+    Reason.SHRINK_STALLED: (Concern.PODS, Lasts.MOMENT),
+    Reason.BEHIND: (Concern.ROOM, Lasts.TURN),
+    Reason.TOO_LARGE: (Concern.ROOM, Lasts.CHANGE),
+    Reason.NODES_CLOSED: (Concern.ROOM, Lasts.CHANGE),
+    Reason.WINDOW_TOO_SHORT: (Concern.JOB, Lasts.CHANGE),
+    Reason.BACKING_OFF: (Concern.ROOM, Lasts.TIME),
+    Reason.RELEASING: (Concern.RELEASE, Lasts.FREED),
+    Reason.PAUSED: (Concern.DECISION, Lasts.TIME),
+    Reason.REJECTED: (Concern.DECISION, Lasts.CHANGE),
+    Reason.STORING: (Concern.SERVICE, Lasts.MOMENT),
+    Reason.SURPLUS: (Concern.PODS, Lasts.MOMENT),
+    Reason.SURPLUS_FIRST: (Concern.PODS, Lasts.MOMENT),
+    Reason.NODE_NOT_OFFERED: (Concern.ROOM, Lasts.TIME),
+    Reason.BARRIER_TIMEOUT: (Concern.ATTEMPT, Lasts.MOMENT),
+    Reason.BARRIER_FULL: (Concern.ATTEMPT, Lasts.MOMENT),
+    Reason.PLAN_CHANGED: (Concern.ATTEMPT, Lasts.MOMENT),
+    Reason.ROOM_TAKEN: (Concern.ATTEMPT, Lasts.MOMENT),
+    Reason.PREEMPTED: (Concern.PODS, Lasts.MOMENT),
+    Reason.MEMBER_REFUSED: (Concern.PODS, Lasts.MOMENT),
+    Reason.MEMBERS_UNPLACED: (Concern.PODS, Lasts.MOMENT),
+    Reason.POD_GONE: (Concern.PODS, Lasts.MOMENT),
+    Reason.BIND_FAILED: (Concern.ATTEMPT, Lasts.MOMENT),
+    Reason.NOT_LEADING: (Concern.SERVICE, Lasts.MOMENT),
+}
 
 TEXTS: dict[Reason, str] = {
     Reason.NOT_SYNCED: "kohort: the ledger is still being rebuilt from the API server",

@@ -9,7 +9,7 @@ from policy.cluster.snapshot import Snapshot, queued, reason_of
 
 
 def refuse_pod(snapshot: Snapshot, pod: Pod | None) -> Reason | None:
-    """Why the pod has no node now, or None if it has one."""
+    """Return why the pod has no node now, or None if it has one."""
     if not snapshot.synced:
         return Reason.NOT_SYNCED
     if not snapshot.leading and not (pod is not None and pod.node):
@@ -30,7 +30,7 @@ def refuse_pod(snapshot: Snapshot, pod: Pod | None) -> Reason | None:
 
 
 def surplus_first(snapshot: Snapshot, job: Job, gang: Gang) -> bool:
-    """Whether workers beyond those that the gang was given must go before any is bound.
+    """Tell whether workers beyond those that the gang was given must go before any is bound.
 
     A ReplicaSet takes those that are not bound first, but it may not have heard of a binding that was made just now.
     """

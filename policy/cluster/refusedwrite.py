@@ -43,12 +43,12 @@ class RefusedWrite:
 
     @property
     def text(self) -> str:
-        """One sentence for people."""
+        """The refusal as one sentence for people."""
         what = self.name or "the admission gate"
         return f"the API server refused to {WRITES.get(self.write, self.write)} {what}: {self.message}"
 
 
 def shortened(message: str) -> str:
-    """The API server's words on one line, no longer than people can read."""
+    """Return the API server's words on one line, no longer than people can read."""
     line = " ".join(message.split())
     return line if len(line) <= MOST_CHARACTERS else f"{line[: MOST_CHARACTERS - 1]}…"

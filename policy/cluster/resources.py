@@ -72,11 +72,11 @@ class Resources(_Hashed):
         return Resources(rest)
 
     def times(self, count: int) -> Resources:
-        """The sum of ``count`` equal vectors."""
+        """Return the sum of ``count`` equal vectors."""
         return Resources({name: amount * count for name, amount in self.amounts.items()})
 
     def fits(self, free: Resources) -> bool:
-        """Whether a request of these amounts goes into ``free``; what is not asked for is not compared."""
+        """Tell whether a request of these amounts goes into ``free``; what is not asked for is not compared."""
         available = free.amounts
         for name, amount in self.amounts.items():
             if 0 < amount > available.get(name, 0) and not (
@@ -86,7 +86,7 @@ class Resources(_Hashed):
         return True
 
     def fits_both(self, free: Resources, more: Resources) -> bool:
-        """Whether it goes into both of them together; their sum is not made."""
+        """Tell whether it goes into both of them together, without making their sum."""
         available, added = free.amounts, more.amounts
         for name, amount in self.amounts.items():
             room = available.get(name, 0) + added.get(name, 0)
@@ -95,27 +95,27 @@ class Resources(_Hashed):
         return True
 
     def within(self, most: Resources) -> bool:
-        """Whether no amount is above its bound; a missing bound is 0."""
+        """Tell whether no amount is above its bound; a missing bound is 0."""
         bounds = most.amounts
         return all(amount <= bounds.get(name, 0) for name, amount in self.amounts.items())
 
     def or_more(self, other: Resources) -> Resources:
-        """The larger of both, resource by resource."""
+        """Return the larger of both, resource by resource."""
         return Resources({**self.amounts, **{n: max(self[n], amount) for n, amount in other.amounts.items()}})
 
     def how_many(self, free: Resources) -> int:
-        """How many requests of these amounts go into ``free`` (0 or more; a request of nothing fits 0 times)."""
+        """Return how many requests of these amounts go into ``free``; a request of nothing goes in 0 times."""
         available = free.amounts
         counts = [_available(available, name) // amount for name, amount in self.amounts.items() if amount > 0]
         return max(0, min(counts, default=0))
 
     def dominant_share(self, whole: Resources) -> float:
-        """The largest share of ``whole`` that any one resource of it takes (DRF); numbers of pods do not count."""
+        """Return the largest share of ``whole`` that one of its resources takes (DRF); numbers of pods do not count."""
         shares = (amount / whole[name] for name, amount in self.amounts.items() if name != "pods" and whole[name] > 0)
         return max(shares, default=0.0)
 
     def shortfall(self, free: Resources) -> Resources:
-        """What is missing in ``free`` for a request of these amounts: only positive amounts."""
+        """Return what is missing in ``free`` for a request of these amounts: only positive amounts."""
         missing = {name: amount - _available(free.amounts, name) for name, amount in self.amounts.items()}
         return Resources({name: amount for name, amount in missing.items() if amount > 0 and self[name] > 0})
 
@@ -130,7 +130,7 @@ def _available(free: Mapping[str, int], name: str) -> int:
 
 
 def total(parts: Iterable[Resources]) -> Resources:
-    """The sum of resource vectors."""
+    """Return the sum of resource vectors."""
     amounts: dict[str, int] = {}
     for part in parts:
         for name, amount in part.amounts.items():

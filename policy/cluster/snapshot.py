@@ -132,45 +132,45 @@ class Snapshot:
     index: Index = field(default_factory=Index, metadata=_kept("derived: jobs by what is to be done about them"))
 
     def __post_init__(self) -> None:
-        """One that was put together by hand gets the index of its own maps."""
+        """Give a snapshot that was put together by hand the index of its own maps."""
         if not self.index.made_from(self):
             object.__setattr__(self, "index", Index.of(self))
 
     def free(self, node: str) -> Resources:
-        """What no pod and no plan has taken on the node; negative where room is promised before it is freed."""
+        """Return what no pod and no plan has taken on the node; negative where room is promised before it is freed."""
         known = self.nodes.get(node)
         return known.allocatable - self.charged.get(node, NOTHING) if known else NOTHING
 
     def gang(self, job_uid: str) -> Gang:
-        """The ledger's entry of the job; a waiting one where there is none."""
+        """Return the ledger's entry of the job; a waiting one where there is none."""
         return self.gangs.get(job_uid) or no_gang(job_uid)
 
     def member(self, job_uid: str, slot: Slot) -> Pod | None:
-        """The pod in that slot of the job."""
+        """Return the pod in that slot of the job, or None."""
         uid = self.members.get(job_uid, {}).get(slot)
         return self.pods.get(uid) if uid else None
 
     def pods_of(self, job_uid: str) -> Iterator[Pod]:
-        """The job's pods in slot order."""
+        """Yield the job's pods in slot order."""
         for _, uid in sorted(self.members.get(job_uid, {}).items()):
             yield self.pods[uid]
 
     def every_pod_of(self, job_uid: str) -> Iterator[Pod]:
-        """The job's pods in slot order, then those whose slot a newer pod has taken."""
+        """Yield the job's pods in slot order, then those whose slot a newer pod has taken."""
         yield from self.pods_of(job_uid)
         yield from (self.pods[uid] for uid in sorted(self.strays.get(job_uid, ())))
 
     def waiting(self) -> Iterator[Job]:
-        """Jobs in the queue: valid, not finished, not suspended by a user, without a plan; those that pause, too."""
+        """Return the jobs in the queue: valid, not finished, not suspended by a user, without a plan, or paused."""
         return (self.jobs[uid] for uid in self.index.waiting)
 
     def running(self) -> Iterator[Job]:
-        """Jobs that have been given room."""
+        """Return the jobs that have been given room."""
         return (self.jobs[uid] for uid in self.index.admitted)
 
 
 def demand(job: Job, slot: Slot, pod: Pod | None) -> Resources:
-    """What the slot asks for: the real pod's requests (LimitRange, sidecars, overhead) or else the template's."""
+    """Return what the slot asks for: the real pod's requests (LimitRange, sidecars, overhead), else the template's."""
     if pod is not None:
         return pod.requests
     role = job.role(slot.role)
@@ -178,13 +178,16 @@ def demand(job: Job, slot: Slot, pod: Pod | None) -> Resources:
 
 
 def priority_of(facts: Facts, job_uid: str) -> int:
-    """The lowest priority among the job's pods: whom that one outranks, all of them do; 0 before there are any."""
+    """Return the lowest priority among the job's pods; 0 before there are any.
+
+    Whatever that one outranks, all of them do.
+    """
     pods = facts.pods
     return min((pods[uid].priority for uid in facts.members.get(job_uid, {}).values()), default=0)
 
 
 def utility_of(snapshot: Snapshot, job: Job) -> float:
-    """What the job states; else the value of its pods' PriorityClass, the highest, where that is above 0; else 1."""
+    """Return the utility that the job states, else the highest value of its pods' PriorityClass, if above 0; else 1."""
     if job.utility_stated:
         return job.utility
     highest = max((snapshot.pods[uid].priority for uid in snapshot.members.get(job.uid, {}).values()), default=0)
@@ -192,7 +195,7 @@ def utility_of(snapshot: Snapshot, job: Job) -> float:
 
 
 def missing_pods(snapshot: Snapshot, job: Job) -> str:
-    """Which of the gang's minimum do not exist yet, role by role (``worker 1 of 2``); empty when all do."""
+    """Return which pods of the gang's minimum do not exist yet, role by role (``worker 1 of 2``); empty when all do."""
     pods, members = snapshot.pods, snapshot.members.get(job.uid, {})
     there = {slot for slot, uid in members.items() if _living(pods[uid])}
     there |= {slot for slot in job.over if is_over(job, slot, snapshot.member(job.uid, slot))}
@@ -204,7 +207,10 @@ def missing_pods(snapshot: Snapshot, job: Job) -> str:
 
 
 def is_over(job: Job, slot: Slot, pod: Pod | None) -> bool:
-    """Whether nobody will come for the slot again: its controller has said so, and what is left there has ended."""
+    """Tell whether no pod will come for the slot again.
+
+    Its controller has said so, and what is left there has ended.
+    """
     return slot in job.over and (pod is None or pod.ended)
 
 
@@ -213,7 +219,7 @@ def _living(pod: Pod) -> bool:
 
 
 def reason_of(snapshot: Snapshot, job: Job) -> Verdict:
-    """Why the job has no room now: what bars it whatever the policy, else the last decision's verdict."""
+    """Return why the job has no room now: what bars it whatever the policy, else the last decision's verdict."""
     gang = snapshot.gang(job.uid)
     if job.finished:
         return Verdict(Reason.FINISHED)
@@ -235,7 +241,7 @@ TROUBLED = (Reason.BACKING_OFF, Reason.NODE_NOT_OFFERED)
 
 
 def _with_trouble(snapshot: Snapshot, job: Job, verdict: Verdict) -> Verdict:
-    """With what kube-scheduler says against a member, which is why a plan has failed."""
+    """Return the verdict with what kube-scheduler says against a member, which is why a plan has failed."""
     parts = (part for part in (verdict.detail, _trouble_of(snapshot, job.uid)) if part)
     return Verdict(verdict.reason, "; ".join(parts), verdict.behind)
 
@@ -246,6 +252,6 @@ def _trouble_of(snapshot: Snapshot, job_uid: str) -> str:
 
 
 def _undecided(snapshot: Snapshot, job: Job) -> Verdict:
-    """Before the first decision about the job."""
+    """Return the verdict on a job that nothing was decided about yet."""
     missing = missing_pods(snapshot, job)
     return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else Verdict(Reason.NO_ROOM)

@@ -33,14 +33,14 @@ class Utility:
     target: float
 
     def at(self, delay: float) -> float:
-        """What a job is worth that completes so many slots after its arrival. It never overflows."""
+        """Return what a job is worth that completes so many slots after its arrival. It never overflows."""
         x = self.steepness * (delay - self.target)
         if x > 0:
             return self.value * math.exp(-x) / (1.0 + math.exp(-x))
         return self.value / (1.0 + math.exp(x))
 
     def ln_at(self, delay: float) -> float:
-        """Its logarithm, exact where the value is too small for a float; -inf for a job without any value."""
+        """Return the logarithm of that, exact where the value is too small for a float; -inf for no value."""
         if self.value <= 0:
             return -math.inf
         x = self.steepness * (delay - self.target)
@@ -78,7 +78,7 @@ class Training:
 
     @property
     def step_seconds(self) -> float:
-        """One mini-batch with its gradients sent and parameters received: tau + 2 e / b.
+        """The seconds of one mini-batch with its gradients sent and parameters received: tau + 2 e / b.
 
         For an all-reduce job it is the ring's time with many workers, the most that it can be.
         """
@@ -91,7 +91,7 @@ class Training:
         return self.epochs * self.chunks * self.batches * self.step_seconds
 
     def worker_slots(self, slot_seconds: float) -> int:
-        """How many worker-slots the training takes: each worker trains whole chunks in a slot (29).
+        """Return how many worker-slots the training takes: each worker trains whole chunks in a slot (29).
 
         A chunk that is longer than a slot is trained over several: then it is the sum of constraint (2), rounded up.
         """
@@ -119,12 +119,12 @@ class Report:
 
 
 def write_reports(reports: Sequence[Report]) -> str:
-    """A job's history for its annotation: ``[[at, metric, done], ...]``."""
+    """Return a job's history for its annotation: ``[[at, metric, done], ...]``."""
     return json.dumps([[report.at, report.metric, report.done] for report in reports], separators=(",", ":"))
 
 
 def read_reports(text: str) -> tuple[Report, ...]:
-    """What ``write_reports`` wrote, oldest first; nothing of a text that somebody has spoilt."""
+    """Return what ``write_reports`` wrote, oldest first; nothing of a text that somebody has spoilt."""
     try:
         rows = json.loads(text) if len(text) <= MOST_TEXT else []
         reports = tuple(Report(float(at), _number(metric), _number(done)) for at, metric, done in rows)
@@ -138,13 +138,13 @@ def _number(value: object) -> float | None:
 
 
 def _usable(report: Report) -> bool:
-    """Numbers only, and a time; a NaN is below nothing."""
+    """Tell whether the report has numbers only, and a time; a NaN is below nothing."""
     values = (report.metric, report.done)
     return 0 < report.at <= MOST_VALUE and all(value is None or abs(value) <= MOST_VALUE for value in values)
 
 
 def timed(training: Training | None, chunks: int, seconds: float) -> Training:
-    """The training; with so many chunks of so many seconds where it does not state how long it takes."""
+    """Return the training; with so many chunks of so many seconds where it does not state how long it takes."""
     if training is not None and training.is_timed:
         return training
     return replace(training or Training(), chunks=chunks, seconds=seconds)

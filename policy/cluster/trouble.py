@@ -16,17 +16,20 @@ LONGEST = 300  # characters of a message that are told
 
 
 def is_turned_away(pod: Pod) -> bool:
-    """Whether its plugins let no node through, the planned one included."""
+    """Tell whether kube-scheduler's plugins let no node through, the planned one included."""
     return _is_pending(pod) and pod.refused and not pod.failed_attempt and bool(pod.refusal) and OWN not in pod.refusal
 
 
 def _has_failed(pod: Pod) -> bool:
-    """Whether an attempt failed by kube-scheduler's own doing; a binding that Kohort could not make is none."""
+    """Tell whether an attempt failed by kube-scheduler's own doing.
+
+    A binding that Kohort could not make does not count.
+    """
     return _is_pending(pod) and pod.failed_attempt and OWN not in pod.refusal
 
 
 def trouble_of(facts: Facts, job_uid: str, among: Collection[Slot] | None = None) -> str:
-    """In words, of the first member (``among`` these) that is in trouble; empty where none is."""
+    """Return the trouble of the first member (``among`` these) that has any, in words; empty where none has."""
     for slot, uid in sorted(facts.members.get(job_uid, {}).items()):
         pod, asked = facts.pods[uid], among is None or slot in among
         if asked and (is_turned_away(pod) or _has_failed(pod)):
@@ -39,7 +42,7 @@ def _is_pending(pod: Pod) -> bool:
 
 
 def _with_volumes(pod: Pod) -> str:
-    """They are named where the message is about volumes: it does not name them itself."""
+    """Name the volumes where the message is about volumes: it does not name them itself."""
     if not pod.volumes or "olume" not in pod.refusal:
         return ""
     claims = ", ".join(pod.volumes)

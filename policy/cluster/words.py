@@ -28,22 +28,22 @@ def listed(names: Sequence[str], most: int) -> str:
 
 
 def cpu_first(name: str) -> tuple[int, str]:
-    """The key by which resources are sorted for people."""
+    """Return the key by which resources are sorted for people."""
     return ("cpu", "memory").index(name) if name in ("cpu", "memory") else 2, name
 
 
 def in_words(resources: Resources) -> str:
-    """``3.5 cpu, 8 GiB memory, 2 nvidia.com/gpu``; how many pods is left out: every member is one."""
+    """Return amounts as ``3.5 cpu, 8 GiB memory, 2 nvidia.com/gpu``; pods are left out: every member is one."""
     return ", ".join(said(name, resources[name]) for name in resources if name != "pods")
 
 
 def lack_in_words(resources: Resources) -> str:
-    """The same of what is missing, where pods count: a node takes a limited number of them."""
+    """Return missing amounts in words; pods count there, because a node takes a limited number of them."""
     return ", ".join(said(name, resources[name]) for name in resources)
 
 
 def said(name: str, amount: int) -> str:
-    """One amount of a resource: ``3.5 cpu``, ``8 GiB memory``, ``4 pods``, ``host port TCP/8080``."""
+    """Return one amount in words: ``3.5 cpu``, ``8 GiB memory``, ``4 pods``, ``host port TCP/8080``."""
     if name.startswith(HOST_PORT):
         return f"host port {name.removeprefix(HOST_PORT)}"
     if name == "cpu":

@@ -10,7 +10,10 @@ from policy.placement.room import Room
 
 
 def room_after(snapshot: Snapshot, actions: Iterable[Action]) -> Room:
-    """The ledger's room less what the actions give away; what a shrink will free is not counted before it is free."""
+    """Return the ledger's room less what the actions give away.
+
+    What a shrink will free is not counted before it is free.
+    """
     room = Room.of(snapshot)
     for action in actions:
         if isinstance(action, Admit | Resize | Migrate):

@@ -38,13 +38,13 @@ def binding(room: Room, ask: Ask, what: str = "") -> tuple[str, ...]:
 
 
 def closed_nodes(snapshot: Snapshot) -> str:
-    """The nodes that are cordoned or not ready, in words; of many the first ones."""
+    """Return in words which nodes are cordoned or not ready; of many the first ones."""
     closed = [node for _, node in sorted(snapshot.nodes.items()) if node.closed]
     return listed([f"{node.name} is {node.closed}" for node in closed], MOST_NODES_NAMED)
 
 
 def _without(ask: Ask, name: str) -> Ask:
-    """The same gang, not bound by that constraint."""
+    """Return the same gang, not bound by that constraint."""
     if name == RULES:
         rigid = tuple((slot, requests, EVERYWHERE) for slot, requests, _ in ask.rigid)
         return replace(ask, rigid=rigid, worker_constraints=EVERYWHERE)
@@ -53,7 +53,7 @@ def _without(ask: Ask, name: str) -> Ask:
 
 
 def _holds_alone(room: Room, ask: Ask, name: str) -> bool:
-    """Whether the gang has a place where nothing but that constraint counts."""
+    """Tell whether the gang has a place where nothing but that constraint counts."""
     if name == RULES:
         return all(any(accepts(node, rules) for node in room.nodes.values()) for rules in ask.constraints)
     rigid = tuple((slot, _only(requests, name), EVERYWHERE) for slot, requests, _ in ask.rigid)
@@ -84,19 +84,19 @@ def _in_words(room: Room, ask: Ask, name: str, what: str) -> str:
 
 
 def _asked(ask: Ask, name: str) -> Iterator[tuple[str, int]]:
-    """The role of each member, and how much of the resource it asks for."""
+    """Return the role of each member, and how much of the resource it asks for."""
     return ((slot.role, requests[name]) for slot, requests, _ in ask.members())
 
 
 def _rules_in_words(room: Room, ask: Ask) -> str:
-    """The nodes that refuse the gang although a member would have room there."""
+    """Return in words which nodes refuse the gang although a member would have room there."""
     roomy = (node for name, node in sorted(room.nodes.items()) if ask.least.fits(room.free(name)))
     refusing = [why for node in roomy if (why := _refusal(node, ask))]
     return listed(refusing, MOST_NODES_NAMED) or "no node that takes it has the room"
 
 
 def _refusal(node: Node, ask: Ask) -> str:
-    """Which rule of the node keeps a member of the gang from it; nothing where none does."""
+    """Return which rule of the node keeps a member of the gang from it; empty where none does."""
     for rules in sorted(ask.constraints, key=repr):
         if (taint := untolerated(node, rules)) is not None:
             value = f"={taint.value}" if taint.value else ""

@@ -8,7 +8,7 @@ BARRING = ("NoSchedule", "NoExecute")
 
 
 def accepts(node: Node, constraints: Constraints) -> bool:
-    """Whether the node's taints are tolerated and the pod's selector and required affinity match its labels."""
+    """Tell whether the node's taints are tolerated and the pod's selector and required affinity match its labels."""
     if not (node.taints or constraints.node_selector or constraints.terms):
         return True
     return (

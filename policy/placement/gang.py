@@ -80,7 +80,7 @@ class Ask:
         return Verdict(Reason.NO_ROOM, self.text)
 
     def members(self) -> tuple[tuple[Slot, Resources, Constraints], ...]:
-        """Every member: the rigid ones, then the workers from index 0."""
+        """Return every member: the rigid ones, then the workers from index 0."""
         workers = worker_slots(self.workers)
         return (*self.rigid, *((slot, self.worker, self.worker_constraints) for slot in workers))
 
@@ -97,7 +97,10 @@ def ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
 
 
 def ask_for(snapshot: Snapshot, job: Job, rigid: Iterable[Slot], equal: int, workers: int) -> Ask:
-    """The demand of these members and of ``equal`` workers, by which the job has ``workers`` of them."""
+    """Return the demand of these rigid members and of ``equal`` workers.
+
+    ``workers``: how many workers the job has with them.
+    """
     asked = tuple((slot, demand(job, slot, snapshot.member(job.uid, slot)), _constraints(job, slot)) for slot in rigid)
     constraints = _constraints(job, Slot(WORKER, 0))
     later = max(0, job.max_workers - workers) if job.elastic else 0
@@ -106,7 +109,7 @@ def ask_for(snapshot: Snapshot, job: Job, rigid: Iterable[Slot], equal: int, wor
 
 
 def done_slots(snapshot: Snapshot, job: Job) -> frozenset[Slot]:
-    """Members that have succeeded, and those for which no pod will come again."""
+    """Return the slots of members that have succeeded, and those for which no pod will come again."""
     members, pods = snapshot.members.get(job.uid, {}), snapshot.pods
     over = (slot for slot in job.over if is_over(job, slot, snapshot.member(job.uid, slot)))
     return frozenset((*over, *(slot for slot, uid in members.items() if pods[uid].phase is Phase.SUCCEEDED)))
@@ -126,7 +129,10 @@ def _role_demand(snapshot: Snapshot, job: Job, role: Role) -> Resources:
 
 
 def as_its_pods(snapshot: Snapshot, job: Job) -> Job:
-    """The job with what a member of each role really asks for: the largest among the pods and the template."""
+    """Return the job with what a member of each role really asks for.
+
+    That is the largest among the pods and the template, resource by resource.
+    """
     asked = {role.name: _role_demand(snapshot, job, role) for role in job.roles}
     if all(asked[role.name] is role.requests for role in job.roles):
         return job
@@ -134,12 +140,12 @@ def as_its_pods(snapshot: Snapshot, job: Job) -> Job:
 
 
 def barred(snapshot: Snapshot, job: Job) -> frozenset[str]:
-    """Nodes that kube-scheduler did not offer to this job lately."""
+    """Return the nodes that kube-scheduler did not offer to this job lately."""
     return frozenset(node for uid, node in snapshot.not_offered if uid == job.uid)
 
 
 def place(room: Room, ask: Ask) -> dict[Slot, str] | None:
-    """A node for every member, or None. ``room`` is not changed."""
+    """Return a node for every member, or None. ``room`` is not changed."""
     misfits = room.misfits
     if ask in misfits:
         return None
@@ -151,7 +157,7 @@ def place(room: Room, ask: Ask) -> dict[Slot, str] | None:
 
 
 def fits(room: Room, ask: Ask) -> bool:
-    """Whether ``place`` would find nodes: the first ones do, the best need not be known."""
+    """Tell whether ``place`` would find nodes; the best ones are not looked for, so this is faster."""
     room = room.past(ask.priority)
     if any(_first_to_take(room, alike, ask) for alike in room.alike(ask.whole)):
         return True
@@ -171,12 +177,12 @@ def _constraints(job: Job, slot: Slot) -> Constraints:
 
 
 def takes_all(node: Node, ask: Ask) -> bool:
-    """Whether the node accepts every member of the gang; room is not looked at."""
+    """Tell whether the node accepts every member of the gang; room is not looked at."""
     return node.name not in ask.barred and all(accepts(node, constraints) for constraints in ask.constraints)
 
 
 def _first_to_take(room: Room, alike: Alike, ask: Ask) -> str | None:
-    """The first of these nodes that accepts every member of the gang."""
+    """Return the first of these nodes that accepts every member of the gang."""
     return next((name for name in alike.names if takes_all(room.nodes[name], ask)), None)
 
 
@@ -193,12 +199,18 @@ def _on_one_node(room: Room, ask: Ask) -> dict[Slot, str] | None:
 
 
 def _can_join(ask: Ask, alike: Alike) -> int:
-    """How many of the later workers would still fit beside the gang there: a ps far from its workers costs traffic."""
+    """Return how many of the later workers would still fit beside the gang there.
+
+    A worker far from its ps costs traffic.
+    """
     return min(ask.later, ask.worker.how_many(alike.free - ask.whole)) if ask.later else 0
 
 
 def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
-    """The layout with the fewest nodes and the least traffic; a member alone has no other than those on one node."""
+    """Return the layout with the fewest nodes and the least traffic between them.
+
+    A member alone has no other layout than those on one node, which were tried before.
+    """
     if len(ask.rigid) + ask.workers == 1:
         return None
     return min(
@@ -209,7 +221,7 @@ def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
 
 
 def _layouts(room: Room, ask: Ask) -> Iterator[dict[Slot, str]]:
-    """One layout for each of the nodes that are the likeliest for the rigid members."""
+    """Yield one layout for each of the nodes that are the likeliest for the rigid members."""
     takers = [(ask.worker.how_many(alike.free), alike) for alike in room.alike(ask.worker)]
     most = sum(count * alike.most for count, alike in takers)
     counts = _counts(room, ask, takers) if most >= ask.workers else {}
@@ -228,7 +240,7 @@ def _layouts(room: Room, ask: Ask) -> Iterator[dict[Slot, str]]:
 
 
 def _counts(room: Room, ask: Ask, takers: Iterable[tuple[int, Alike]]) -> dict[str, int]:
-    """How many workers each node takes; of those that take equally many only as many as a layout could use."""
+    """Return how many workers each node takes; of nodes that take equally many only as many as a layout could use."""
     enough = ask.workers + len(ask.rigid) + 1
     by_count: dict[int, list[str]] = defaultdict(list)
     for count, alike in takers:
@@ -237,12 +249,15 @@ def _counts(room: Room, ask: Ask, takers: Iterable[tuple[int, Alike]]) -> dict[s
 
 
 def _open(room: Room, alike: Alike, constraints: Constraints, ask: Ask) -> Iterator[str]:
-    """Those of these nodes that accept such a member."""
+    """Return those of these nodes that accept such a member."""
     return (name for name in alike.names if name not in ask.barred and accepts(room.nodes[name], constraints))
 
 
 def _first_nodes(room: Room, ask: Ask) -> list[str]:
-    """The nodes that take the first rigid member and the most workers; among the likeliest, the idlest first."""
+    """Return the nodes that take the first rigid member and the most workers.
+
+    Among the likeliest the idlest come first.
+    """
     _, requests, constraints = ask.rigid[0] if ask.rigid else (None, ask.worker, ask.worker_constraints)
     most = 2 * FIRST_NODES_TRIED
     groups: list[tuple[int, float, list[str]]] = []
@@ -261,7 +276,10 @@ def _first_nodes(room: Room, ask: Ask) -> list[str]:
 
 
 def _parted(names: Iterator[str], holds: Callable[[str], bool], most: int) -> tuple[list[str], list[str]]:
-    """The first names of which it holds and the first of which it does not, no more than ``most`` of each."""
+    """Return the first names for which ``holds`` is true and the first for which it is false.
+
+    There are up to ``most`` of each.
+    """
     parts: tuple[list[str], list[str]] = [], []
     for name in names:
         part = parts[not holds(name)]
@@ -273,7 +291,7 @@ def _parted(names: Iterator[str], holds: Callable[[str], bool], most: int) -> tu
 
 
 def _rigid_from(trial: Room, ask: Ask, first: str) -> dict[Slot, str] | None:
-    """Rigid members on ``first`` as far as they fit, the others on the idlest node that takes them."""
+    """Place the rigid members on ``first`` as far as they fit, the others on the idlest node that takes them."""
     nodes: dict[Slot, str] = {}
     for slot, requests, constraints in ask.rigid:
         beside = _takes(trial, first, requests, constraints, ask)
@@ -290,7 +308,10 @@ def _takes(trial: Room, name: str, requests: Resources, constraints: Constraints
 
 
 def _fill(counts: Mapping[str, int], workers: int, first: str) -> dict[Slot, str] | None:
-    """Workers from index 0: ``first``, then the nodes that take most; the last one the tightest that suffices."""
+    """Place workers from index 0: on ``first``, then on the nodes that take most.
+
+    The last ones go to the tightest node that suffices.
+    """
     nodes: dict[Slot, str] = {}
     others = sorted((name for name, count in counts.items() if count and name != first), key=lambda n: (-counts[n], n))
     _put(nodes, first, min(counts.get(first, 0), workers))
@@ -313,7 +334,7 @@ def _put(nodes: dict[Slot, str], host: str, count: int) -> None:
 
 
 def cross_node_pairs(nodes: Mapping[Slot, str]) -> int:
-    """ps-worker pairs whose two ends are on different nodes: the traffic that crosses the network."""
+    """Return how many ps-worker pairs have their ends on different nodes: their traffic crosses the network."""
     servers = [node for slot, node in nodes.items() if slot.role == PS]
     workers = [node for slot, node in nodes.items() if slot.role == WORKER]
     return sum(1 for server in servers for worker in workers if server != worker)

@@ -13,9 +13,10 @@ from policy.placement.room import Room
 
 
 def holes(snapshot: Snapshot, job: Job, gang: Gang) -> list[Slot]:
-    """Slots of the gang without a usable node; a bound pod or a binding in flight is none.
+    """Return the slots of the gang without a usable node.
 
-    Nor is one whose pod is gone for good: nobody would come for a node that is found for it.
+    A slot with a bound pod or a binding in flight is not among them. Nor is one whose pod is gone for good: no pod
+    would come for a node that is found for it.
     """
     flying = {snapshot.pods[uid].slot for uid in gang.in_flight if uid in snapshot.pods}
     return [
@@ -29,7 +30,7 @@ def holes(snapshot: Snapshot, job: Job, gang: Gang) -> list[Slot]:
 
 
 def is_there(pod: Pod | None) -> bool:
-    """Whether there is a pod that runs or is still to run."""
+    """Tell whether there is a pod that runs or is still to run."""
     return pod is not None and not pod.ended
 
 
@@ -39,7 +40,7 @@ def _usable(snapshot: Snapshot, name: str | None) -> bool:
 
 
 def _bound(snapshot: Snapshot, job: Job, slot: Slot) -> bool:
-    """Bound to a node that exists (ready or not: the pod is there), or done."""
+    """Tell whether the slot is done, or bound to a node that exists, ready or not."""
     pod = snapshot.member(job.uid, slot)
     if slot in job.over:
         return True
@@ -49,7 +50,10 @@ def _bound(snapshot: Snapshot, job: Job, slot: Slot) -> bool:
 
 
 def fill(snapshot: Snapshot, room: Room, job: Job, gang: Gang, missing: list[Slot]) -> dict[Slot, str]:
-    """A node for each hole that finds one: beside the gang's other members, else the tightest. Takes from ``room``."""
+    """Return a node for each hole that finds one, and take its room.
+
+    The node is one that hosts the gang already, else the tightest.
+    """
     found: dict[Slot, str] = {}
     refused = barred(snapshot, job)
     hosts = set(gang.nodes.values())
@@ -70,7 +74,10 @@ def fill(snapshot: Snapshot, room: Room, job: Job, gang: Gang, missing: list[Slo
 
 
 def ask_for_holes(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Slot]) -> Ask | None:
-    """What the gang lacks to reach its minimum again: rigid members, and workers up to the minimum; None if nothing."""
+    """Return what the gang lacks to reach its minimum again; None if it lacks nothing.
+
+    That is rigid members, and workers up to the minimum.
+    """
     rigid = tuple(slot for slot in missing if slot.role != WORKER)
     lacking = [slot for slot in missing if slot.role == WORKER]
     workers = max(0, min(gang.least, job.min_workers) - (gang.workers - len(lacking)))
@@ -80,12 +87,12 @@ def ask_for_holes(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Slot])
 
 
 def into_holes(nodes: Mapping[Slot, str], missing: list[Slot]) -> dict[Slot, str]:
-    """The placement of ``ask_for_holes`` with its workers in the slots that are really missing."""
+    """Return the placement of ``ask_for_holes`` with its workers in the slots that are really missing."""
     workers = iter(slot for slot in missing if slot.role == WORKER)
     return {next(workers) if slot.role == WORKER else slot: node for slot, node in sorted(nodes.items())}
 
 
 def closed_for(room: Room, job: Job, missing: list[Slot]) -> list[str]:
-    """The nodes that could take one of the missing members some day: nobody else is to fill them."""
+    """Return the nodes that could take one of the missing members some day: no other job is to fill them."""
     wanted = {role.constraints for slot in missing if (role := job.role(slot.role)) is not None}
     return [name for name in room if any(accepts(room.nodes[name], constraints) for constraints in wanted)]

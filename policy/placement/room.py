@@ -51,27 +51,33 @@ class Room:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Room:
-        """Room as the ledger sees it: unready and cordoned nodes take nobody."""
+        """Return the room as the ledger sees it: unready and cordoned nodes take no pod."""
         return cls(snapshot.index.room)
 
     @classmethod
     def without_jobs(cls, snapshot: Snapshot) -> Room:
-        """Room if no job of Kohort had any: what no wait can ever give back is the room of pods that did not opt in."""
+        """Return the room if no job of Kohort had any.
+
+        No wait can ever give back the room of pods that did not opt in.
+        """
         return cls(snapshot.index.emptied)
 
     @classmethod
     def bare(cls, snapshot: Snapshot) -> Room:
-        """Room if nobody had any: what the nodes are built with."""
+        """Return the room if no pod had any: what the nodes are built with."""
         return cls(_bare_nodes(snapshot))
 
     @classmethod
     def reopened(cls, snapshot: Snapshot) -> Room:
-        """Room if nobody had any and every node were ready and uncordoned."""
+        """Return the room if no pod had any and every node were ready and uncordoned."""
         return cls(_reopened_nodes(snapshot))
 
     @classmethod
     def without_running(cls, snapshot: Snapshot) -> Room:
-        """Room once all that runs has ended; finished jobs that keep their pods (cleanPodPolicy None) hold theirs."""
+        """Return the room once all that runs has ended.
+
+        Finished jobs that keep their pods (cleanPodPolicy None) keep their room.
+        """
         room = cls.without_jobs(snapshot)
         for uid in snapshot.index.keeping:
             for pod in snapshot.every_pod_of(uid):
@@ -88,20 +94,20 @@ class Room:
         return set() if self._changed else self._capacity.misfits
 
     def free(self, node: str) -> Resources:
-        """What is free there; nothing on a node that takes nobody."""
+        """Return what is free there; nothing on a node that takes no pod."""
         changed = self._changed.get(node)
         return self._capacity.free.get(node, NOTHING) if changed is None else changed
 
     def takes(self, node: str, requests: Resources) -> bool:
-        """Whether the node can be used and has free room for the request."""
+        """Tell whether the node can be used and has free room for the request."""
         return node in self.nodes and requests.fits(self.free(node))
 
     def takes_anywhere(self, requests: Resources) -> bool:
-        """Whether any node does."""
+        """Tell whether any node can be used and has free room for the request."""
         return any(True for alike in self.alike(requests) for _ in alike.names)
 
     def may_take(self, requests: Resources) -> bool:
-        """False where no node does: told without a look at any."""
+        """Return False where no node has room for the request; no node is looked at for that."""
         return requests.fits(self._most)
 
     def take(self, node: str, requests: Resources) -> None:
@@ -117,13 +123,13 @@ class Room:
                 self._most = self._most.or_more(free)
 
     def branch(self) -> Room:
-        """A copy to try things on."""
+        """Return a copy to try things on."""
         copy = Room(self._capacity)
         copy._changed, copy._most = dict(self._changed), self._most
         return copy
 
     def past(self, priority: int) -> Room:
-        """As a pod of that priority sees it: room is free to it that is promised to pods of lower priority."""
+        """Return the room as a pod of that priority sees it: it may have what is promised to lower priorities."""
         promised = self._capacity.promised
         more = outranked(promised, priority) if promised else None
         if not more:
@@ -134,14 +140,14 @@ class Room:
         return copy
 
     def but(self, closed: Iterable[str]) -> Room:
-        """A copy without these nodes."""
+        """Return a copy without these nodes."""
         copy = Room(self._capacity.but(closed))
         copy._changed = {name: free for name, free in self._changed.items() if name in copy.nodes}
         copy._most = self._most
         return copy
 
     def alike(self, requests: Resources) -> Iterator[Alike]:
-        """The nodes whose free room takes the request, those together that are alike."""
+        """Yield the nodes whose free room takes the request, grouped by equal free room and size."""
         if not self.may_take(requests):
             return
         self._gather()
@@ -155,17 +161,17 @@ class Room:
                 yield Alike(free, self.nodes[name].allocatable, (name,), 1)
 
     def _gather(self) -> None:
-        """Where most of the nodes have been touched, they too are asked by kind from now on."""
+        """Group the changed nodes with the others again, where most of the nodes have been touched."""
         if len(self._changed) > MOST_APART + len(self._capacity.kinds):
             self._capacity, self._changed = self._capacity.with_free(self._changed), {}
 
     def first(self, alike: Alike, constraints: Constraints, refused: frozenset[str]) -> str | None:
-        """The first of these nodes that accepts such a pod and is not refused."""
+        """Return the first of these nodes that accepts such a pod and is not refused."""
         names = (name for name in alike.names if name not in refused and accepts(self.nodes[name], constraints))
         return next(names, None)
 
     def at_most(self, other: Room) -> Room:
-        """A copy in which no node has more of anything than it has in the other, of the same nodes."""
+        """Return a copy in which no node has more of anything than it has in the other room, of the same nodes."""
         copy = self.branch()
         for name in {**self._changed, **other._changed}:
             least = other.free(name)
@@ -175,7 +181,7 @@ class Room:
         return copy
 
     def fitting(self, requests: Resources) -> list[str]:
-        """The nodes whose free room takes the request, by name in order."""
+        """Return the nodes whose free room takes the request, by name in order."""
         return sorted(name for alike in self.alike(requests) for name in alike.names)
 
     def idleness(self, node: str, taken: Resources = NOTHING) -> float:
@@ -194,6 +200,6 @@ def _reopened_nodes(snapshot: Snapshot) -> Capacity:
 
 
 def idlest(room: Room, requests: Resources, constraints: Constraints, refused: frozenset[str]) -> str | None:
-    """The least allocated node that takes one such pod."""
+    """Return the least allocated node that takes one such pod."""
     fitting = ((room.first(alike, constraints, refused), alike) for alike in room.alike(requests))
     return min(((-alike.idleness(), name) for name, alike in fitting if name is not None), default=(0.0, None))[1]

@@ -35,10 +35,10 @@ class Order(Enum):
 
 
 def spread(room: Room, ask: Ask, ties: str = "", order: Order = Order.APART) -> dict[Slot, str] | None:
-    """A node for every member, each at its turn where the gang has fewest, then the least allocated; or None.
+    """Return a node for every member, or None. ``room`` is not changed.
 
-    ``room`` is not changed. ``ties``: what the chance among equal nodes hangs on; else the first by name. ``order``:
-    what makes them unequal.
+    Each member goes where the gang has the fewest members, then to the least allocated node. ``ties``: the text by
+    which one of equal nodes is drawn; empty: the first by name. ``order``: what makes nodes unequal.
     """
     room = room.past(ask.priority)
     groups = [
@@ -75,7 +75,7 @@ def spread(room: Room, ask: Ask, ties: str = "", order: Order = Order.APART) -> 
 
 
 def in_turn(room: Room, ask: Ask, turn: int) -> dict[Slot, str] | None:
-    """A node for every member: the next in turn that takes it, by name; or None. ``room`` is not changed.
+    """Return a node for every member: the next in turn that takes it, by name; or None. ``room`` is not changed.
 
     ``turn``: how many members have been placed, of all gangs.
     """
@@ -93,7 +93,7 @@ def in_turn(room: Room, ask: Ask, turn: int) -> dict[Slot, str] | None:
 
 
 def _holds(room: Room, requests: Resources, constraints: Constraints, ask: Ask, wanted: int) -> bool:
-    """Whether the nodes together take so many equal members."""
+    """Tell whether the nodes together take so many equal members."""
     for alike in room.alike(requests):
         each = requests.how_many(alike.free) or wanted  # a request of nothing
         for name in alike.names:
@@ -105,7 +105,7 @@ def _holds(room: Room, requests: Resources, constraints: Constraints, ask: Ask, 
 
 
 def _takes(room: Room, name: str, constraints: Constraints, ask: Ask) -> bool:
-    """Whether the node accepts such a member of the gang; room is not looked at."""
+    """Tell whether the node accepts such a member of the gang; room is not looked at."""
     return name not in ask.barred and accepts(room.nodes[name], constraints)
 
 
@@ -115,5 +115,5 @@ def _free_share(room: Room, name: str) -> float:
 
 
 def chance(text: str) -> int:
-    """A number that is the text's alone, whatever the process."""
+    """Return a number that depends on the text alone, in whatever process."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])

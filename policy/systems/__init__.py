@@ -43,10 +43,10 @@ WITH_UNIT = {"starve_limit_seconds": "starve_limit", "cooldown_seconds": "cooldo
 
 
 def make_policy(name: str, **parameters: object) -> Policy:
-    """The system of that name from plain values (an enum by its value). Raises ValueError that names what is wrong.
+    """Return the system of that name from plain values (an enum by its value).
 
     ``BASE+REBALANCER``: the rebalancer moves what the base leaves undisturbed; a parameter with its name before a dot,
-    ``specon.interval``, is its own, the others are the base's.
+    ``specon.interval``, is its own, the others are the base's. Raises ValueError that names what is wrong.
     """
     base, plus, above = name.partition("+")
     own = {key: value for key, value in parameters.items() if plus and key.startswith(f"{above}.")}
@@ -69,7 +69,7 @@ def _make(name: str, parameters: dict[str, object]) -> Policy:
 
 
 def built(name: str, system: type[Any], parameters: dict[str, object]) -> Any:
-    """That system or rebalancer from plain values. Raises ValueError that names what is wrong."""
+    """Return that system or rebalancer from plain values. Raises ValueError that names what is wrong."""
     known = {field.name: field for field in fields(system)}
     told = {long: short for long, short in WITH_UNIT.items() if short in known}
     if twice := sorted(long for long, short in told.items() if {long, short} <= parameters.keys()):
@@ -82,7 +82,7 @@ def built(name: str, system: type[Any], parameters: dict[str, object]) -> Any:
 
 
 def _plain(system: str, field: Field[object], value: object) -> object:
-    """The value as the field's default has it: an enum member, a truth value, a whole or another number."""
+    """Return the value as the field's default has it: an enum member, a truth value, a whole or another number."""
     like = type(field.default) if field.default is not MISSING else str
     try:
         if issubclass(like, Enum):

@@ -32,16 +32,16 @@ class FifoBackfill(Policy):
 
     @property
     def name(self) -> str:
-        """``fifo-backfill``."""
+        """Return ``fifo-backfill``."""
         return "fifo-backfill"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Whole jobs at the workers they ask for, in order of arrival, then what may pass the first that waits."""
+        """Start whole jobs at the workers they ask for, in order of arrival, then what may pass the head."""
         return BackfillCycle(snapshot, now).run()
 
 
 class BackfillCycle:
-    """One decision."""
+    """One cycle of EASY backfill on a working copy of the room."""
 
     def __init__(self, snapshot: Snapshot, now: float) -> None:
         self._snapshot, self._now = snapshot, now
@@ -70,7 +70,7 @@ class BackfillCycle:
         return Decision(tuple(self._actions), verdicts)
 
     def _starts(self, job: Job, ask: Ask, nodes: Mapping[Slot, str]) -> bool:
-        """Start it, unless that would delay the head."""
+        """Start the job, unless that would delay the head; tell whether it was started."""
         workers = asked_workers(job)
         if self._reserved is not None:
             at, beside = self._reserved
@@ -87,7 +87,10 @@ class BackfillCycle:
         return True
 
     def _reservation(self, ask: Ask) -> tuple[float, Room] | None:
-        """The head's; None where it would not fit if all that runs had ended: then nobody can delay it."""
+        """Return the head's reservation: when it may start, and what is free beside it then.
+
+        None where the head would not fit if all that runs had ended: then no job can delay it.
+        """
         running = {job.uid: self._snapshot.gang(job.uid) for job in self._snapshot.running()} | self._given
         ends = sorted((self._ends(gang), gang.admitted_at or self._now, uid) for uid, gang in running.items())
 
@@ -108,7 +111,7 @@ class BackfillCycle:
         return (ends[count - 1][0] if count else self._now), room
 
     def _ends(self, gang: Gang) -> float:
-        """When a job that runs ends, by its own account; infinite where it has none."""
+        """Return when a running job ends, by its own account; infinite where it has none."""
         job, began = self._snapshot.jobs[gang.job_uid], gang.admitted_at or self._now
         told = [report for report in self._snapshot.reports.get(job.uid, ()) if report.done is not None]
         whole = _seconds(job, gang.workers)
@@ -117,7 +120,7 @@ class BackfillCycle:
 
 
 def _seconds(job: Job, workers: int) -> float:
-    """How long the job trains with so many workers, by its own statement; infinite where it makes none."""
+    """Return how long the job trains with so many workers, by its own statement; infinite where it makes none."""
     training = job.training
     if training is None or not training.is_timed or workers == 0:
         return math.inf

@@ -1,7 +1,7 @@
 """What Kohort is compared with. None of them scales a job.
 
 ``fifo-pod``: no gang; each pod is placed alone, as the default scheduler does, and half-placed jobs hold their room
-(the deadlock of KOD2's experiment, 1e). ``kubeflow-spread``: jobs are admitted whole, in order of arrival, and
+(the deadlock of KOD2's experiment). ``kubeflow-spread``: jobs are admitted whole, in order of arrival, and
 spread over the least allocated nodes (DRAGON's published baseline). ``locality-only``: whole jobs on the fewest nodes
 (its other one). ``fifo``: OASiS's; with backfill: backfill.py. ``round-robin``: whole jobs node after node, which
 SpeCon's paper calls the default scheduler.
@@ -45,12 +45,12 @@ class FifoPod(Policy):
 
     @property
     def name(self) -> str:
-        """``fifo-pod``."""
+        """Return ``fifo-pod``."""
         return "fifo-pod"
 
     @property
     def draws(self) -> bool:
-        """Only the random order is drawn."""
+        """Whether another seed can decide otherwise: only the random order is drawn."""
         return self.retry is Retry.RANDOM
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
@@ -76,7 +76,7 @@ class FifoPod(Policy):
 
 
 def _unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, Slot, Pod]]:
-    """Living pods of the jobs that wait or run, which have no node yet."""
+    """Yield the living pods without a node of the jobs that wait or run."""
     for uid in sorted(snapshot.jobs):
         job, gang = snapshot.jobs[uid], snapshot.gang(uid)
         if not queued(job) or gang.state is State.RELEASING:
@@ -110,12 +110,12 @@ class KubeflowSpread(Policy):
 
     @property
     def name(self) -> str:
-        """``kubeflow-spread``."""
+        """Return ``kubeflow-spread``."""
         return "kubeflow-spread"
 
     @property
     def draws(self) -> bool:
-        """Among equal nodes, unless each has its turn."""
+        """Whether another seed can decide otherwise: one of equal nodes is drawn, unless each has its turn."""
         return self.order is not Order.TURN
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
@@ -125,7 +125,7 @@ class KubeflowSpread(Policy):
         return first_come(self, snapshot, now, self._spread, backfill=self.backfill)
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """When a back-off ends."""
+        """Return when a back-off ends: time changes nothing else."""
         return next_return(snapshot, now)
 
     def _in_turn(self, snapshot: Snapshot, now: float) -> Decision:
@@ -152,7 +152,7 @@ class LocalityOnly(Policy):
 
     @property
     def name(self) -> str:
-        """``locality-only``."""
+        """Return ``locality-only``."""
         return "locality-only"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
@@ -160,7 +160,7 @@ class LocalityOnly(Policy):
         return first_come(self, snapshot, now, lambda room, ask, _: place(room, ask), backfill=True)
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """When a back-off ends."""
+        """Return when a back-off ends: time changes nothing else."""
         return next_return(snapshot, now)
 
 
@@ -170,7 +170,7 @@ class Fifo(Policy):
 
     @property
     def name(self) -> str:
-        """``fifo``."""
+        """Return ``fifo``."""
         return "fifo"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
@@ -178,7 +178,7 @@ class Fifo(Policy):
         return first_come(self, snapshot, now, lambda room, ask, _: spread(room, ask), backfill=False)
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """When a back-off ends."""
+        """Return when a back-off ends: time changes nothing else."""
         return next_return(snapshot, now)
 
 
@@ -188,11 +188,11 @@ class RoundRobin(Policy):
 
     @property
     def name(self) -> str:
-        """``round-robin``."""
+        """Return ``round-robin``."""
         return "round-robin"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Whole jobs, first come, first served, each on the next node."""
+        """Start whole jobs, first come, first served, each on the next node."""
         return admit_evenly(snapshot, now)
 
 
@@ -200,9 +200,9 @@ Placement = Callable[[Room, Ask, Job], dict[Slot, str] | None]
 
 
 def first_come(name: Hashable, snapshot: Snapshot, now: float, placement: Placement, *, backfill: bool) -> Decision:
-    """Whole jobs in order of arrival, at the workers they ask for; not ``backfill``: nobody passes the oldest one.
+    """Start whole jobs in order of arrival, at the workers they ask for; not ``backfill``: none passes the oldest one.
 
-    ``name``: what the placement hangs on.
+    ``name``: of the placement, with all its parameters.
     """
     found = queue(snapshot, now)
     verdicts, actions = dict(found.barred), list[Action]()

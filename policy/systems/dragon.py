@@ -20,7 +20,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, worker_demand
 from policy.placement.grow import Where
 from policy.placement.room import Room
-from policy.placement.shrink import NOBODY, Offer, one_by_one
+from policy.placement.shrink import NOBODY, Reclaimable, one_by_one
 from policy.systems.base import Policy
 from policy.systems.bounds import from_0, patience
 from policy.systems.elastic import ElasticCycle, next_moment
@@ -104,7 +104,7 @@ class Dragon(Policy):
 
     @property
     def name(self) -> str:
-        """``dragon``."""
+        """Return ``dragon``."""
         return "dragon"
 
     @property
@@ -118,11 +118,11 @@ class Dragon(Policy):
         return self.scale_up
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Figure 5: scale-down for urgent jobs, AFCFS, scale-up."""
+        """Start urgent jobs, by scale-down if need be, then whoever fits (AFCFS); else scale up (Figure 5)."""
         return DragonCycle(self, snapshot, now).run()
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
-        """What a job that must shrink others asks of all that run."""
+        """Work out what a job that must shrink others asks of all that run."""
         DragonCycle(self, snapshot, now).prepare()
 
     def after_idling(self, snapshot: Snapshot, now: float) -> Snapshot:
@@ -132,7 +132,7 @@ class Dragon(Policy):
         return replace(snapshot, memory={**snapshot.memory, **idle})
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """When a job becomes urgent, room has been idle for long enough, a back-off ends, or a turn is forgotten."""
+        """Return when a job becomes urgent, room was idle for long enough, a back-off ends, or a turn is forgotten."""
         acted = snapshot.memory.get(ACTED)
         if self.idle is Idle.NODE or not isinstance(acted, float):
             return now
@@ -147,7 +147,7 @@ def whole_cluster(snapshot: Snapshot) -> Resources:
 
 
 class DragonCycle(ElasticCycle):
-    """One pass of Figure 5."""
+    """One cycle of DRAGON on a working copy of the room."""
 
     def __init__(self, policy: Dragon, snapshot: Snapshot, now: float) -> None:
         blind = policy.victims is not Victims.NODE_AWARE
@@ -157,22 +157,26 @@ class DragonCycle(ElasticCycle):
         self._shares: dict[Resources, float] = {}  # by a worker's demand
 
     def run(self) -> Decision:
-        """Boxes 1 to 5. A start only takes room: who could not start before it cannot after it, so one look each."""
+        """Carry out the boxes of Figure 5. A start only takes room, so that one look at each waiting job is enough."""
+        # 0. Ours: a running gang that has lost members comes before the queue.
         self.mend(lambda job: self.reclaimable(self._victims(job)))
         classes, barred = equivalence_classes(self.snapshot, self.now, "workers asked for", asked_workers)
         self.verdicts.update(barred)
-        left = self._start_urgent(classes)
-        acted = self._start_first_come(WaitingQueue(classes, lambda line, *arrival_and_key: arrival_and_key))
+        # Boxes 1 and 2: start the urgent jobs, the smallest first, by scale-down if need be.
+        urgent_waits = self._start_urgent(classes)
+        # Box 3: start whoever fits, first come, first served (AFCFS).
+        acted = self._start_first_come(WaitingQueue(classes, lambda alike, *arrival_and_key: arrival_and_key))
+        # Boxes 4 and 5: scale up when nothing was started or shrunk, and the room has been idle for long enough.
         if acted:
             self._remember(ACTED, self.now)
-        elif (self.policy.behind_urgent or not left) and self.mending is None and not self.freeing:
+        elif (self.policy.behind_urgent or not urgent_waits) and self.mending is None and not self.freeing:
             self._scale_up()
         return self.decision()
 
-    # -- (1), (2) ----------------------------------------------------------------------------------
+    # -- boxes 1 and 2 -----------------------------------------------------------------------------
 
     def _start_urgent(self, classes: Sequence[EquivalenceClass]) -> bool:
-        """The smallest first, each in free room or in room that others give back. Whether one is left waiting.
+        """Start the smallest first, each in free room or in room that others give back; tell whether one still waits.
 
         "If we cannot release enough resources for the smallest job, then the larger urgent jobs certainly cannot be
         launched as well."
@@ -186,7 +190,7 @@ class DragonCycle(ElasticCycle):
         return False
 
     def _start_in_place_of(self, victims: Sequence[Job], job: Job) -> bool:
-        """In room that these give back, of which the author's code wants more workers than it needs (3)."""
+        """Start the job in room that these give back; the author's code wants more surplus than the job needs."""
         if self.policy.strict_surplus:
             surplus = sum(self.gangs[victim.uid].workers - victim.min_workers for victim in victims)
             if surplus <= job.min_workers:
@@ -200,7 +204,7 @@ class DragonCycle(ElasticCycle):
         return (*self._size(alike.ask), arrival, key) if urgent else None
 
     def _size(self, least: Ask) -> tuple[float, int]:
-        """The least resource requirement: the dominant share of ps and minimum of workers; then fewer workers."""
+        """Return the least resource requirement: the dominant share of ps and minimum of workers; then the workers."""
         if self.policy.smallest is Urgent.ARRIVAL:
             return 0.0, 0
         if self.policy.smallest is Urgent.WORKERS:
@@ -208,25 +212,25 @@ class DragonCycle(ElasticCycle):
         return least.whole.dominant_share(whole_cluster(self.snapshot)), least.workers
 
     def _victims(self, job: Job) -> list[Job]:
-        """Running jobs that have workers to give, in the order of their starts."""
+        """Return the running jobs that have workers to give, in the order of their starts."""
         return sorted((victim for victim in self.yielding() if self.may_shrink(victim, job)), key=self._by_start)
 
     def _by_start(self, job: Job) -> tuple[float, str]:
         return self.gangs[job.uid].admitted_at or self.now, job.uid
 
-    def largest_surplus(self, offers: Sequence[Offer]) -> list[int]:
-        """What leaves anyway, then one worker at a time of the job whose surplus is the largest at that moment."""
-        turns = [index for index, offer in enumerate(offers) if offer.job_uid == NOBODY]
-        given = ((index, offer) for index, offer in enumerate(offers) if offer.job_uid != NOBODY)
+    def largest_surplus(self, victims: Sequence[Reclaimable]) -> list[int]:
+        """Return what leaves anyway, then worker by worker of the job whose surplus is the largest at that moment."""
+        turns = [index for index, victim in enumerate(victims) if victim.job_uid == NOBODY]
+        given = ((index, victim) for index, victim in enumerate(victims) if victim.job_uid != NOBODY)
         # A job's surplus shrinks with each worker: all of them in order are what choosing one by one would come to.
         turns += [index for _, index in sorted(self._surpluses(given))]
         return turns
 
-    def _surpluses(self, given: Iterable[tuple[int, Offer]]) -> Iterator[tuple[float, int]]:
-        """Of each worker that can be taken: its job's surplus before that, negative, and the index of its offer."""
-        for index, offer in given:
-            share = self._share(worker_demand(self.snapshot, self.snapshot.jobs[offer.job_uid]))
-            for left in range(len(offer.sheds), 0, -1):
+    def _surpluses(self, given: Iterable[tuple[int, Reclaimable]]) -> Iterator[tuple[float, int]]:
+        """Yield, for each worker that can be taken, its job's surplus until then (negative) and the job's index."""
+        for index, victim in given:
+            share = self._share(worker_demand(self.snapshot, self.snapshot.jobs[victim.job_uid]))
+            for left in range(len(victim.rooms), 0, -1):
                 yield -left * share, index
 
     def _share(self, demand: Resources) -> float:
@@ -235,10 +239,10 @@ class DragonCycle(ElasticCycle):
             found = self._shares[demand] = demand.dominant_share(whole_cluster(self.snapshot))
         return found
 
-    # -- (3) ---------------------------------------------------------------------------------------
+    # -- box 3 -------------------------------------------------------------------------------------
 
     def _start_first_come(self, waiting: WaitingQueue) -> bool:
-        """AFCFS: the first that fits, then the next. Whether anything was started in this pass, urgent jobs too."""
+        """Start the first that fits, then the next; tell whether anything was started, urgent jobs included."""
         while waiting:
             job = self.snapshot.jobs[waiting.first]
             if job.uid in self.gangs or self._start(job):
@@ -255,7 +259,7 @@ class DragonCycle(ElasticCycle):
             return True
         return self.policy.sizes is Sizes.ASKED_OR_LEAST and self.start(job, job.min_workers)
 
-    # -- (4), (5) ----------------------------------------------------------------------------------
+    # -- boxes 4 and 5 -----------------------------------------------------------------------------
 
     def _scale_up(self) -> None:
         """Give idle room to running jobs in the order of their starts."""
@@ -271,7 +275,7 @@ class DragonCycle(ElasticCycle):
             self.grow_greedily(jobs, self.policy.scale_up)
 
     def _has_been_idle(self) -> bool:
-        """Whether nothing was done for so long; the clock starts at the first look, and anew at each scale-up."""
+        """Tell whether nothing was done for so long; the clock starts at the first look, and anew at each scale-up."""
         acted = self.snapshot.memory.get(ACTED)
         idle = isinstance(acted, float) and self.now - acted > self.policy.idle_threshold
         if idle or acted is None:
@@ -279,7 +283,7 @@ class DragonCycle(ElasticCycle):
         return idle
 
     def _close_busy_nodes(self) -> None:
-        """Only what has been idle for long enough is given away."""
+        """Close the nodes whose free room has changed lately: only what has been idle for long enough is given away."""
         known, seen = self.snapshot.memory.get(ROOM), dict[str, tuple[Resources, float]]()
         before: Mapping[str, tuple[Resources, float]] = known if isinstance(known, Mapping) else {}
         for name in self.room:
@@ -292,7 +296,7 @@ class DragonCycle(ElasticCycle):
         self.close(name for name, (_, since) in seen.items() if self.now - since <= self.policy.idle_threshold)
 
     def _worth_it(self, job: Job) -> bool:
-        """Not for a job that would hardly run again before it ends."""
+        """Tell whether the job runs on for long enough after the restart that a growth costs it."""
         left = remaining_seconds(self.snapshot.reports.get(job.uid, ()), self.now)
         return left is None or left >= 2 * self.policy.restart_seconds
 

@@ -23,7 +23,7 @@ class Drf(Policy):
 
     @property
     def name(self) -> str:
-        """``drf``."""
+        """Return ``drf``."""
         return "drf"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
@@ -37,7 +37,7 @@ class Drf(Policy):
 
 
 def fill(snapshot: Snapshot, jobs: list[Job]) -> dict[str, int]:
-    """Workers by job uid: progressive filling; the one that came first among equals."""
+    """Return workers by job uid, by progressive filling; among equals the job that came first is first."""
     pools, given = Pools(snapshot), {job.uid: 0 for job in jobs}
     heap = [(0.0, number) for number in range(len(jobs))]
     heapify(heap)

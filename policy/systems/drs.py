@@ -19,7 +19,7 @@ from policy.cluster.snapshot import Snapshot, utility_of
 from policy.cluster.training import Training
 from policy.placement.gang import ask_of
 from policy.placement.grow import Where
-from policy.placement.shrink import Offer
+from policy.placement.shrink import Reclaimable
 from policy.systems.base import Policy
 from policy.systems.bounds import above_0, from_0
 from policy.systems.elastic import ElasticCycle
@@ -81,7 +81,7 @@ class Drs(Policy):
 
     @property
     def name(self) -> str:
-        """``drs``."""
+        """Return ``drs``."""
         return "drs"
 
     @property
@@ -95,19 +95,19 @@ class Drs(Policy):
         return self.scale_up
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """The main listing: the most useful job first, by scale-down if need be; then whoever fits; else scale-up."""
+        """Start the most useful job, by scale-down if need be, then whoever fits; else scale up (main listing)."""
         return DrsCycle(self, snapshot, now).run()
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
-        """What a job that must shrink others asks of all that run."""
+        """Work out what a job that must shrink others asks of all that run."""
         DrsCycle(self, snapshot, now).prepare()
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
-        """For people: the utility as of the job's arrival; the requirement between equals is not shown."""
+        """Return the utility as of the job's arrival, for people; the requirement between equals is not shown."""
         return lambda job: self.utility(snapshot, job, job.arrival)
 
     def utility(self, snapshot: Snapshot, job: Job, since: float) -> float:
-        """U. ``since``: when the job starts or has started."""
+        """Return U. ``since``: when the job starts or has started, seconds since the epoch."""
         training = job.training
         if self.worth is Worth.STATED or training is None or training.utility is None:
             return utility_of(snapshot, job)
@@ -118,12 +118,12 @@ class Drs(Policy):
 
 
 def shortest_seconds(job: Job, training: Training) -> float:
-    """How long the job trains at its maximum of workers, gradients and parameters included (OASiS's tau + 2 e / b)."""
+    """Return how long the job trains at its maximum of workers, with its exchange of gradients (tau + 2 e / b)."""
     return training.worker_seconds / max(1, job.max_workers)
 
 
 class DrsCycle(ElasticCycle):
-    """One pass of the main listing."""
+    """One cycle of DRS on a working copy of the room."""
 
     def __init__(self, policy: Drs, snapshot: Snapshot, now: float) -> None:
         super().__init__(snapshot, now, by_node=policy.by_node)
@@ -131,18 +131,29 @@ class DrsCycle(ElasticCycle):
         self._whole = total(node.allocatable for node in snapshot.nodes.values())
 
     def run(self) -> Decision:
-        """Lines 1-26. A gang that has lost members comes before the queue."""
+        """Carry out the main listing, which calls scale-down and scale-up."""
+        # 0. Ours: a running gang that has lost members comes before the queue.
         self.mend(self._victims)
-        found = queue(self.snapshot, self.now)
-        self.verdicts.update(found.barred)
-        waiting = sorted(found.ready, key=lambda job: (*self._rank(job), job.arrival, job.key))
+        # 1. Weighting listing: order the waiting jobs by utility, then by requirement.
+        waiting = self._most_useful_first()
+        # 2. Lines 2-16: start the head if it is worth more than all that runs, by scale-down if need be.
         head = self._start_head(waiting)
+        # 3. Lines 17-25: start whoever fits, unless the head waits.
         if head is None:
             self._start_who_fits(waiting)
-        idle = not self.actions and self.mending is None
-        if idle and not self.freeing and (head is None or self.policy.behind_head):
+        # 4. Line 26: scale up when nothing was started or shrunk.
+        idle = not self.actions and self.mending is None and not self.freeing
+        if idle and (head is None or self.policy.behind_head):
             self._scale_up()
         return self.decision()
+
+    # -- weighting listing ---------------------------------------------------------------------------
+
+    def _most_useful_first(self) -> list[Job]:
+        """Return the waiting jobs that may start; the others are given their verdicts."""
+        found = queue(self.snapshot, self.now)
+        self.verdicts.update(found.barred)
+        return sorted(found.ready, key=lambda job: (*self._rank(job), job.arrival, job.key))
 
     def _utility(self, job: Job) -> float:
         gang = self.gangs.get(job.uid)
@@ -150,23 +161,23 @@ class DrsCycle(ElasticCycle):
         return self.policy.utility(self.snapshot, job, self.now if started is None else started)
 
     def _rank(self, job: Job) -> tuple[float, float]:
-        """The weighting listing: more utility first, among equals the larger requirement (then the earlier arrival)."""
+        """Return the sort key: more utility first, among equals the larger requirement."""
         return -self._utility(job), -self._requirement(job)
 
     def _requirement(self, job: Job) -> float:
-        """R: CPU and memory, each as its share of the cluster's; the listing adds them as they are."""
+        """Return R: CPU and memory, each as its share of the cluster's; the listing adds them as they are."""
         least = self.policy.requirement is Requirement.MINIMUM
         workers = job.min_workers if least else asked_workers(job)
         asked = ask_of(self.snapshot, job, workers).whole
         return sum(asked[name] / self._whole[name] for name in ("cpu", "memory") if self._whole[name])
 
-    # -- main listing ------------------------------------------------------------------------------
+    # -- main listing --------------------------------------------------------------------------------
 
     def _start_head(self, waiting: list[Job]) -> Job | None:
-        """Lines 2-16: a head with more utility than all that runs starts, or has others shrunk, or stops the queue.
+        """Start a head with more utility than all that runs, by shrinking others if need be; else it stops the queue.
 
-        The head if it waits. The listing shrinks others even for a head that has just started, and may then start
-        another job in the room; here the room is the head's.
+        Return the head if it waits, else None. The listing shrinks others even for a head that has just started, and
+        may then start another job in the room; here the room is the head's.
         """
         running = (self._utility(self.snapshot.jobs[uid]) for uid in self.gangs)
         if not waiting or self._utility(waiting[0]) <= max(running, default=-math.inf):
@@ -179,21 +190,21 @@ class DrsCycle(ElasticCycle):
         return head
 
     def _start_who_fits(self, waiting: list[Job]) -> None:
-        """Lines 17-25: in their order, all that fit; the listing starts one in each pass."""
+        """Start all that fit, in their order; the listing starts one in each pass."""
         for job in waiting:
             if job.uid not in self.gangs and not self.start_with_most(job, asked_workers(job)):
                 self.verdicts[job.uid] = self.no_room(job)
 
     def prepare(self) -> None:
-        """Also how much each of those that could give workers requires."""
+        """Work out what each running job could give, and how much it requires."""
         super().prepare()
         for job in self.yielding():
             self._requirement(job)
 
     # -- scale-down and scale-up listings ------------------------------------------------------------
 
-    def _victims(self, job: Job) -> list[Offer]:
-        """The least utility first, then the smaller requirement, then the latest start."""
+    def _victims(self, job: Job) -> list[Reclaimable]:
+        """Return what can be taken: of the least utility first, then of the smaller requirement, then the latest."""
         utility, lower = self._utility(job), self.policy.victims is Victims.LOWER
         willing = (victim for victim in self.yielding() if self.may_shrink(victim, job))
         victims = [v for v in willing if not (lower and self._utility(v) >= utility)]
@@ -205,7 +216,7 @@ class DrsCycle(ElasticCycle):
         return self.gangs[job.uid].admitted_at or self.now
 
     def _scale_up(self) -> None:
-        """In the queue's order, whenever nobody was started: there is no idle threshold as DRAGON has it."""
+        """Let running jobs grow in the queue's order; there is no idle threshold as DRAGON has it."""
         jobs = (job for job in self.could_grow(self.policy.scale_up) if self._rested(job))
         ordered = sorted(jobs, key=lambda job: (*self._rank(job), job.arrival, job.key))
         if self.policy.in_turns:

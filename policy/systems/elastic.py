@@ -1,6 +1,7 @@
-"""One pass of an elastic system on a working copy of the room: what KOD2, DRS and DRAGON have in common.
+"""One cycle of an elastic system on a working copy of the room: what KOD2, DRS and DRAGON have in common.
 
-Start a gang, shrink others for it, mend one that has lost members, grow what runs. Whom and in which order is theirs.
+A cycle starts a gang, shrinks others for it, mends one that has lost members, and grows what runs. Which jobs, and in
+which order, each system says itself.
 """
 
 from __future__ import annotations
@@ -11,9 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from policy.cluster.actions import Action, Admit, Decision, Resize
-from policy.cluster.arranged import Place
 from policy.cluster.damping import MINUTE, resizes_left
-from policy.cluster.filing import is_filed
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.kept import grouped, shared
@@ -21,11 +20,13 @@ from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.sortedgroups import GroupEntry
+from policy.cluster.sortedtuple import in_sorted
 from policy.placement.gang import Ask, ask_of, charge, place
 from policy.placement.grow import Where, could_grow, grow, growers, leaving
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
-from policy.placement.shrink import NOBODY, Offer, Order, Shrink, offer_of, one_by_one, plan_shrink
+from policy.placement.shrink import NOBODY, Order, Reclaimable, Shrink, one_by_one, plan_shrink, reclaimable_of
 from policy.systems.progress import remaining_seconds
 from policy.systems.queue import WaitingQueue
 from policy.systems.runninggangs import RunningGangs
@@ -36,16 +37,16 @@ TURN_SECONDS = 600.0
 
 
 def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float | None = None) -> float:
-    """When time alone may next change what an elastic pass does, now or later; inf: never.
+    """Return when time alone may next change what an elastic cycle does, now or later; infinite: never.
 
-    A back-off ends, a turn or a resize is forgotten, a job has waited for ``patience`` seconds, or it is ``cooldown``
-    seconds since a job was shrunk.
+    That is when a back-off ends, a turn or a resize is forgotten, a job has waited for ``patience`` seconds, or it is
+    ``cooldown`` seconds since a job was shrunk.
     """
 
-    def place_moments(uid: str) -> tuple[Place, ...]:
+    def place_moments(uid: str) -> tuple[GroupEntry, ...]:
         gang, job = snapshot.gang(uid), snapshot.jobs.get(uid)
         moments = [at + TURN_SECONDS for at in (*gang.turns, *([] if gang.kept_at is None else [gang.kept_at]))]
-        if job is not None and is_filed(snapshot.index.waiting, uid):
+        if job is not None and in_sorted(snapshot.index.waiting, uid):
             moments.append(job.arrival + patience)
         if gang.not_before:
             moments.append(gang.not_before)
@@ -61,9 +62,9 @@ def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float
 
 
 class ElasticCycle:
-    """``gangs``: what runs, as this pass leaves it. ``scaled``: who was shrunk in it. ``snapshot`` is not changed.
+    """The working copy: ``gangs`` is what runs, as the cycle leaves it; ``scaled``: the jobs that were shrunk in it.
 
-    ``order``, ``by_node``: how removals are chosen among the offers (``plan_shrink``).
+    ``snapshot`` is not changed. ``order``, ``by_node``: how removals are chosen among the victims (``plan_shrink``).
     """
 
     def __init__(self, snapshot: Snapshot, now: float, order: Order = one_by_one, *, by_node: bool = True) -> None:
@@ -89,20 +90,21 @@ class ElasticCycle:
         return self._room
 
     def close(self, nodes: Iterable[str]) -> None:
-        """Nobody is given room there in the rest of this pass."""
+        """Give no room on these nodes in the rest of the cycle."""
         self._room = self.room.but(nodes)
 
     def decision(self) -> Decision:
-        """What the pass has come to."""
+        """Return what the cycle has come to."""
         grown = [Resize(uid, self.gangs[uid].workers, nodes) for uid, nodes in self._grown.items()]
         return Decision((*self.actions, *grown), self.verdicts)
 
     # -- gangs in repair ---------------------------------------------------------------------------
 
-    def mend(self, offers: Callable[[Job], list[Offer]]) -> None:
-        """Members that found no room: shrink others for them, or else keep what they could use from everybody.
+    def mend(self, victims: Callable[[Job], list[Reclaimable]]) -> None:
+        """Shrink others for members that have found no room, or else keep what they could use from everybody.
 
-        It lasts until the gang's repair deadline; then it is released and queues again. No limit on resizes holds it.
+        That lasts until the gang's repair deadline; then it is released and queues again. The limit of resizes does not
+        count.
         """
         for uid in self.gangs.listed(self.snapshot.index.repairing):
             job, gang = self.snapshot.jobs[uid], self.gangs[uid]
@@ -112,7 +114,7 @@ class ElasticCycle:
             ask = ask_for_holes(self.snapshot, job, gang, missing)
             if ask is None:
                 continue
-            plan = None if gang.waits_for else self._plan(ask, offers(job))
+            plan = None if gang.waits_for else self._plan(ask, victims(job))
             if plan is None:
                 self.mending = job
                 self.close(closed_for(self.room, job, missing))
@@ -143,10 +145,10 @@ class ElasticCycle:
         counts = range(max(most, job.min_workers), job.min_workers - 1, -1)
         return any(self.start(job, workers) for workers in counts)
 
-    def start_by_shrinking(self, job: Job, offers: list[Offer]) -> bool:
-        """Admit the job at its minimum in room that the offers give back; all of that or nothing."""
+    def start_by_shrinking(self, job: Job, victims: list[Reclaimable]) -> bool:
+        """Admit the job at its minimum in room that the victims give back; all of that or nothing."""
         ask = ask_of(self.snapshot, job, job.min_workers)
-        plan = self._plan(ask, offers) if offers or ask not in self._misfits else None
+        plan = self._plan(ask, victims) if victims or ask not in self._misfits else None
         if plan is not None and len(plan.taken) > self._left:
             self._limited.add(job.uid)
             plan = None
@@ -163,20 +165,20 @@ class ElasticCycle:
         self.gangs[job.uid] = Gang(job.uid, State.PLANNED, nodes=nodes, workers=workers, waits_for=waits_for)
 
     def no_room(self, job: Job) -> Verdict:
-        """Why a job that found no room waits."""
+        """Return why a job that found no room waits."""
         if job.uid in self._limited:
             most = self.snapshot.rules.resizes_per_minute
             return self.verdict(Reason.RESIZES_LIMITED, f"{most} resizes in any minute are the cluster's limit")
         return self.no_room_for(ask_of(self.snapshot, job, job.min_workers))
 
     def no_room_for(self, ask: Ask) -> Verdict:
-        """Why all wait that ask for this."""
+        """Return why all jobs wait that ask for this."""
         if self.mending is not None:
             return self.verdict(Reason.BEHIND, f"{self.mending.key} is being repaired", self.mending.uid)
         return ask.no_room
 
     def verdict(self, reason: Reason, detail: str, behind: str = "") -> Verdict:
-        """The same object as in the last step, so that a thousand of them are compared at once."""
+        """Return the verdict, as the same object as in the last step: a thousand of them are then compared at once."""
         return shared(self.snapshot, Verdict(reason, detail, behind))
 
     def leave_class_waiting(self, waiting: WaitingQueue, first: Verdict) -> None:
@@ -189,40 +191,43 @@ class ElasticCycle:
         self.verdicts[uid] = first
 
     def leave_waiting(self, uids: Iterable[str], verdict: Verdict) -> None:
-        """All of these wait for the same reason."""
+        """Note that all of these jobs wait for the same reason."""
         self.verdicts.update(dict.fromkeys(uids, verdict))
 
     # -- shrinking ---------------------------------------------------------------------------------
 
-    def leaving(self) -> list[Offer]:
-        """Room that is given back anyway, and that nobody waits for yet."""
+    def leaving(self) -> list[Reclaimable]:
+        """Return the room that is given back anyway, and that no job waits for yet."""
         if not self.snapshot.index.leaving:
             return []
         freeing = self.gangs.listed(self.snapshot.index.freeing)
         claimed = {pod for uid in freeing for pod in self.gangs[uid].waits_for}
         stays = self._refused_pods()
-        sheds = (shed for shed in leaving(self.snapshot) if shed.pod_uid not in claimed | stays)
-        return [Offer.of(NOBODY, (shed,)) for shed in sheds]
+        rooms = (freed_room for freed_room in leaving(self.snapshot) if freed_room.pod_uid not in claimed | stays)
+        return [Reclaimable.of(NOBODY, (freed_room,)) for freed_room in rooms]
 
     def _refused_pods(self) -> set[str]:
-        """Pods of jobs that the API server does not let go of them: to wait for their room would be in vain."""
+        """Return the pods that jobs cannot let go, because the API server refuses their resize.
+
+        To wait for their room would be in vain.
+        """
         jobs = (
             uid for uid, writes in self.snapshot.refused_writes.items()
             if any(one.write == SET_REPLICAS and one.lasting for one in writes)
         )  # fmt: skip
         return {pod.uid for uid in jobs for pod in self.snapshot.every_pod_of(uid)}
 
-    def reclaimable(self, victims: Iterable[Job]) -> list[Offer]:
-        """What is leaving, then the workers that these jobs, untouched by this pass, have beyond their minimum."""
-        return [*self.leaving(), *(offer_of(self.snapshot, victim) for victim in victims)]
+    def reclaimable(self, victims: Iterable[Job]) -> list[Reclaimable]:
+        """Return what is leaving, then what each of these jobs, untouched by this cycle, has beyond its minimum."""
+        return [*self.leaving(), *(reclaimable_of(self.snapshot, victim) for victim in victims)]
 
     def prepare(self) -> None:
-        """Have what each running job could give worked out; it is remembered until the job changes."""
+        """Work out what each running job could give back; it is kept until the job changes."""
         for job in self.yielding():
-            offer_of(self.snapshot, job)
+            reclaimable_of(self.snapshot, job)
 
     def may_shrink(self, victim: Job, job: Job) -> bool:
-        """Whether the victim has workers to give now, and has not been turned to and fro for this job already."""
+        """Tell whether the victim has workers to give now, and has not been turned to and fro for this job already."""
         gang = self.gangs.running(victim.uid)
         if gang.state is not State.RUNNING or victim.uid in self.scaled or victim.uid == job.uid or not victim.elastic:
             return False
@@ -232,8 +237,8 @@ class ElasticCycle:
         # Where the plan fails once more it is grown again: that turn counts beforehand.
         return turns + 1 < TURNS or not self.snapshot.gang(job.uid).attempts
 
-    def _plan(self, ask: Ask, offers: list[Offer]) -> Shrink | None:
-        return plan_shrink(self.room, ask, offers, self._order, by_node=self._by_node)
+    def _plan(self, ask: Ask, victims: list[Reclaimable]) -> Shrink | None:
+        return plan_shrink(self.room, ask, victims, self._order, by_node=self._by_node)
 
     def _shrink(self, plan: Shrink, ask: Ask, job: Job) -> None:
         self._left -= len(plan.taken)
@@ -254,18 +259,18 @@ class ElasticCycle:
         return any(self.gangs[uid].waits_for for uid in self.gangs.listed(self.snapshot.index.freeing))
 
     def could_grow(self, where: Where) -> list[Job]:
-        """The jobs that may find room for a worker, by uid: the others need not be asked whether they want one."""
+        """Return the jobs that may find room for a worker, by uid; the others need not be looked at."""
         room, jobs = self.room, self.snapshot.jobs
         found = self.gangs.listed(growers(self.snapshot, room, where))
         return [job for uid in found if could_grow(self.snapshot, room, job := jobs[uid], self.gangs[uid], where)]
 
     def yielding(self) -> Iterator[Job]:
-        """The jobs that had workers beyond their minimum when this pass began, by uid."""
+        """Yield the jobs that had workers beyond their minimum when this cycle began, by uid."""
         jobs = self.snapshot.jobs
         return (job for uid in self.snapshot.index.yielding if queued(job := jobs[uid]))
 
     def may_grow(self, job: Job) -> bool:
-        """Whether the job has room below its maximum and stands still, as far as its last plan goes."""
+        """Tell whether the job has room below its maximum and stands still, as far as its last plan goes."""
         gang = self.gangs[job.uid]
         # One whose planned nodes are refused is planned anew at its minimum: it grows once it runs, or it would turn.
         sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not self.snapshot.gang(job.uid).misses)
@@ -273,7 +278,7 @@ class ElasticCycle:
         return job.elastic and gang.workers < job.max_workers and free
 
     def pays(self, job: Job, restart_seconds: float) -> bool:
-        """Whether the job, at its maximum, would end sooner by what a change of its workers costs it.
+        """Tell whether the job, at its maximum, would end sooner by what a change of its workers costs it.
 
         Where its training does not tell how long it still takes, nothing speaks against growing.
         """
@@ -281,12 +286,12 @@ class ElasticCycle:
         return left is None or left * (1 - self.gangs[job.uid].workers / job.max_workers) >= restart_seconds
 
     def grow_greedily(self, jobs: Iterable[Job], where: Where) -> None:
-        """Each takes what it can up to its maximum, then the next one."""
+        """Let each job take what it can up to its maximum, then the next one."""
         for job in jobs:
             self._grow(job, where)
 
     def grow_in_turns(self, jobs: Iterable[Job], where: Where) -> None:
-        """One worker for each in turn, until a round adds none."""
+        """Give each job one worker in turn, until a round adds none."""
         left = list(jobs)
         while left:
             left = [job for job in left if self._grow(job, where, most=1)]

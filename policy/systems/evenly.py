@@ -23,9 +23,10 @@ TURN = "evenly/turn"  # how many jobs have been placed
 def admit_evenly(
     snapshot: Snapshot, now: float, scores: Callable[[], dict[str, float]] | None = None, each: float = 0.0
 ) -> Decision:
-    """Whole gangs in order of arrival; nobody passes the first that finds no room.
+    """Admit whole gangs in order of arrival; none passes the first that finds no room.
 
-    scores: of the nodes; the least goes before whose turn it is, and each member that is placed adds ``each`` to it.
+    scores: of the nodes; the node with the least goes before the one whose turn it is, and each member that is placed
+    adds ``each`` to its node's score.
     """
     found = queue(snapshot, now)
     if not found.ready:
@@ -57,7 +58,7 @@ def _turn(snapshot: Snapshot) -> int:
 
 
 def _at_turn(room: Room, ask: Ask, turn: int, scored: Mapping[str, float]) -> dict[Slot, str] | None:
-    """All members on the node whose turn it is, else on the next that takes them all, else on few nodes."""
+    """Return all members on the node whose turn it is, else on the next that takes them all, else on few nodes."""
     names = list(room)
     whole = set(room.fitting(ask.whole))
     begin = turn % len(names) if names else 0

@@ -1,4 +1,4 @@
-"""The cluster as one sees it who moves whole jobs: what runs on each node, who may be moved, and whether it is time.
+"""The cluster as a rebalancer sees it: what runs on each node, which jobs may be moved, and whether it is time.
 
 A "container" of SpeCon's paper is a member here: a gang counts with all its members, and moves with all of them, if
 they sit on one node. Every move changes the picture before the next one is made.
@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from policy.cluster.actions import Admit, Decision, Migrate, Resize
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job
-from policy.cluster.reasons import Reason
+from policy.cluster.reasons import Lasts
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.after import room_after
 from policy.placement.gang import ask_of, takes_all
 from policy.systems.base import Promised
 from policy.systems.growth import Category
-
-FOR_ROOM = frozenset({Reason.NO_ROOM, Reason.ROOM_BEING_FREED, Reason.BEHIND})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class Movable:
 
     @property
     def size(self) -> int:
-        """Containers that move together."""
+        """The number of containers that move together."""
         return len(self.gang.nodes)
 
 
@@ -67,17 +65,17 @@ class Fleet:
                 self.on[node][category] += 1
 
     def count(self, node: str) -> int:
-        """|w|: containers there."""
+        """Return |w|, the number of containers on the node."""
         return self.on[node].total()
 
     def score(self, node: str, weights: Mapping[Category, float]) -> float:
-        """S of Algorithm 2, line 3."""
+        """Return S of Algorithm 2, line 3."""
         return sum(weights[category] * count for category, count in self.on[node].items())
 
     def usage(self, node: str) -> float:
-        """R(w, t): the share of its CPU that is used, or asked for where nobody measures; it only breaks ties.
+        """Return R(w, t): the share of the node's CPU that is used, or asked for where it is not measured.
 
-        What is decided in this step is added to what was measured before it.
+        It only breaks ties. What is decided in this step is added to what was measured before it.
         """
         whole, free = self.room.nodes[node].allocatable["cpu"], self.room.free(node)["cpu"]
         if not whole:
@@ -87,7 +85,7 @@ class Fleet:
         return (self.snapshot.usage[node]["cpu"] + self.snapshot.free(node)["cpu"] - free) / whole
 
     def takes(self, node: str, one: Movable) -> bool:
-        """Whether the job, as large as it is, fits there beside what is there now, and what is promised."""
+        """Tell whether the job, as large as it is, fits there beside what is there now and what is promised."""
         ask = ask_of(self.snapshot, one.job, one.gang.workers)
         fits = node in self.on and ask.whole.fits(self.room.free(node)) and takes_all(self.room.nodes[node], ask)
         return fits and self._promised.leaves(one.job.uid, node)
@@ -103,7 +101,7 @@ class Fleet:
 
 
 def movable(snapshot: Snapshot, decided: Decision) -> Iterator[Movable]:
-    """Jobs that say they can be moved, run whole on one usable node, and that ``decided`` does not touch."""
+    """Yield the jobs that can be moved, run whole on one usable node, and are not touched by ``decided``."""
     touched = {action.job_uid for action in decided.actions if isinstance(action, Admit | Resize | Migrate)}
     for job in snapshot.running():
         gang = snapshot.gang(job.uid)
@@ -115,7 +113,7 @@ def movable(snapshot: Snapshot, decided: Decision) -> Iterator[Movable]:
 
 
 def _settled(snapshot: Snapshot, job: Job, gang: Gang) -> bool:
-    """Whether it runs at its target, and every pod of it is where the plan has it."""
+    """Tell whether the job runs at its target, with every pod where the plan has it."""
     if not (job.migratable and queued(job) and gang.whole and gang.state is State.RUNNING) or gang.in_flight:
         return False
     pods = {pod.slot: pod for pod in snapshot.every_pod_of(job.uid)}
@@ -126,9 +124,9 @@ def _settled(snapshot: Snapshot, job: Job, gang: Gang) -> bool:
 
 
 def at_rest(snapshot: Snapshot, decided: Decision) -> bool:
-    """Whether nobody waits for room, or is being repaired: a job on its way holds the room of two."""
+    """Tell whether no job waits for room or is being repaired: a job that is being moved holds the room of two."""
     gangs = snapshot.gangs.values()
     freeing = any(gang.waits_for or gang.state is State.REPAIRING for gang in gangs)
     taking = any(isinstance(action, Admit | Resize) and action.waits_for for action in decided.actions)
-    waiting = any(verdict.reason in FOR_ROOM for verdict in decided.verdicts.values())
+    waiting = any(verdict.reason.lasts is Lasts.TURN for verdict in decided.verdicts.values())
     return not (freeing or taking or waiting)

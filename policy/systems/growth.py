@@ -84,33 +84,39 @@ class Progress:
 
     @property
     def was_moved(self) -> bool:
-        """By either algorithm; ``moved`` alone may also mean that it was to stay."""
+        """Whether either algorithm has moved it; ``moved`` alone may also mean that it was to stay."""
         return self.balanced or self.restart is not None
 
     def silent(self, interval: float, now: float) -> bool:
-        """Whether it has told nothing new for three intervals."""
+        """Tell whether the job has reported nothing new for three intervals."""
         return now - self.since > SILENT_INTERVALS * interval
 
     def by(self, now: float) -> Progress:
-        """As it can be known by now: a clock that was ahead has written later times, and nothing would be news."""
+        """Return what can be known by now.
+
+        A clock that ran ahead has written later times, beside which nothing would be new.
+        """
         if max(self.since, self.at or now, self.converged or now, self.restart or now) <= now:
             return self
         converged, restart = (None if at is None else min(at, now) for at in (self.converged, self.restart))
         return replace(self, since=now, value=None, at=None, growth=None, converged=converged, restart=restart)
 
     def restarted(self, now: float, *, moved: bool = False, balanced: bool = False) -> Progress:
-        """As it is moved, by Algorithm 2 or 3: its next growth is between two samples of the restarted job."""
+        """Return the progress of a job that is moved by Algorithm 2 or 3.
+
+        Its next growth is between two samples of the restarted job.
+        """
         moved, balanced = self.moved or moved, self.balanced or balanced
         told = replace(self, since=now, value=None, at=None, growth=None, moved=moved, balanced=balanced)
         return told.restarting(now)
 
     def restarting(self, now: float) -> Progress:
-        """As its move goes on: its old pods may still report."""
+        """Return the progress while the move goes on: old pods may still report."""
         return replace(self, restart=now)
 
 
 def sample(monitor: Monitor, known: Progress, reports: Sequence[Report], goal: Goal, now: float) -> Progress:
-    """One round of Algorithm 1 for one job, lines 4-22 without the request."""
+    """Return the progress after one round of Algorithm 1 for one job, lines 4-22 without the request."""
     since = -math.inf if known.restart is None else known.restart
     valid = [report for report in reports if report.at > since and _valid(report, now)]
     if not valid or (known.at is not None and valid[-1].at <= known.at):
@@ -128,7 +134,7 @@ def sample(monitor: Monitor, known: Progress, reports: Sequence[Report], goal: G
 
 
 def slowing(monitor: Monitor, known: Progress, told: Progress) -> bool:
-    """Line 6: less growth than in the last round, and less than alpha."""
+    """Tell whether the growth is less than in the last round, and less than alpha (line 6)."""
     if known.growth is None or told.growth is None or told.at == known.at:
         return False
     return told.growth < known.growth and told.growth < monitor.alpha
@@ -140,7 +146,7 @@ def _valid(report: Report, now: float) -> bool:
 
 
 def _growth(monitor: Monitor, known: Progress, told: Progress) -> float | None:
-    """G between the last sample and this one; None where there is nothing to compare with."""
+    """Return G between the last sample and this one; None where there is nothing to compare with."""
     if known.value is None or known.at is None or told.value is None or told.at is None:
         return None
     change = abs(told.value - known.value)
@@ -151,7 +157,10 @@ def _growth(monitor: Monitor, known: Progress, told: Progress) -> float | None:
 
 
 def _categorised(monitor: Monitor, told: Progress, growth: float, now: float) -> Progress:
-    """Lines 6-22. G equal to alpha has no branch in the paper: the job stays what it is."""
+    """Return the progress with its category after lines 6-22.
+
+    G equal to alpha has no branch in the paper: the job stays in its category.
+    """
     before, told = told, replace(told, growth=growth)
     if before.growth is None:
         return told

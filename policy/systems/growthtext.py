@@ -11,7 +11,7 @@ BEFORE_RESTART = 10  # fields in a text from before the restart was remembered
 
 
 def write_progress(told: Progress) -> list[Any]:
-    """In the order of Progress's fields."""
+    """Return the values in the order of Progress's fields."""
     return [
         told.since, told.category.value, told.first, told.best, told.value, told.at, told.growth, told.converged,
         told.moved, told.balanced, told.restart,
@@ -19,7 +19,7 @@ def write_progress(told: Progress) -> list[Any]:
 
 
 def read_progress(written: object) -> Progress | None:
-    """What ``write_progress`` wrote; None where it could not have."""
+    """Return what ``write_progress`` wrote; None for what it could not have written."""
     try:
         told = rows(written)
         told = [*told, None] if len(told) == BEFORE_RESTART else told

@@ -35,11 +35,11 @@ class Guests(Rebalancer):
 
     @property
     def name(self) -> str:
-        """``guests``."""
+        """Return ``guests``."""
         return "guests"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Gangs first come, first served, evenly placed, as SpeCon does; then the moves."""
+        """Admit gangs first come, first served, evenly placed, as SpeCon does; then make the moves."""
         admitted = admit_evenly(snapshot, now)
         return replace(admitted, actions=(*admitted.actions, *self.moves(snapshot, admitted, now)))
 
@@ -49,18 +49,18 @@ class Guests(Rebalancer):
         return True
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """Where each guest belongs."""
+        """Return where each guest belongs."""
         return {key.removeprefix(KEY): {self.name: str(node)} for key, node in memory.items() if key.startswith(KEY)}
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """Homes by job, of nodes that are there."""
+        """Return the homes by job, if their nodes are still there."""
         homes = {KEY + uid: part[self.name] for uid, part in parts.items() if self.name in part}
         return {key: home for key, home in homes.items() if isinstance(home, str) and home in snapshot.nodes}
 
     def moves(
         self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
     ) -> tuple[Action, ...]:
-        """Guests go from nodes that have a job of their own again; then idle nodes invite, the oldest jobs first."""
+        """Move guests from nodes that have a job of their own again; then let idle nodes invite the oldest jobs."""
         homes = {key.removeprefix(KEY): str(node) for key, node in snapshot.memory.items() if key.startswith(KEY)}
         actions = [Remember(KEY + uid, None) for uid in homes if _gone(snapshot, uid)]
         if not at_rest(snapshot, decided):
@@ -75,7 +75,7 @@ class Guests(Rebalancer):
 
 
 def _gone(snapshot: Snapshot, uid: str) -> bool:
-    """Ended, or released: where it is placed next it is at home."""
+    """Tell whether the job has ended or was released: where it is placed next it is at home."""
     return uid not in snapshot.jobs or snapshot.gang(uid).state not in ADMITTED
 
 
@@ -91,7 +91,7 @@ class House:
         self.taken = settled | arriving
 
     def give_way(self) -> Iterator[Action]:
-        """From a node that has a job of its own to an empty one, else home."""
+        """Move guests from a node that has a job of its own to an empty one, else home."""
         for guest in [one for one in self.left if one.job.uid in self.homes]:
             home = self.homes[guest.job.uid]
             if guest.node != home and guest.node in self.taken:
@@ -101,7 +101,7 @@ class House:
                     yield from self._move(guest, target)
 
     def invite(self) -> Iterator[Action]:
-        """Each empty node takes one job of the fullest node that has two at least: the others there gain, too."""
+        """Let each empty node take one job of the fullest node that has two at least: the others there gain, too."""
         for node in [name for name in self.fleet.room if self.fleet.count(name) == 0]:
             ready = [one for one in self.left if self.fleet.count(one.node) >= 2 * one.size]
             ready = [one for one in ready if self.fleet.takes(node, one)]
@@ -110,7 +110,7 @@ class House:
                 yield from self._move(next(one for one in ready if self.fleet.count(one.node) == most), node)
 
     def _move(self, one: Movable, node: str) -> Iterator[Action]:
-        """A job moves once in a step at most."""
+        """Move the job, which moves once in a step at most."""
         self.left.remove(one)
         home = self.homes.setdefault(one.job.uid, one.node)
         yield self.fleet.move(one, node)

@@ -13,12 +13,12 @@ from itertools import takewhile
 from typing import Any
 
 from policy.cluster.actions import Decision
-from policy.cluster.arranged import Place
 from policy.cluster.kept import grouped, of_each_job, until_nodes_change
 from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import GPU_SUFFIX
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.sortedgroups import GroupEntry
 from policy.placement.grow import Where
 from policy.systems.base import Policy
 from policy.systems.bounds import from_0, patience
@@ -210,11 +210,17 @@ class Kod2Cycle(ElasticCycle):
         return False
 
     def _may_backfill(self, head: Job) -> bool:
-        """A starved head is passed by nobody, or a stream of small jobs would keep a large gang waiting for ever."""
+        """Tell whether others may pass this head.
+
+        No job passes a starved head, or a stream of small jobs would keep a large gang waiting for ever.
+        """
         return self.policy.backfill and not self.policy.starving(head, self.now)
 
     def _may_grow_behind(self, head: Job) -> bool:
-        """What is free is kept for a head that starves, or jobs that grow would keep it waiting for ever."""
+        """Tell whether running jobs may grow while this head waits.
+
+        They may not where it starves, or jobs that grow would keep it waiting for ever.
+        """
         return self.policy.behind_head and not self.policy.starving(head, self.now)
 
     def _heavier_running(self, job: Job) -> Job | None:
@@ -278,7 +284,7 @@ class Kod2Cycle(ElasticCycle):
         """Return the running jobs of that list of the index, by weight; those of one weight in the order of entries."""
         jobs = self.snapshot.jobs
 
-        def place(uid: str) -> tuple[Place, ...]:
+        def place(uid: str) -> tuple[GroupEntry, ...]:
             job = jobs.get(uid)
             return ((self._weight(job), entry(job)),) if job is not None and queued(job) else ()
 

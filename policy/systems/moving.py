@@ -35,7 +35,10 @@ class Reallocation:
     guard: bool
 
     def host(self, fleet: Fleet, one: Movable) -> str | None:
-        """The job's new node, its own where it should stay, or None: somebody is on the way there, ask again."""
+        """Return the job's new node, its own where it should stay, or None.
+
+        None: another job is on the way to that node, so ask again.
+        """
         open_to = [node for node in fleet.room if node == one.node or fleet.takes(node, one)]
         scores = {node: fleet.score(node, self.weights) for node in open_to}
         least = min(scores.values())
@@ -49,9 +52,10 @@ class Reallocation:
 
 
 def rebalance(fleet: Fleet, ready: Iterable[Movable], balance: Balance) -> Iterator[tuple[Movable, Migrate]]:
-    """Algorithm 3. ``ready``: those that it may move; the one that converged last has the most work left (V-C).
+    """Yield the moves of Algorithm 3.
 
-    bf is at least 1, or nothing would ever reach an idle node while there are fewer containers than workers.
+    ``ready``: the jobs that it may move; the one that converged last has the most work left (V-C). bf is at least 1, or
+    nothing would ever reach an idle node while there are fewer containers than nodes.
     """
     names = list(fleet.room)
     share = sum(fleet.count(name) for name in names) // len(names) if names else 0
@@ -66,7 +70,7 @@ def rebalance(fleet: Fleet, ready: Iterable[Movable], balance: Balance) -> Itera
 
 
 def _next(fleet: Fleet, order: list[Movable], names: list[str], share: int) -> tuple[Movable, str] | None:
-    """The emptiest node below its share, and for it the first in order that may leave the fullest node."""
+    """Return the emptiest node below its share, and for it the first in order that may leave the fullest node."""
     for node in sorted(names, key=lambda name: (fleet.count(name), fleet.usage(name), name)):
         if fleet.count(node) >= share:
             break
@@ -79,6 +83,6 @@ def _next(fleet: Fleet, order: list[Movable], names: list[str], share: int) -> t
 
 
 def _evens_out(fleet: Fleet, one: Movable, node: str, share: int) -> bool:
-    """Whether it leaves a node with more than its share, which stays at least as full as the other becomes."""
+    """Tell whether the job leaves a node with more than its share, which stays at least as full as the other."""
     there = fleet.count(one.node)
     return there > share and there - one.size >= fleet.count(node) + one.size and fleet.takes(node, one)

@@ -8,7 +8,10 @@ from policy.cluster.training import Report
 
 
 def remaining_seconds(reports: Sequence[Report], now: float) -> float | None:
-    """At the pace between its last two reports of work done, seconds from ``now``; None where that is not known."""
+    """Return how long the job still trains at the pace between its last two reports of work done.
+
+    Seconds from ``now``; None where the pace is not known.
+    """
     told = [(report.at, report.done) for report in reports if report.done is not None]
     if len(told) < 2:
         return None

@@ -10,12 +10,12 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from policy.cluster.arranged import Arrangement, Place
 from policy.cluster.gang import Gang, State
 from policy.cluster.kept import grouped, until_emptied_room_changes, until_job_changes
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, missing_pods
+from policy.cluster.sortedgroups import GroupEntry, SortedGroups
 from policy.placement.binding import binding, closed_nodes
 from policy.placement.gang import Ask, ask_of, fits
 from policy.placement.room import Room
@@ -74,7 +74,7 @@ def equivalence_classes(
     """
     largest = snapshot.rules.largest_gang
 
-    def place(uid: str) -> tuple[Place, ...]:
+    def place(uid: str) -> tuple[GroupEntry, ...]:
         job = snapshot.jobs[uid]
         barred = _lasting(snapshot, job, largest)
         alike = (ask_of(snapshot, job, job.min_workers), mark(job) if mark else None) if barred is None else barred
@@ -83,7 +83,7 @@ def equivalence_classes(
     return _judged(snapshot, now, grouped(snapshot, "waiting", (marks, largest), place))
 
 
-def _judged(snapshot: Snapshot, now: float, waiting: Arrangement) -> tuple[list[EquivalenceClass], dict[str, Verdict]]:
+def _judged(snapshot: Snapshot, now: float, waiting: SortedGroups) -> tuple[list[EquivalenceClass], dict[str, Verdict]]:
     """Leave out jobs that cannot start now. ``waiting``: the jobs by what bars them for long, or by ask and mark."""
     resting = {uid for uid, at in snapshot.index.rests.items() if now < at}
     classes, barred = list[EquivalenceClass](), dict[str, Verdict]()
@@ -207,6 +207,9 @@ def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
 
 
 def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
-    """A job whose pods have all succeeded, or are going, would hold a plan's room for nobody."""
+    """Return why no pod of the job can be bound; empty where one can.
+
+    A job whose pods have all succeeded, or are going, would hold the room of a plan for no pod.
+    """
     free = any(not (pod.node or pod.terminating) for pod in snapshot.pods_of(job.uid))
     return "" if free else "none that is not done"

@@ -20,7 +20,7 @@ class Rebalanced(Policy):
 
     @property
     def name(self) -> str:
-        """Both names, ``kod2+specon``."""
+        """Return both names, ``kod2+specon``."""
         return f"{self.base.name}+{self.rebalancer.name}"
 
     def next_moment(self, now: float) -> float:

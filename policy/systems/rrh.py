@@ -51,7 +51,7 @@ class Rrh(Policy):
 
     @property
     def name(self) -> str:
-        """``rrh``."""
+        """Return ``rrh``."""
         return "rrh"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
@@ -96,7 +96,10 @@ class Rrh(Policy):
     def _choose(
         self, snapshot: Snapshot, jobs: dict[str, Job], out: Set[str], before: Chosen, now: float
     ) -> tuple[tuple[str, ...], list[str]]:
-        """Who runs, by rank, and who is refused. Those that run are never refused, only paused; ``out`` are barred."""
+        """Return who runs, by rank, and who is refused.
+
+        Jobs that run are never refused, only paused. ``out``: the jobs that are barred.
+        """
         pools = Pools(snapshot)
         views = {uid: self._view(snapshot, job, pools, now) for uid, job in jobs.items()}
         accepted = {uid for uid in jobs if uid in before.jobs}
@@ -116,7 +119,7 @@ class Rrh(Policy):
         return view.worth - cost > self.threshold * view.utility.value
 
     def _fill(self, snapshot: Snapshot, uids: Iterable[str], views: dict[str, View]) -> tuple[str, ...]:
-        """The best ones that fit together, by what they gain for what they take."""
+        """Return the best jobs that fit together, by what they gain for what they take."""
         pools, chosen = Pools(snapshot), []
         for uid in sorted(uids, key=lambda uid: (-views[uid].score, views[uid].job.arrival, uid)):
             if pools.take(views[uid].job, 0, asked_workers(views[uid].job)):
@@ -132,7 +135,7 @@ class Rrh(Policy):
         return View(job, utility, (now - job.arrival) / self.slot_seconds, left, share)
 
     def _done(self, snapshot: Snapshot, job: Job, work: int, now: float) -> float:
-        """Worker-slots that are behind the job: its last report, and what it has computed since if it runs."""
+        """Return the worker-slots behind the job: by its last report, and what it has computed since if it runs."""
         reports = [report for report in snapshot.reports.get(job.uid, ()) if report.done is not None]
         gang = snapshot.gang(job.uid)
         since = max(reports[-1].at if reports else 0.0, gang.admitted_at or now)
@@ -159,14 +162,14 @@ class View:
 
     @property
     def worth(self) -> float:
-        """Its utility if it runs from now on."""
+        """The utility of the job if it runs from now on."""
         return self.utility.at(math.ceil(self.age + self.left - TINY) - 1)
 
     def loss(self, slots: float) -> float:
-        """What so many slots of delay cost it."""
+        """Return what so many slots of delay cost the job."""
         return self.worth - self.utility.at(math.ceil(self.age + self.left + slots - TINY) - 1)
 
     @property
     def score(self) -> float:
-        """Utility now and what one slot of waiting would cost, for each unit of share and time that it takes."""
+        """The utility now and what one slot of waiting would cost, for each unit of share and time that it takes."""
         return (self.worth + self.loss(1.0)) / (self.share * self.left)

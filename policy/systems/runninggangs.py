@@ -1,4 +1,4 @@
-"""What runs, as a working copy of one pass: changes are laid over the snapshot, and nobody looks at every gang."""
+"""What runs, as a working copy of one cycle: changes are laid over the snapshot."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class RunningGangs(MutableMapping[str, Gang]):
         return gang
 
     def running(self, uid: str) -> Gang:
-        """The same of a job that is known to have room: nobody looks whether it has."""
+        """Return the gang of a job that is known to have room."""
         return self._changed.get(uid) or self._snapshot.gangs[uid]
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._changed or self._ran(uid, self._snapshot.gangs.get(uid))  # type: ignore[arg-type,call-overload]
 
     def _ran(self, uid: str, gang: Gang | None) -> bool:
-        """Whether the snapshot has it among those that have room."""
+        """Tell whether the snapshot has it among those that have room."""
         job = self._snapshot.jobs.get(uid) if gang is not None and gang.state in ADMITTED else None
         return job is not None and queued(job)
 
@@ -51,7 +51,7 @@ class RunningGangs(MutableMapping[str, Gang]):
         return sum(1 for _ in self)
 
     def listed(self, filed: Collection[str]) -> list[str]:
-        """Those that the index has filed under something, and all that this pass has changed; by uid."""
+        """Return those of a list of the index that have room, and all that this cycle has changed; by uid."""
         if not filed:
             return sorted(self._changed)
         return sorted({*(uid for uid in filed if uid in self), *self._changed})

@@ -21,17 +21,17 @@ from policy.placement.room import Room
 
 
 def stands(jobs: Set[str], before: Set[str], *, barred: Set[str], shares: Set[str], left_out: Set[str]) -> bool:
-    """Whether numbers that hold until a job comes or ends still hold.
+    """Tell whether numbers that hold until a job comes or ends still hold.
 
     ``before``: the jobs that they were made for; ``shares``: those of them that were given something; ``left_out``:
-    those that were barred then. A barred job's share goes to the others, and it has one again when it can start. One
+    those that were barred then. A barred job's share goes to the others, and it has one again when it can start. A job
     without a share changes nothing: its pods come and go while it pauses.
     """
     return jobs == before and barred.isdisjoint(shares) and left_out <= barred
 
 
 def servers_for(job: Job, workers: int) -> int | None:
-    """Ps beside so many workers, so that their bandwidth is not the bottleneck; None: as the job asks."""
+    """Return the ps beside so many workers, so that their bandwidth is not the bottleneck; None: as the job asks."""
     if not job.ps_elastic or job.training is None or workers == 0:
         return None
     return max(1, math.ceil(workers / job.training.workers_per_ps - 1e-9))
@@ -66,13 +66,13 @@ class Pools:
         return True
 
     def share(self, job: Job, workers: int) -> float:
-        """The job's dominant share at so many workers: of the resource that it takes most of."""
+        """Return the job's dominant share at so many workers: that of the resource of which it takes most."""
         taken = total(more for _, more in self._more(job, 0, workers))
         shares = [amount / self.all[name] for name, amount in taken.amounts.items() if self.all[name] > 0]
         return max(shares, default=0.0)
 
     def _more(self, job: Job, before: int, after: int) -> Iterable[tuple[Constraints, Resources]]:
-        """By role; workers that are done need nothing."""
+        """Yield what more each role needs; workers that are done need nothing."""
         if job.uid not in self._done:
             self._done[job.uid] = done_slots(self._snapshot, job)
         done = self._done[job.uid]
@@ -130,7 +130,7 @@ class Orders:
             self.actions.append(Resize(job.uid, workers, nodes, ps=servers_for(job, workers)))
 
     def _place(self, job: Job, gang: Gang, given: int) -> tuple[int, dict[Slot, str]]:
-        """Nodes for the members that the gang lacks at ``given`` workers, one worker (and its ps) after another."""
+        """Return nodes for the members that the gang lacks at ``given`` workers, one worker (with its ps) at a time."""
         trial, nodes, reached = self._room.branch(), dict[Slot, str](), gang.workers
         done = done_slots(self._snapshot, job)
         for workers in range(gang.workers + 1, given + 1):
@@ -149,7 +149,7 @@ class Orders:
         return reached, nodes
 
     def _next(self, room: Room, job: Job, name: str) -> str | None:
-        """Round robin: the next node from where the last member went that takes this one."""
+        """Return the next node, round robin from where the last member went, that takes this one."""
         role = job.role(name)
         requests, constraints = (role.requests, role.constraints) if role else (Resources(), ANYWHERE)
         start = next(self._turn) % max(1, len(self._names))

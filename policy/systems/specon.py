@@ -104,31 +104,31 @@ class SpeCon(Rebalancer):
 
     @property
     def name(self) -> str:
-        """``specon``."""
+        """Return ``specon``."""
         return "specon"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Gangs first come, first served, evenly placed; then the moves."""
+        """Admit gangs first come, first served, evenly placed (section VI-A); then make the moves."""
         scores = partial(self._scores, snapshot, now) if self.first_node is FirstNode.SCORE else None
         admitted = admit_evenly(snapshot, now, scores, self.w_pc)
         return replace(admitted, actions=(*admitted.actions, *self.moves(snapshot, admitted, now)))
 
     def _scores(self, snapshot: Snapshot, now: float) -> dict[str, float]:
-        """S of each node, by the categories of the last round."""
-        fleet = Fleet(snapshot, Decision(), Round(self, snapshot, Decision(), now, None).categories(), None)
+        """Return S of each node, by the categories of the last round."""
+        fleet = Fleet(snapshot, Decision(), SpeConRound(self, snapshot, Decision(), now, None).categories(), None)
         return {name: fleet.score(name, self.category_weights) for name in fleet.room}
 
     def moves(
         self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
     ) -> tuple[Action, ...]:
-        """One round at each interval: categories, requests, balance. ``decided``: what this step has decided before.
+        """Return what one round comes to, once in each interval. ``decided``: what this step has decided before.
 
-        Nothing is moved while somebody waits for room. A last round after now is a clock's that was ahead.
+        A last round that was later than now was written under a clock that ran ahead: it does not count.
         """
         last = snapshot.memory.get(CLOCK)
         if isinstance(last, float) and last <= now and now // self.interval <= last // self.interval:
             return ()
-        return tuple(Round(self, snapshot, decided, now, promised).run())
+        return tuple(SpeConRound(self, snapshot, decided, now, promised).run())
 
     @property
     def keeps(self) -> bool:
@@ -136,12 +136,12 @@ class SpeCon(Rebalancer):
         return True
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """What each job's growth is, and whether it has been moved."""
+        """Return each job's growth, and whether it has been moved."""
         known = ((key.removeprefix(KEY), told) for key, told in memory.items() if key.startswith(KEY))
         return {uid: {self.name: write_progress(told)} for uid, told in known if isinstance(told, Progress)}
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """Growth by job."""
+        """Return the growth by job, and when the last round was."""
         found = ((uid, read_progress(part[self.name])) for uid, part in parts.items() if self.name in part)
         known = {uid: told for uid, told in found if told is not None and not snapshot.jobs[uid].finished}
         memory: dict[str, object] = {KEY + uid: told for uid, told in known.items()}
@@ -149,7 +149,7 @@ class SpeCon(Rebalancer):
         return memory | ({CLOCK: max(told.since for told in known.values())} if known else {})
 
     def monitor(self, job: Job) -> Monitor:
-        """Algorithm 1's parameters for that job."""
+        """Return Algorithm 1's parameters for that job."""
         own = job.training.alpha if job.training is not None else None
         alpha = self.alpha if own is None else own
         return Monitor(alpha, self.interval, self.growth, self.ladder, self.hysteresis, self.smoothing)
@@ -160,8 +160,11 @@ class SpeCon(Rebalancer):
         return {Category.PROGRESSING: self.w_pc, Category.WATCHING: self.w_wc, Category.CONVERGED: self.w_cc}
 
 
-class Round:
-    """One round of all three algorithms; what is remembered is changed by the actions alone."""
+class SpeConRound:
+    """One round of SpeCon. What is remembered of each job is changed by the actions alone.
+
+    ``known``: each running job's progress before this round; ``told``: as this round leaves it.
+    """
 
     def __init__(
         self, policy: SpeCon, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None
@@ -177,18 +180,22 @@ class Round:
         return known.by(self.now) if isinstance(known, Progress) else Progress(since=self.now)
 
     def run(self) -> Iterator[Action]:
-        """The moves first, then what is to be remembered."""
-        self._watch()
+        """Carry out the three algorithms: the moves first, then what is to be remembered."""
+        # Algorithm 1, lines 1-12 and 16-22: put each running job into its category by the growth of its metric.
+        self._categorise()
+        # Ours: nothing is moved while a job waits for room, or is being repaired.
         if at_rest(self.snapshot, self.decided):
             fleet = Fleet(self.snapshot, self.decided, self.categories(), self.promised)
+            # Algorithm 1, lines 13-15, and Algorithm 2: converged jobs ask for another node, and one is chosen.
             yield from self._reallocate(fleet)
+            # Algorithm 3: even the nodes out.
             yield from self._rebalance(fleet)
         yield from self._remember()
 
     # -- Algorithm 1 ---------------------------------------------------------------------------
 
-    def _watch(self) -> None:
-        """A job that is being restarted is not looked at: what it reported before is no growth."""
+    def _categorise(self) -> None:
+        """Look at the newest reports of each running job; what a job reported before a restart is no growth."""
         for uid, known in self.known.items():
             job, state = self.snapshot.jobs[uid], self.snapshot.gang(uid).state
             if state is State.MIGRATING and known.restart is not None:
@@ -199,14 +206,14 @@ class Round:
                 self.told[uid] = sample(self.policy.monitor(job), known, reports, goal, self.now)
 
     def _movable(self) -> Iterator[Movable]:
-        """Those that have told us enough."""
+        """Yield the jobs that can be moved and have told enough lately."""
         for one in movable(self.snapshot, self.decided):
             told = self.told[one.job.uid]
             if not self._silent(one.job.uid):
                 yield replace(one, category=told.category, since=told.converged)
 
     def categories(self) -> Mapping[str, Category]:
-        """As what each job weighs: one that is silent, like one that has just begun."""
+        """Return the category by which each job weighs: one that is silent weighs as one that has just begun."""
         return {uid: Category.PROGRESSING if self._silent(uid) else told.category for uid, told in self.told.items()}
 
     def _silent(self, uid: str) -> bool:
@@ -215,15 +222,15 @@ class Round:
     # -- Algorithm 2 ---------------------------------------------------------------------------
 
     def _reallocate(self, fleet: Fleet) -> Iterator[Migrate]:
-        """Requests one at a time, by worker and job; each sees what the one before has changed."""
+        """Serve the requests one at a time, by node and job; each sees what the one before has changed."""
         manager = Reallocation(self.policy.category_weights, self.policy.guard)
         asking = [one for one in self._movable() if self._asks(one.job.uid)]
         for one in sorted(asking, key=lambda one: (one.node, one.job.uid)):
-            if self._gate(fleet, one):
+            if self._may_ask(fleet, one):
                 yield from self._decide(fleet, one, manager.host(fleet, one))
 
     def _decide(self, fleet: Fleet, one: Movable, node: str | None) -> Iterator[Migrate]:
-        """Move or stay: either way it was the job's only request (lines 9, 15, 20)."""
+        """Move the job or let it stay: either way that was its only request (Algorithm 2, lines 9, 15, 20)."""
         counts = replace(self.counts, requests=self.counts.requests + 1)
         told = self.told[one.job.uid]
         if node == one.node:
@@ -234,20 +241,21 @@ class Round:
         self.counts, self.told[one.job.uid] = counts, told
 
     def _asks(self, uid: str) -> bool:
-        """Line 13: it was in CC before this round, and slows down still; once in its life (V-A)."""
+        """Tell whether the job asks (line 13): it was in CC before this round and still slows down; once (V-A)."""
         known, told = self.known[uid], self.told[uid]
         asked = self._settled(told) or known.category is not Category.CONVERGED
         return not asked and slowing(self.policy.monitor(self.snapshot.jobs[uid]), known, told)
 
     def _settled(self, told: Progress) -> bool:
-        """Algorithm 2 has decided about it, or need not: it has had its only move."""
+        """Tell whether Algorithm 2 has decided about the job, or need not, because it has had its only move."""
         return told.moved or self._spent(told)
 
     def _spent(self, told: Progress) -> bool:
-        """Whether it has had its only move. Where each algorithm has one, each remembers its own."""
+        """Tell whether the job has had its only move. Where each algorithm has one, each remembers its own."""
         return self.policy.moves_per_job == 1 and told.was_moved
 
-    def _gate(self, fleet: Fleet, one: Movable) -> bool:
+    def _may_ask(self, fleet: Fleet, one: Movable) -> bool:
+        """Tell whether the gate of line 15 lets the request through."""
         match self.policy.gate:
             case Gate.OPEN:
                 return True
@@ -258,7 +266,7 @@ class Round:
                 return any(self._grows(uid, one) for uid in self.told)
 
     def _grows(self, uid: str, one: Movable) -> bool:
-        """Whether that job is beside this one, and has told us lately that it grows."""
+        """Tell whether that job is beside this one, and has reported lately that it grows."""
         beside = one.node in self.snapshot.gang(uid).nodes.values() and uid != one.job.uid
         return beside and self.told[uid].category is not Category.CONVERGED and not self._silent(uid)
 
@@ -276,7 +284,7 @@ class Round:
             yield action
 
     def _may_balance(self, one: Movable) -> bool:
-        """Once, and not in the round in which Algorithm 2 has moved it or had it stay."""
+        """Tell whether Algorithm 3 may move it: once, and not in the round of Algorithm 2's decision about it."""
         known, told = self.known[one.job.uid], self.told[one.job.uid]
         fresh = told.moved is known.moved and not told.balanced and not self._spent(told)
         return fresh and (self.policy.balance_any or told.category is Category.CONVERGED)
@@ -284,7 +292,7 @@ class Round:
     # -- memory --------------------------------------------------------------------------------
 
     def _remember(self) -> Iterator[Remember]:
-        """What has changed; jobs that have ended are forgotten."""
+        """Remember what has changed, and forget jobs that have ended."""
         memory, jobs = self.snapshot.memory, self.snapshot.jobs
         yield Remember(CLOCK, self.now)
         for uid, told in self.told.items():

@@ -18,7 +18,7 @@ from extender.comparison.comparisons import Comparisons
 from extender.config.settings import Settings
 from extender.http.server import Endpoint, serve
 from extender.observe.health import Check, Heartbeat, Readiness
-from extender.page.history import History, Pricer, Sample
+from extender.page.loadhistory import History, LoadSample, Pricer
 from extender.page.routes import Page
 from extender.routes import rest, table
 from extender.state.journal import Journal
@@ -192,7 +192,7 @@ class Scene:
             waiting = max(0.0, waiting + chance.gauss(0, 1.4))
             used = {"nvidia.com/gpu": level, "cpu": level * 0.8, "memory": level * 0.6}
             running = round(380 + 60 * level)
-            self.history.append(Sample(now - back * 20, used, round(waiting), running, {}))
+            self.history.append(LoadSample(now - back * 20, used, round(waiting), running, {}))
 
     @contextmanager
     def served(self) -> Iterator[str]:

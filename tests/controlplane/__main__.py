@@ -82,7 +82,7 @@ def _up(arguments: argparse.Namespace) -> None:
     if cluster.url:
         print("kubectl apply -f manifests/examples/tfjob.yaml; kohort jobs")
     if cluster.taken:
-        print(f"port {USUAL_PORTS[0]} is taken by another process: Kohort, and its page, are at {cluster.url} instead")
+        print(f"port {USUAL_PORTS[0]} is used by another process: Kohort, and its page, are at {cluster.url} instead")
 
 
 def _down(arguments: argparse.Namespace) -> None:

@@ -35,7 +35,7 @@ def choose(plane: ControlPlane, kohort: Kohort, policy: str) -> None:
 
 
 def obeyed(kohort: Kohort) -> int:
-    return kohort.extender.log.read_text().count("settings applied: policy")
+    return kohort.extender.log.read_text().count("these settings were applied: policy")
 
 
 def memory(plane: ControlPlane, job: TFJob) -> str:

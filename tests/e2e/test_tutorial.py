@@ -99,4 +99,4 @@ def test_the_other_parts_run_as_they_are_written(usual_port_taken: bool, tmp_pat
     assert re.search("Shrinking|Shrunk", said[4]), "kubectl describe tells it"
     assert "default/mnist" in said[5], "the decisions tell the story"
     if usual_port_taken:
-        assert f"port {USUAL_PORTS[0]} is taken by another process: Kohort, and its page, are at http://" in said[0]
+        assert f"port {USUAL_PORTS[0]} is used by another process: Kohort, and its page, are at http://" in said[0]

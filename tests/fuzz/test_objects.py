@@ -15,7 +15,7 @@ import pytest
 
 from extender.kube.jobkinds import KINDS, LONE_POD
 from extender.kube.podgroupkinds import GROUP, GROUPS
-from policy.cluster.invariants import misfiled, violations
+from policy.cluster.invariants import index_errors, violations
 from policy.cluster.snapshot import Snapshot
 from tests.fuzz.kinds import OF_KIND, WILD, group_key
 from tests.fuzz.mutations import hurt
@@ -61,7 +61,7 @@ async def fuzz(seed: int) -> Counter[str]:
                 if _away_from_the_victims(damaged):
                     service.see(resource, [damaged], change)
                     seen[kind] += 1
-            assert violations(service.snapshot) == misfiled(service.snapshot) == [], (seed, batch)
+            assert violations(service.snapshot) == index_errors(service.snapshot) == [], (seed, batch)
             assert service.established() == before, (seed, batch)
             page = PAGES[batch % len(PAGES)]
             answer = await client.get(page)

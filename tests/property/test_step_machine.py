@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from policy.answers.verdict import filter_pod
 from policy.cluster.actions import Action, Admit, Decision, Effect, Migrate, Resize
-from policy.cluster.invariants import misfiled, promised_beyond, violations
+from policy.cluster.invariants import index_errors, promised_beyond, violations
 from policy.cluster.memo import Memo
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod
 from policy.cluster.reasons import Reason, Verdict
@@ -60,7 +60,7 @@ RULES = Rules(gangs_at_once=2, largest_gang=12)
 LONGEST_PARTIAL = RULES.window_seconds + RULES.repair_seconds + RULES.plan_seconds + RULES.freeing_seconds
 
 
-@dataclass
+@dataclass(slots=True)  # so that the field takes the place of the property
 class Restless(Policy):
     """A system, and on request one of the running gangs is moved to nodes where it has no member."""
 
@@ -129,7 +129,7 @@ class Cluster(RuleBasedStateMachine):
     def do(self, *events: object) -> None:
         self.snapshot, effects = step(self.snapshot, events, self.policy, self.now)  # type: ignore[arg-type]
         assert not (broken := violations(self.snapshot)), broken
-        assert not (astray := misfiled(self.snapshot)), astray
+        assert not (astray := index_errors(self.snapshot)), astray
         self.carry(effects)
 
     def carry(self, effects: Iterable[Effect]) -> None:

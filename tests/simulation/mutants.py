@@ -180,7 +180,7 @@ _READ_JOB = jobs.read_job
 def usage_not_counted_after_restart() -> list[Patch]:
     """10 (Kueue PR 5334): pods that were bound before the start are not charged."""
 
-    def deliver(self: app.Live, batch: reflector.Batch) -> None:
+    def deliver(self: app.Live, batch: reflector.WatchBatch) -> None:
         if batch.kind == "page" and str(batch.resource) == "pods":
             waiting = [e for e in batch.events if not e["object"].get("spec", {}).get("nodeName")]
             batch = replace(batch, events=waiting)
@@ -450,7 +450,7 @@ def users_stop_undone() -> list[Patch]:
 
 def completed_indices_not_read() -> list[Patch]:
     """Indices that an Indexed Job has completed are waited for once their pods are gone."""
-    return [(jobs, "_over", lambda status: ())]
+    return [(jobs, "_ended_slots", lambda status: ())]
 
 
 _IS_SUSPENDED = jobs._is_suspended

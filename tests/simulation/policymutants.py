@@ -9,7 +9,7 @@ from typing import Any, Final
 from extender.control import calls
 from extender.kube import jobs
 from extender.kube.jobkinds import TFJOB
-from extender.kube.progress import Told
+from extender.kube.progress import ReportBody
 from extender.routes import progress
 from policy import desired
 from policy.cluster.actions import Resize
@@ -53,7 +53,7 @@ _READ = read_progress
 
 def moved_against_its_users_word() -> list[Patch]:
     """Whether a job may be moved is not read."""
-    return [(jobs, "_truth", lambda notes, name: True)]
+    return [(jobs, "_boolean_of", lambda notes, name: True)]
 
 
 def reports_for_anybody() -> list[Patch]:
@@ -74,7 +74,7 @@ _JOB = progress.Progress._job
 
 def absurd_reports_taken() -> list[Patch]:
     """A body that cannot be read counts as progress."""
-    return [(progress, "read_told", lambda body: Told(metric=0.0, step=1, steps=1))]
+    return [(progress, "read_report_body", lambda body: ReportBody(metric=0.0, step=1, steps=1))]
 
 
 def one_worker_too_few() -> list[Patch]:

@@ -15,17 +15,17 @@ from typing import Any
 from starlette.requests import Request
 
 from extender import app
-from extender.access.sight import ANYBODY_HERE
+from extender.access.visibility import ANYBODY_HERE
 from extender.config.settings import Settings
 from extender.control.controller import Controller
-from extender.control.extenderclient import ExtenderError
+from extender.control.extenderrest import ExtenderError
 from extender.http.headers import CONTROLLER
 from extender.leading.lease import EVERYBODY, Lease
 from extender.present.views.refused import RefusedWritesBody
-from extender.routes.parameters import DecisionsParameters, DesiredParameters
 from extender.routes.progress import Progress
 from extender.routes.refused import take_in
 from extender.routes.rest import Rest
+from extender.routes.restparameters import DecisionsParameters, DesiredParameters
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.config import SchedulerConfig
 from lab.embedded.embeddedapi import EmbeddedApi

@@ -198,7 +198,10 @@ async def test_a_comparison_is_asked_of_the_journal(asked: Asked, tmp_path: Path
     assert (none.status_code, "set journal.folder" in none.json()["detail"]) == (404, True)
     asked.scene.settings = Settings.model_validate({"journal": {"folder": str(tmp_path)}})
     empty = await asked.get("/comparison?policy=drs")
-    assert (empty.status_code, "nothing is recorded yet" in empty.json()["detail"]) == (503, True)
+    assert (
+        empty.status_code,
+        "no step is recorded yet" in empty.json()["detail"],
+    ) == (503, True)
     recorded(tmp_path, *scene())
     wrong = (await asked.get("/comparison?policy=magic")).json()
     assert (wrong["status"], wrong["field"], wrong["value"]) == (422, "policy", "magic")

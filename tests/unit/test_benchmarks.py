@@ -118,7 +118,7 @@ def test_the_scenes_are_what_they_say() -> None:
 def test_the_maps_of_a_large_scene_are_layered_as_in_a_service_that_has_run_for_a_while() -> None:
     full = scenes.full_cluster(SMALL, 0)
     maps = (full.nodes, full.jobs, full.pods, full.members, full.gangs, full.charges, full.charged)
-    assert all(isinstance(entries, Layered) for entries in (*maps, full.index.filed, full.index.room.free))
+    assert all(isinstance(entries, Layered) for entries in (*maps, full.index.listed, full.index.room.free))
 
 
 def test_oasis_is_timed_once_for_each_job() -> None:

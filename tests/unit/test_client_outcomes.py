@@ -15,7 +15,7 @@ from aiohttp import web
 from extender.clock import Clock
 from extender.kube.api import MALFORMED, NODES, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
 from extender.kube.client import KubeApi
-from extender.kube.connection.target import Connection, Plugin
+from extender.kube.connection.target import Connection, ExecPlugin
 from tests.stage import VirtualClock, virtual
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -299,7 +299,7 @@ async def test_credentials_that_cannot_be_renewed_are_a_refusal_since_nothing_wa
     program = tmp_path / "plugin"
     program.write_text(PLUGIN)
     program.chmod(0o755)
-    plugin = Plugin("u", str(program), (), {}, "client.authentication.k8s.io/v1", "", "Never")
+    plugin = ExecPlugin("u", str(program), (), {}, "client.authentication.k8s.io/v1", "", "Never")
     connection = Connection("http://127.0.0.1:1", plugin=plugin)
     async with KubeApi(connection, deadline=5, clock=Clock(), chance=random.Random(1)) as api:
         got = await bind(api)

@@ -28,7 +28,7 @@ from extender.control.calls import (
 )
 from extender.control.controller import Controller
 from extender.control.eventquota import EventQuota
-from extender.control.extenderclient import ExtenderError
+from extender.control.extenderrest import ExtenderError
 from extender.control.jobevents import DecisionEvents, WaitingEvents
 from extender.control.ratelimit import RateLimit
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused
@@ -819,7 +819,7 @@ def test_a_waiting_job_is_told_why_and_what_helps_once_it_has_waited_for_a_momen
     (event,) = queued(story, waiting(21), 1002.0)
     assert (event["reason"], event["type"], event["regarding"]["name"]) == ("Queued", "Normal", "mnist")
     assert event["note"].startswith(
-        "number 2 in the queue; the gang waits for room; cpu 3000; what helps: wait for a job to end"
+        "position 2 in the queue; the gang waits for room; cpu 3000; what helps: wait for a job to end"
     )
     assert queued(story, waiting(30), 1011.0) == []
 

@@ -1,7 +1,7 @@
 """A job's story, and the list of decisions: complete also when pods and jobs are gone."""
 
-from extender.present.decisions import decisions_view
-from extender.present.history import history_view
+from extender.present.decisionviews import decisions_view
+from extender.present.historyview import history_view
 from extender.state.journal import Journal
 from policy.cluster.actions import Admit, Released, Resize
 from policy.cluster.events import JobGone, PodGone

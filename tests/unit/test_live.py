@@ -15,7 +15,7 @@ from extender.config.sections import JournalSettings
 from extender.config.settings import Settings
 from extender.kube.api import DEPLOYMENTS, JOBSETS, NODES, PODS, ClusterError, Json, Resource
 from extender.kube.podgroupkinds import COSCHEDULING
-from extender.kube.reflector import Batch
+from extender.kube.reflector import WatchBatch
 from tests.stage import FakeApi, VirtualClock, virtual
 from tests.unit.test_own_kinds import deployment, group, in_group, replica
 from tests.unit.test_own_kinds_in_time import OTHERS_JOB, owned
@@ -31,7 +31,7 @@ def live() -> Live:
     for reflector in made.reflectors:
         reflector.synced = True
     for resource in resources():
-        made.deliver(Batch(resource, "end", [], "10"))
+        made.deliver(WatchBatch(resource, "end", [], "10"))
     return made
 
 
@@ -40,9 +40,9 @@ async def test_a_list_does_not_end_a_pod_that_was_created_while_it_was_on_its_wa
     service = live()
     for item in (pod("old", 12), pod("new", 30)):  # as filter calls showed them
         service.ledger.step(*service.translator.pod_events(item))
-    service.deliver(Batch(PODS, "end", [], "20"))
+    service.deliver(WatchBatch(PODS, "end", [], "20"))
     assert sorted(service.ledger.snapshot.pods) == ["uid-new"]
-    service.deliver(Batch(PODS, "changes", [{"type": "ADDED", "object": pod("new", 30)}], "30"))
+    service.deliver(WatchBatch(PODS, "changes", [{"type": "ADDED", "object": pod("new", 30)}], "30"))
     service.ledger.step()
     assert sorted(service.ledger.snapshot.pods) == ["uid-new"]
 
@@ -54,12 +54,12 @@ async def test_a_pod_that_only_filter_has_shown_leaves_its_place_when_a_list_lac
     first, second, third = (replica(f"train-abc-{end}") for end in "abc")
     for item in (first, second, third):
         item["metadata"]["resourceVersion"] = "12"
-    service.deliver(Batch(DEPLOYMENTS, "changes", [{"type": "ADDED", "object": deployment(2)}], "11"))
+    service.deliver(WatchBatch(DEPLOYMENTS, "changes", [{"type": "ADDED", "object": deployment(2)}], "11"))
     for item in (first, second):  # as filter calls showed them
         service.ledger.step(*service.translator.pod_events(item))
     for item in (second, third):
-        service.deliver(Batch(PODS, "page", [{"type": "ADDED", "object": item}], "20"))
-    service.deliver(Batch(PODS, "end", [], "20", frozenset(item["metadata"]["uid"] for item in (second, third))))
+        service.deliver(WatchBatch(PODS, "page", [{"type": "ADDED", "object": item}], "20"))
+    service.deliver(WatchBatch(PODS, "end", [], "20", frozenset(item["metadata"]["uid"] for item in (second, third))))
     slots = {found.name: str(found.slot) for found in service.ledger.snapshot.pods.values()}
     assert slots == {"train-abc-b": "worker-1", "train-abc-c": "worker-0"}
 
@@ -69,7 +69,7 @@ async def test_a_lone_pod_that_only_filter_has_shown_is_no_job_when_a_list_lacks
     service = live()
     service.ledger.step(*service.translator.pod_events(pod("lone", 12)))
     assert len(service.ledger.snapshot.jobs) == 1
-    service.deliver(Batch(PODS, "end", [], "20"))
+    service.deliver(WatchBatch(PODS, "end", [], "20"))
     assert not service.ledger.snapshot.jobs
 
 
@@ -79,9 +79,9 @@ async def test_a_member_of_a_group_that_filter_shows_first_completes_its_gang() 
     first, second = (owned(in_group(COSCHEDULING, name), OTHERS_JOB) for name in ("a", "b"))
     second["metadata"]["resourceVersion"] = "12"
     service.deliver(
-        Batch(COSCHEDULING.resource, "changes", [{"type": "ADDED", "object": group(COSCHEDULING, 2)}], "11")
+        WatchBatch(COSCHEDULING.resource, "changes", [{"type": "ADDED", "object": group(COSCHEDULING, 2)}], "11")
     )
-    service.deliver(Batch(PODS, "changes", [{"type": "ADDED", "object": first}], "12"))
+    service.deliver(WatchBatch(PODS, "changes", [{"type": "ADDED", "object": first}], "12"))
     service.ledger.step()
     (before,) = service.ledger.snapshot.jobs
     await service.verbs.filter(asked(second))
@@ -136,9 +136,9 @@ async def test_a_list_is_one_step_however_many_pages_it_has() -> None:
     service = live()
     before = service.ledger.snapshot.generation
     for name in ("a", "b"):
-        service.deliver(Batch(PODS, "page", [{"type": "ADDED", "object": pod(name, 15)}], "20"))
+        service.deliver(WatchBatch(PODS, "page", [{"type": "ADDED", "object": pod(name, 15)}], "20"))
     assert service.ledger.snapshot.generation == before
-    service.deliver(Batch(PODS, "end", [], "20", frozenset({"uid-a", "uid-b"})))
+    service.deliver(WatchBatch(PODS, "end", [], "20", frozenset({"uid-a", "uid-b"})))
     assert sorted(service.ledger.snapshot.pods) == ["uid-a", "uid-b"]
     assert service.ledger.snapshot.generation == before + 1
 

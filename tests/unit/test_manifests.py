@@ -13,14 +13,14 @@ import pytest
 import yaml
 
 from extender.access.reviews import GROUP, RESOURCE, VERB
-from extender.cli.through import DEFAULT_SERVICE, ELECTIONS, LABELS, NAMESPACE, PORT
+from extender.cli.viaapiserver import DEFAULT_SERVICE, ELECTIONS, LABELS, NAMESPACE, PORT
 from extender.config.plainyaml import parse_yaml
 from extender.config.settings import Settings
 from extender.kube.api import NODES, PODS
 from extender.kube.jobkinds import GATE, KINDS, LEADER, RELEASED
 from extender.kube.jobs import read_job
 from extender.kube.podgroupkinds import GROUPS
-from extender.kube.templates import loose_templates
+from extender.kube.templates import pod_templates
 from extender.kubescheduler.checkconfig import check_file
 
 ROOT = Path(__file__).parents[2]
@@ -403,7 +403,7 @@ def test_example_opts_in_whole(path: Path) -> None:
     assert job["apiVersion"] == f"{kind.resource.group}/{kind.resource.version}"
     if kind.roles:
         assert job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"
-    for template in loose_templates(job, kind):
+    for template in pod_templates(job, kind):
         spec = template["spec"]
         assert spec["schedulerName"] == SETTINGS.scheduler_name
         assert [one["name"] for one in spec["containers"]] == [CONTAINER.get(job["kind"], "train")]

@@ -25,7 +25,7 @@ from extender import reporting
 from extender.access.reviews import AT_ONCE, MOST_KEPT, POD_UID, REFUSED_SECONDS, BusyError, Tokens
 from extender.config.sections import ProgressSettings as Settings
 from extender.kube.api import TFJOBS, Done, Outcome, Unknown
-from extender.kube.jobs import reports_of
+from extender.kube.jobs import recorded_reports
 from extender.kube.translate import Translator
 from extender.routes.progress import Progress
 from extender.state.journal import Journal
@@ -150,7 +150,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
     "an unknown field": (b'{"loss": 1}', "loss"),
     "a text": (b'{"metric": "low"}', "metric"),
     "NaN": (b'{"metric": NaN}', "the body"),
-    "a key twice": (b'{"metric": 1, "metric": 2}', "the body: a key stands twice"),
+    "a key twice": (b'{"metric": 1, "metric": 2}', "the body: a key is repeated"),
     "absurd": (b'{"metric": 1e300}', "metric: 1e+300 is not allowed"),
     "nothing": (b"{}", "nothing is reported"),
     "beyond the end": (b'{"step": 11, "steps": 10}', "step: 11 is not allowed; allowed: 0 to steps (10)"),
@@ -314,11 +314,11 @@ def test_reports_are_noted_on_the_job_once_a_minute_and_survive_a_restart() -> N
         for order in desired(ledger.snapshot, 500).note:
             noted.append(at)
             item = {"metadata": {"annotations": {"kohort.dev/reports": order.reports}}}
-            newest = max(report.at for report in reports_of(item))
+            newest = max(report.at for report in recorded_reports(item))
             ledger.step(JobSeen(replace(A, reported=newest, version=A.version + len(noted))))
     assert noted == [10.0, 70.0]
-    assert reports_of(item)[0].metric == 0.1
-    assert len(reports_of(item)) <= 8
+    assert recorded_reports(item)[0].metric == 0.1
+    assert len(recorded_reports(item)) <= 8
 
 
 def test_reports_count_at_once_after_a_clock_that_was_ahead_has_been_set_back() -> None:
@@ -331,7 +331,7 @@ def test_reports_count_at_once_after_a_clock_that_was_ahead_has_been_set_back() 
     ledger.step(Reported(A.uid, fresh))
     assert ledger.snapshot.reports[A.uid] == (fresh,)
     order = next(iter(desired(ledger.snapshot, 500).note))
-    assert reports_of({"metadata": {"annotations": {"kohort.dev/reports": order.reports}}}) == (fresh,)
+    assert recorded_reports({"metadata": {"annotations": {"kohort.dev/reports": order.reports}}}) == (fresh,)
     ledger.step(JobSeen(replace(A, reported=fresh.at, version=A.version + 2)))
     assert not desired(ledger.snapshot, 500).note
 
@@ -340,7 +340,7 @@ def test_reports_count_at_once_after_a_clock_that_was_ahead_has_been_set_back() 
     "text", ["", "x", "{}", "[1]", "[[1,2]]", "[[NaN,1,1]]", "[[1,1e400,1]]", "[[-1,1,1]]", "[" * 9000]
 )
 def test_a_spoilt_history_counts_as_none(text: str) -> None:
-    assert reports_of({"metadata": {"annotations": {"kohort.dev/reports": text}}}) == ()
+    assert recorded_reports({"metadata": {"annotations": {"kohort.dev/reports": text}}}) == ()
 
 
 # -- the checkpoint ---------------------------------------------------------------------------------

@@ -10,10 +10,12 @@ import pytest
 
 from extender.clock import Clock
 from extender.kube.api import PODS, TFJOBS, ClusterError, Json, Resource
-from extender.kube.reflector import Batch, Reflector, Times
+from extender.kube.reflector import Reflector, ReflectorTimes, WatchBatch
 from tests.stage import virtual
 
-TIMES = Times(watch_seconds=(30, 45), stall_seconds=50, backoff_seconds=1, backoff_cap_seconds=16, missing_seconds=20)
+TIMES = ReflectorTimes(
+    watch_seconds=(30, 45), stall_seconds=50, backoff_seconds=1, backoff_cap_seconds=16, missing_seconds=20
+)
 
 
 class VirtualClock(Clock):
@@ -108,11 +110,11 @@ class Run:
     ) -> None:
         self.clock = VirtualClock()
         self.api = FakeApi(self.clock, lists, watches)
-        self.batches: list[Batch] = []
+        self.batches: list[WatchBatch] = []
         # the protocol's writes are no matter of a reflector
         self.reflector = Reflector(self.api, resource, self.clock, random.Random(4), TIMES, optional)  # type: ignore[arg-type]
 
-    async def until_stopped(self, deliver: Callable[[Batch], None] | None = None) -> "Run":
+    async def until_stopped(self, deliver: Callable[[WatchBatch], None] | None = None) -> "Run":
         with pytest.raises(StoppedError):
             await self.reflector.run(deliver or self.batches.append)
         return self
@@ -322,7 +324,7 @@ async def test_an_optional_resource_that_is_forbidden_is_left_out_after_a_while_
     run = Run([*[FORBIDDEN] * 30, [([pod("j", 1)], "3")]], [[HANG]], TFJOBS, optional=True)
     seen: list[tuple[float, bool]] = []
 
-    def deliver(batch: Batch) -> None:
+    def deliver(batch: WatchBatch) -> None:
         run.batches.append(batch)
         seen.append((run.clock.time, run.reflector.forbidden))
 
@@ -353,7 +355,7 @@ async def asked_anew(run: Run, meanwhile: Callable[[], object] = lambda: None) -
     run.reflector._clock = PatientClock()
     listed = asyncio.Event()
 
-    def deliver(batch: Batch) -> None:
+    def deliver(batch: WatchBatch) -> None:
         run.batches.append(batch)
         listed.set()
 
@@ -391,7 +393,7 @@ async def test_a_list_that_was_on_its_way_is_not_the_one_that_is_asked_for() -> 
     run = Run([[([pod("a", 1)], "10")], [([pod("a", 11)], "20")]], [])
     fresh: list[bool] = []
 
-    def deliver(batch: Batch) -> None:
+    def deliver(batch: WatchBatch) -> None:
         if batch.resource_version == "10" and batch.kind == "page":
             run.reflector.refresh()
         fresh.append(run.reflector.fresh)
@@ -432,7 +434,7 @@ async def test_malformed_objects_are_dropped_and_counted_and_the_rest_goes_on() 
 
 @virtual
 async def test_a_fault_of_the_consumer_is_not_swallowed() -> None:
-    def broken(_: Batch) -> None:
+    def broken(_: WatchBatch) -> None:
         raise RuntimeError("invariant")
 
     with pytest.raises(RuntimeError, match="invariant"):

@@ -12,11 +12,11 @@ import pytest
 
 from extender.app import Live
 from extender.config.settings import Settings
-from extender.control.extenderclient import ExtenderError
+from extender.control.extenderrest import ExtenderError
 from extender.control.refusalreports import PASSING, REFUSED, RefusalReports
 from extender.http.headers import CLIENT_HEADER, CONTROLLER
-from extender.kube.answers import outcome
 from extender.kube.api import Done, Outcome, Refused, Unknown
+from extender.kube.responses import outcome
 from extender.present.views.refused import MOST_REFUSED
 from policy.cluster.events import BindRefused, Led, Synced
 from policy.cluster.reasons import Reason

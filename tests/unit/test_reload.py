@@ -1,4 +1,4 @@
-"""A settings file that changes: applied, waiting for a restart, or refused while the old settings stay."""
+"""A settings file that changes: applied, waiting for a restart, or refused while the former settings stay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from extender.clock import Clock
-from extender.config.reload import ALONE, LIVE, Reload, different
+from extender.config.reload import NOT_INTERCHANGEABLE, RELOADABLE, Reload, different
 from extender.config.settings import Settings
 from extender.config.settingsfile import load_settings
 from extender.state.journal import Journal
@@ -74,7 +74,9 @@ def test_a_file_that_cannot_be_used_leaves_the_old_settings_and_says_so(tmp_path
     followed = Followed(tmp_path, policy="kod2")
     assert followed.change(**broken) == []
     assert followed.reload.settings.policy == "kod2"
-    assert followed.reload.problem.startswith("the old settings stay: ")
+    assert followed.reload.problem.startswith(
+        "the settings file cannot be used, so the former settings stay in force: "
+    )
     assert next(iter(broken)) in followed.reload.problem
     assert followed.change(policy="drs")[0].policy == "drs"
     assert followed.reload.problem == ""
@@ -85,14 +87,17 @@ def test_a_file_that_is_gone_leaves_the_old_settings(tmp_path: Path) -> None:
     followed.path.unlink()
     followed.reload.look()
     assert (followed.applied, followed.reload.settings.policy) == ([], "drs")
-    assert "the old settings stay" in followed.reload.problem
+    assert "the former settings stay" in followed.reload.problem
 
 
 def test_what_waits_for_a_restart_is_named_and_the_rest_is_applied(tmp_path: Path) -> None:
     followed = Followed(tmp_path)
     (applied,) = followed.change(policy="drs", barrier={"window_seconds": 6}, tick_seconds=5)
     assert (applied.policy, applied.barrier.window_seconds, applied.tick_seconds) == ("drs", 8, 10)
-    assert followed.reload.problem == "in force after a restart only: barrier.window_seconds, tick_seconds"
+    assert (
+        followed.reload.problem
+        == "the file's values of these settings take effect at the next restart: barrier.window_seconds, tick_seconds"
+    )
     followed.change(policy="drs")
     assert followed.reload.problem == ""
 
@@ -101,27 +106,30 @@ def test_from_gangs_to_pods_one_by_one_takes_a_restart(tmp_path: Path) -> None:
     followed = Followed(tmp_path, policy="kod2")
     other = min(POD_BY_POD)
     assert followed.change(policy=other) == []
-    assert followed.reload.problem == "in force after a restart only: policy"
+    assert followed.reload.problem == "the file's values of these settings take effect at the next restart: policy"
 
 
 def test_to_and_from_the_rival_that_keeps_a_schedule_takes_a_restart(tmp_path: Path) -> None:
     followed = Followed(tmp_path, policy="oasis")
     assert followed.change(policy="rrh") == []
-    assert followed.reload.problem == "in force after a restart only: policy"
+    assert followed.reload.problem == "the file's values of these settings take effect at the next restart: policy"
     assert followed.change(policy="kod2")[0].policy == "kod2"
 
 
-@pytest.mark.parametrize("alone", sorted(ALONE))
+@pytest.mark.parametrize("alone", sorted(NOT_INTERCHANGEABLE))
 def test_a_policy_that_takes_a_restart_takes_it_beneath_another_too(tmp_path: Path, alone: str) -> None:
     followed = Followed(tmp_path, policy="kod2")
     assert followed.change(policy=alone, rebalance="specon") == []
-    assert followed.reload.problem == "in force after a restart only: policy, rebalance"
+    assert (
+        followed.reload.problem
+        == "the file's values of these settings take effect at the next restart: policy, rebalance"
+    )
     assert followed.change(policy=f"{alone}+guests") == []
     assert followed.change(policy="kod2", rebalance="specon")[0].rebalance == "specon"
 
 
 def test_every_live_setting_is_one() -> None:
-    assert set(LIVE) <= set(Settings.model_fields)
+    assert set(RELOADABLE) <= set(Settings.model_fields)
     assert list(different(Settings(), Settings())) == []
 
 

@@ -1,4 +1,4 @@
-"""REST: what people, the CLI and the controller are told, and how a wrong request is answered."""
+"""REST: its answers for people, the CLI and the controller, and its errors for wrong requests."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from extender.app import Live
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.observe.health import Check, Heartbeat, Readiness
-from extender.present.jobs import unplaced_members
+from extender.present.jobviews import unplaced_members
 from extender.present.views.amounts import amounts, quantity
 from extender.present.views.explain import ChangeView
 from extender.present.views.problem import ProblemView
@@ -106,7 +106,7 @@ CLUSTER: tuple[Event, ...] = (NodeSeen(node("n1")), NodeSeen(node("n2")))
 
 
 def running() -> Service:
-    """One gang that fits, with its pods, and one that does not."""
+    """Return a service with one gang that fits, with its pods, and one that does not fit."""
     gated = pods(BIG, gated=True)
     return Service(*CLUSTER, JobSeen(A), *pods(A), JobSeen(BIG), *gated, Synced())
 
@@ -206,7 +206,7 @@ async def test_the_queue_is_in_the_order_in_which_the_policy_looks() -> None:
 
 @virtual
 async def test_a_job_that_no_turn_would_help_does_not_starve() -> None:
-    """Too large for the cluster, or without its pods: to go first would change nothing for it."""
+    """To come first would change nothing for a job that is too large for the cluster, or that has no pods."""
     large = job("large", 9, cpu=3900, arrival=NOW - 9999)
     podless, waits = job("podless", 1, cpu=3900, arrival=NOW - 9999), job("waits", 1, cpu=3900, arrival=NOW - 9999)
     events = [JobSeen(large), *pods(large), JobSeen(podless), JobSeen(waits), *pods(waits)]
@@ -245,12 +245,15 @@ async def test_without_weights_the_queue_goes_by_arrival() -> None:
 async def test_a_dead_controller_is_said_in_the_queue() -> None:
     service = running()
     service.vitals.checks = (
-        Check("controller", False, "not heard of for 12 s", fatal=False),
-        Check("watches", False, "nothing heard of pods"),
+        Check("controller", False, "not heard from for 12 s", fatal=False),
+        Check("watches", False, "nothing has arrived for pods"),
         Check("synced", True),
     )
     found = await service.ask("/queue")
-    assert found["warnings"] == ["watches: nothing heard of pods", "controller: not heard of for 12 s"]
+    assert found["warnings"] == [
+        "watches: nothing has arrived for pods",
+        "controller: not heard from for 12 s",
+    ]
 
 
 @virtual
@@ -467,7 +470,7 @@ BESIDE = {
 async def test_what_people_ask_is_answered_beside_the_loop(
     path: str, made_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The loop answers kube-scheduler meanwhile; benchmarks/beside.py measures what is left of the cost."""
+    """Meanwhile the loop can answer kube-scheduler; benchmarks/beside.py measures the cost that is left."""
     threads: list[int] = []
     make = getattr(rest, made_by)
 

@@ -22,7 +22,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
 from extender.http.bodies import LARGE_AT_ONCE, LARGE_BODY
-from extender.http.limits import HeldBinds, Limits, of_probes
+from extender.http.limits import HeldBinds, Limits, probe_limits
 from extender.http.protocol import LimitedProtocol
 from extender.http.server import Endpoint, disconnected, serve
 from tests.eventually import eventually
@@ -457,7 +457,7 @@ async def test_who_reads_slowly_is_not_cut_off(path: str) -> None:
 
 @virtual
 async def test_the_listener_of_probes_takes_little() -> None:
-    async with running(of_probes(Limits())) as server:
+    async with running(probe_limits(Limits())) as server:
         assert (await server.ask(post("/filter", b"x" * 1000, CLOSE))).startswith(OK)
         answer = await server.ask(post("/filter", b"x" * 2000, CLOSE))
         assert answer == b"reset" or answer.startswith(b"HTTP/1.1 413 ")
@@ -522,7 +522,7 @@ async def test_two_listeners_and_a_stop_that_cuts_half_sent_bodies_and_answers_w
 
 @virtual
 async def test_an_address_in_use_is_an_error_at_the_start() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="is taken by another process"):
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="is used by another process"):
         await serve([Endpoint(Server().app(), *taken.getsockname())])
 
 

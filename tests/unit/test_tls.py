@@ -17,7 +17,7 @@ import uvloop
 from extender.http import tls
 from extender.http.limits import Limits
 from extender.http.server import Endpoint, serve
-from extender.http.tls import RotatingContext, names_in, only
+from extender.http.tls import RotatingContext, names_in, only_peers
 from tests.eventually import eventually
 from tests.stage import virtual
 
@@ -120,7 +120,7 @@ async def running(files: Files) -> AsyncIterator[Server]:
         found.extend(addresses)
         ready.set()
 
-    end = Endpoint(app, "127.0.0.1", 0, LIMITS, None, files.context(), only([PEER, "other.example"]))
+    end = Endpoint(app, "127.0.0.1", 0, LIMITS, None, files.context(), only_peers([PEER, "other.example"]))
     task = asyncio.create_task(serve([end], on_ready, stop))
     await asyncio.wait_for(ready.wait(), 60)
 
@@ -223,9 +223,9 @@ def test_a_name_may_be_common_or_alternative() -> None:
         "subjectAltName": (("DNS", "a.example"), ("URI", "spiffe://x/y")),
     }
     assert names_in(certificate) == {"cn", "a.example", "spiffe://x/y"}
-    assert only(["spiffe://x/y"])(certificate) == ""
-    assert "a.example" in only(["o"])(certificate), "an organisation is no name"
-    assert "nobody" in only(["o"])({})
+    assert only_peers(["spiffe://x/y"])(certificate) == ""
+    assert "a.example" in only_peers(["o"])(certificate), "an organisation is no name"
+    assert "nobody" in only_peers(["o"])({})
 
 
 async def rotate(files: Files) -> None:
@@ -279,7 +279,7 @@ async def test_files_that_cannot_be_used_leave_the_former_ones(
         assert 1 <= len(warned) <= (3 if name == "no files" else 1)
         files.mount()
         assert await server.ask(files.client()) == 200
-        assert "read anew" in caplog.text
+        assert "were read again" in caplog.text
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])

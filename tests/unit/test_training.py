@@ -59,7 +59,7 @@ WRONG = {
     "no threshold": ("alpha: 0", "kohort.dev/training: alpha: 0 is not allowed; allowed: a number above 0"),
     "half a curve": ("utility: {value: 3}", "utility: steepness"),
     "a curve of text": ("utility: high", "utility: 'high'"),
-    "twice": ("epochs: 1\nepochs: 2", "stands twice"),
+    "twice": ("epochs: 1\nepochs: 2", "is repeated"),
     "aliases": ("a: &a 1\nb: *a", "alias"),
     "too long": ("# " + "x" * 5000, "5002 characters"),
 }

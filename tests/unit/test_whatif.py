@@ -213,7 +213,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "nothing": ({}, "body", "at least one of job, shape, cordon"),
     "an unknown field": ({"jobs": []}, "jobs", "job, shape, cordon"),
     "an unknown field of a part": ({"add_nodes": [{"like": "n1", "x": 1}]}, "add_nodes.0.x", "like, count"),
-    "a part without its node": ({"add_nodes": [{}]}, "add_nodes.0.like", "text (the name of a node that there is)"),
+    "a part without its node": ({"add_nodes": [{}]}, "add_nodes.0.like", "text (the name of an existing node)"),
     "a node for a list": ({"cordon": "n1"}, "cordon", "a list of at most 500 entries"),
     "a number for a name": ({"cordon": [1]}, "cordon.0", "text"),
     "a number for an amount": ({"shape": {"workers": 1, "requests": {"cpu": 1}}}, "shape.requests.cpu", "text"),
@@ -280,4 +280,4 @@ async def test_nodes_that_would_be_added_are_named_plainly_and_counted_on() -> N
 async def test_a_key_that_stands_twice_is_refused(body: str) -> None:
     answer = await running().client.post("/v1/what-if", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
-    assert "a key stands twice in one object" in answer.json()["detail"]
+    assert "a key is repeated in one object" in answer.json()["detail"]

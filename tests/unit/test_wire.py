@@ -171,7 +171,7 @@ def test_bind_needs_each_field(field: str, value: object) -> None:
 
 
 def test_bind_refuses_a_field_twice() -> None:
-    with pytest.raises(RequestError, match="twice"):
+    with pytest.raises(RequestError, match="repeated"):
         wire.decode_bind(go(**BIND)[:-1] + b',"Node":"other"}')
 
 
@@ -190,7 +190,7 @@ PREEMPT = {
 @pytest.mark.parametrize("form", PREEMPT.values(), ids=PREEMPT.keys())
 def test_preempt_reads_both_forms_alike(form: dict[str, Any]) -> None:
     got = wire.decode_preempt(go(Pod=POD, **form))
-    assert (got.pod, got.victims) == (HEAD, {"n": wire.Victims(["a"], 1)})
+    assert (got.pod, got.victims) == (HEAD, {"n": wire.NodeVictims(["a"], 1)})
     assert json.loads(wire.encode_preempt(got.victims)) == {
         "NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "a"}], "NumPDBViolations": 1}}
     }

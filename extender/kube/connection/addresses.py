@@ -55,5 +55,5 @@ def _split(field: str, text: str) -> SplitResult:
         parts = urlsplit(text)
         _ = parts.port  # the port is only parsed, and checked, when it is read
     except ValueError as error:
-        raise unusable(f"{field}: {text!r} is no URL ({error}); correct it") from None
+        raise unusable(f"{field}: {text!r} is not a URL ({error}); correct it") from None
     return parts

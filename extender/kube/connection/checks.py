@@ -31,7 +31,7 @@ def check_user(name: str, user: User) -> None:
         _check_pair(where, "client-certificate", user.client_certificate, user.client_certificate_data)
         _check_pair(where, "client-key", user.client_key, user.client_key_data)
     if (user.as_uid or user.as_groups or user.as_user_extra) and not user.as_user:
-        raise unusable(f"{where}: a group, a uid or an extra to act with is given, but not as whom; give `as` or --as")
+        raise unusable(f"{where}: a group, a uid or an extra to impersonate is given without a user; give `as` or --as")
     if user.exec is not None:
         if user.auth_provider is not None:
             raise _both(where, "exec", "auth-provider")

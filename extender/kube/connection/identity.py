@@ -15,7 +15,7 @@ from urllib.parse import quote
 from extender.kube.api import ClusterError
 from extender.kube.connection.checks import PLUGIN_VERSIONS
 from extender.kube.connection.kubeconfig import Cluster, Context, PluginForm, User, decoded
-from extender.kube.connection.target import NO_PEM, Connection, Pem, Plugin, unusable
+from extender.kube.connection.target import NO_PEM, Connection, ExecPlugin, Pem, unusable
 from extender.kube.connection.tokenfile import header_value, token_in
 
 IN_A_HEADER_NAME: Final = "!#$&'*+^`|"  # allowed besides letters, digits and `-._~`
@@ -90,13 +90,13 @@ def _pem(file: str, data: str) -> Pem:
     return Pem(data=decoded(data, "")) if data else Pem(file)
 
 
-def _plugin(user: str, plugin: PluginForm, cluster: Cluster) -> Plugin:
+def _plugin(user: str, plugin: PluginForm, cluster: Cluster) -> ExecPlugin:
     if plugin.api_version not in PLUGIN_VERSIONS:
         raise unusable(
             f"user {user!r}: exec.apiVersion: {plugin.api_version!r} is not allowed; allowed: "
             f"{', '.join(PLUGIN_VERSIONS)}"
         )
-    return Plugin(
+    return ExecPlugin(
         user=user,
         command=plugin.command,
         args=plugin.args,

@@ -202,7 +202,7 @@ def _parsed(text: bytes) -> _File:
     try:
         file = msgspec.convert(plain(text), _File)
     except msgspec.ValidationError as error:
-        raise ValueError(f"not the form of a kubeconfig: {error}") from None
+        raise ValueError(f"the file is not a kubeconfig: {error}") from None
     if (file.kind or "Config", file.api_version or "v1") != ("Config", "v1"):
         raise ValueError(f"kind {file.kind!r} of apiVersion {file.api_version!r} is not allowed; allowed: Config of v1")
     _check_names("clusters", file.clusters)
@@ -214,7 +214,7 @@ def _parsed(text: bytes) -> _File:
 def _check_names(field: str, entries: tuple[_Entry, ...]) -> None:
     names = [one.name for one in entries]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ValueError(f"{field}: {twice!r} stands twice; keep one of them")
+        raise ValueError(f"{field}: {twice!r} is defined twice; keep one of them")
 
 
 def _cluster_in(folder: str, named: _NamedCluster) -> _NamedCluster:
@@ -254,4 +254,6 @@ def decoded(text: str, field: str) -> bytes:
     try:
         return base64.b64decode("".join(text.splitlines()), validate=True)
     except (binascii.Error, ValueError):
-        raise ValueError(f"{field} is no base64; give the file in base64, or its path without -data") from None
+        raise ValueError(
+            f"{field} is not base64; give the file's content in base64, or its path in the field without -data"
+        ) from None

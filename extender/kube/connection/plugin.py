@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from extender.kube.connection.goyaml import plain
-from extender.kube.connection.target import NO_PEM, Pem, Plugin, unusable
+from extender.kube.connection.target import NO_PEM, ExecPlugin, Pem, unusable
 
 KIND: Final = "ExecCredential"
 VARIABLE: Final = "KUBERNETES_EXEC_INFO"
@@ -46,7 +46,7 @@ class _Printed(msgspec.Struct, rename="camel"):
     status: _Status | None = None
 
 
-async def run(plugin: Plugin, environ: Mapping[str, str] = os.environ) -> Credential:
+async def run(plugin: ExecPlugin, environ: Mapping[str, str] = os.environ) -> Credential:
     """Run the plugin to its end and return its credentials.
 
     Raises ClusterError with the plugin's output, its exit code, and what to do.
@@ -75,7 +75,9 @@ async def run(plugin: Plugin, environ: Mapping[str, str] = os.environ) -> Creden
     try:
         return _read(printed, plugin.api_version)
     except ValueError as error:
-        raise unusable(f"{who} printed no credentials: {error}; see what it prints, and its version") from None
+        raise unusable(
+            f"{who} printed no credentials: {error}; run it by hand to see its output, and check its version"
+        ) from None
 
 
 async def _end_of(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
@@ -90,10 +92,12 @@ async def _end_of(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
     return printed, words or b""
 
 
-def _is_interactive(plugin: Plugin, who: str) -> bool:
+def _is_interactive(plugin: ExecPlugin, who: str) -> bool:
     terminal = sys.stdin is not None and sys.stdin.isatty()
     if plugin.interactive == "Always" and not terminal:
-        raise unusable(f"{who} wants to talk with you (interactiveMode: Always), and there is no terminal; use one")
+        raise unusable(
+            f"{who} needs a terminal (interactiveMode: Always), and there is none; run the command in a terminal"
+        )
     return plugin.interactive != "Never" and terminal
 
 
@@ -112,10 +116,12 @@ def _read(printed: bytes, api_version: str) -> Credential:
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
     if found.kind != KIND or found.api_version != api_version:
-        raise ValueError(f"{found.kind!r} of apiVersion {found.api_version!r} came, {KIND} of {api_version} is wanted")
+        raise ValueError(
+            f"{found.kind!r} of apiVersion {found.api_version!r} was printed; allowed: {KIND} of {api_version}"
+        )
     status = found.status or _Status()
     if bool(status.client_certificate_data) != bool(status.client_key_data):
-        raise ValueError("a certificate came without its key, or a key without its certificate")
+        raise ValueError("it printed a certificate without its key, or a key without its certificate")
     if not (status.token or status.client_certificate_data):
         raise ValueError("status has neither a token nor a certificate with its key")
     expires = status.expiration_timestamp

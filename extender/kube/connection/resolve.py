@@ -91,7 +91,7 @@ def _context(config: Kubeconfig, given: Given) -> Context:
     name = given.context or config.current
     if name and name not in config.contexts:
         raise unusable(
-            f"the kubeconfig's current-context is {name!r}, which is no context; allowed: {_names(config.contexts)}; "
+            f"the kubeconfig's current-context is {name!r}, which does not exist; allowed: {_names(config.contexts)}; "
             "correct it, or name one by --context"
         )
     found = config.contexts.get(name, Context())
@@ -135,8 +135,8 @@ def _no_cluster(config: Kubeconfig, context: Context) -> str:
     if not any(Path(path).exists() for path in config.looked):
         return f"{looked}: no such file"
     if not context.cluster:
-        return f"{looked}: no context is in force"
-    return f"{looked}: there is no server of the cluster {context.cluster!r}, which the context names"
+        return f"{looked}: no context is chosen"
+    return f"{looked}: the context names the cluster {context.cluster!r}, which has no server"
 
 
 # -- within a pod --------------------------------------------------------------------------------

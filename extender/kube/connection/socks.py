@@ -21,7 +21,7 @@ CONNECT: Final = 1
 IPV4, NAME, IPV6 = 1, 3, 4
 REFUSALS: Final = {
     1: "general failure", 2: "not allowed by its rules", 3: "network unreachable", 4: "host unreachable",
-    5: "connection refused", 6: "the time to live is over", 7: "it knows no CONNECT", 8: "it knows no such address",
+    5: "connection refused", 6: "TTL expired", 7: "CONNECT is not supported", 8: "address type is not supported",
 }  # fmt: skip
 
 
@@ -90,9 +90,9 @@ async def _handshake(sock: socket.socket, proxy: SplitResult, host: str, port: i
         user, password = (unquote(one or "").encode() for one in (proxy.username, proxy.password))
         await loop.sock_sendall(sock, bytes([1, len(user), *user, len(password), *password]))
         if (await _receive(sock, 2))[1] != 0:
-            raise OSError("the SOCKS5 proxy refuses the name and password of its URL")
+            raise OSError("the SOCKS5 proxy refuses the name and password in its URL; correct them")
     elif method != NO_LOGIN:
-        raise OSError("the SOCKS5 proxy wants a login that its URL does not have")
+        raise OSError("the SOCKS5 proxy requires a name and a password; add them to its URL")
     await loop.sock_sendall(sock, bytes([VERSION, CONNECT, 0]) + _written(host) + port.to_bytes(2, "big"))
     _, code, _, kind = await _receive(sock, 4)
     if code != 0:
@@ -112,6 +112,6 @@ async def _receive(sock: socket.socket, count: int) -> bytes:
     loop, got = asyncio.get_running_loop(), b""
     while len(got) < count:
         if not (more := await loop.sock_recv(sock, count - len(got))):
-            raise OSError("the SOCKS5 proxy has closed the connection")
+            raise OSError("the SOCKS5 proxy closed the connection")
         got += more
     return got

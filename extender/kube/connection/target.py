@@ -27,7 +27,7 @@ class OptionError(ClusterError):
 
 
 @dataclass(frozen=True, slots=True)
-class Plugin:
+class ExecPlugin:
     """An exec plugin of a kubeconfig, a program that prints credentials. ``user``: whose plugin it is, for messages.
 
     ``cluster``: what the program learns about the cluster; None for nothing.
@@ -80,7 +80,7 @@ class Connection:
     password: str = field(default="", repr=False)
     certificate: Pem = NO_PEM
     key: Pem = NO_PEM
-    plugin: Plugin | None = None
+    plugin: ExecPlugin | None = None
     impersonate: tuple[tuple[str, str], ...] = ()
     timeout: float | None = None
 

@@ -42,7 +42,7 @@ def _trust(context: ssl.SSLContext, authority: Pem) -> None:
         context.load_verify_locations(cadata=data.decode("ascii", errors="ignore"))
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         where = f": {authority.file!r}" if authority.file else ""
-        raise unusable(f"{field}{where} holds no certificate (PEM): {error}; give another one") from None
+        raise unusable(f"{field}{where} holds no certificate in PEM format: {error}; give a file that does") from None
 
 
 def _show(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
@@ -53,7 +53,8 @@ def _show(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
         files = " and ".join(repr(one.file) for one in (certificate, key) if one.file)
         where = f" in {files}" if files else ""
         raise unusable(
-            f"client-certificate and client-key{where} are no pair (PEM): {error}; give a certificate and its key"
+            f"client-certificate and client-key{where} are not a certificate and its key in PEM format: {error}; give "
+            "a matching pair"
         ) from None
 
 

@@ -31,5 +31,5 @@ def token_in(where: str, file: str) -> str:
 def header_value(field: str, value: str) -> str:
     """Return a value that can stand in an HTTP header. Raises ClusterError for one that cannot."""
     if NOT_IN_A_HEADER.search(value):
-        raise unusable(f"{field} has a line break or another control character in it; take it out")
+        raise unusable(f"{field} contains a line break or another control character; remove it")
     return value

@@ -5,9 +5,9 @@
 const body = document.body;
 const find = (id) => document.getElementById(id);
 
-function putPlaces(told) {
+function putPlaces(places) {
   const rows = listOf("queue").children;
-  told.split(" ").forEach((text, at) => put(rows[at].firstElementChild, text));
+  places.split(" ").forEach((text, at) => put(rows[at].firstElementChild, text));
 }
 
 function show(parts) {

@@ -69,8 +69,8 @@ function apply({ list, pieces, view: [first, last] }) {
 }
 
 // Takes the changes of each list by its name: HTML for a new row, [first, number] for a run of old rows.
-function change(told) {
-  const changed = Object.entries(told).map(([name, pieces]) => ({ list: listOf(name), pieces })).filter((one) => one.list);
+function change(changes) {
+  const changed = Object.entries(changes).map(([name, pieces]) => ({ list: listOf(name), pieces })).filter((one) => one.list);
   for (const one of changed) one.view = inView(one.list); // measure every list first: measuring after a change would force a new layout
   changed.forEach(apply);
 }

@@ -17,7 +17,7 @@ class HeldView(View):
     requests: Amounts
 
 
-class Guest(View):
+class NodeMemberView(View):
     """A member of a gang on a node.
 
     finished: whether its job has ended; then its pod still holds resources.
@@ -39,7 +39,7 @@ class NodeView(View):
     unschedulable: bool
     allocatable: Amounts
     free: Amounts
-    members: tuple[Guest, ...]
+    members: tuple[NodeMemberView, ...]
     other_pods: int = Field(description="The number of pods on it that did not opt in.")
 
 

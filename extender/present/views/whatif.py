@@ -7,7 +7,7 @@ from pydantic import Field
 from extender.present.views.base import JobName, View, Waits
 
 
-class StandingView(View):
+class JobStatusView(View):
     """A job's state, its workers, its members on each node, and its place in the queue."""
 
     state: str
@@ -23,11 +23,11 @@ class StandingView(View):
     )
 
 
-class MovedView(JobName):
+class ChangedJobView(JobName):
     """A job whose state, place or nodes would change. ``before`` is null for the job that the question is about."""
 
-    before: StandingView | None = None
-    after: StandingView
+    before: JobStatusView | None = None
+    after: JobStatusView
 
 
 class WhatIfView(View):
@@ -35,4 +35,4 @@ class WhatIfView(View):
 
     generation: int
     policy: str
-    jobs: tuple[MovedView, ...]
+    jobs: tuple[ChangedJobView, ...]

@@ -28,7 +28,7 @@ class Ahead(Promised):
         self._plans = dict(book.plans)
 
     def leaves(self, job_uid: str, node: str) -> bool:
-        """Whether all plans leave the job's members there what they take where it sits now, in every slot to come."""
+        """Tell whether all plans leave its members there what they take where they sit now, in every slot to come."""
         if job_uid not in self._plans:
             return True
         if node not in self._nodes:
@@ -43,7 +43,7 @@ class Ahead(Promised):
         return True
 
     def moved(self, job_uid: str, node: str) -> None:
-        """Its plan has that node for the one on which it sits now."""
+        """Give the plan that node for the one on which the job sits now."""
         if job_uid in self._plans:
             here, plan = self._here(job_uid), self._plans[job_uid]
             for shift in self._to_come(job_uid):
@@ -51,7 +51,7 @@ class Ahead(Promised):
             self._plans[job_uid] = plan
 
     def actions(self) -> tuple[Action, ...]:
-        """The book, where a plan has changed."""
+        """Return the book, where a plan has changed."""
         changed = self._plans != self._book.plans
         return (Remember(MEMORY, replace(self._book, plans=self._plans)),) if changed else ()
 

@@ -33,18 +33,18 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class SlotOffer:
     """What one slot offers: ``cost[y]`` (infinite: cannot be), and for each role ``takes[y, node]``."""
 
     cost: Array
     takes: tuple[Counts, ...]
 
 
-def offer(free: Array, price: Array, roles: tuple[Role, ...]) -> Offer:
-    """COST_t: each role greedily on the cheapest nodes; prices are those before the job.
+def offer(free: Array, price: Array, roles: tuple[Role, ...]) -> SlotOffer:
+    """Return COST_t: each role placed greedily on the cheapest nodes; prices are those before the job.
 
-    free, price: [node, resource]. Where two roles may share a node the first one's members are placed first, which is
-    a heuristic; with pools apart it is optimal (Theorem 1).
+    free, price: [node, resource]. Where two roles may share a node the first one's members are placed first, which is a
+    heuristic; with pools apart it is optimal (Theorem 1).
     """
     size = len(roles[0].counts)
     cost = np.zeros(size)
@@ -65,11 +65,11 @@ def offer(free: Array, price: Array, roles: tuple[Role, ...]) -> Offer:
         later = roles[number + 1 :]
         if any((role.open & other.open).any() for other in later):
             left = left - take[:, :, None] * role.request
-    return Offer(cost, tuple(takes))
+    return SlotOffer(cost, tuple(takes))
 
 
 def room_for(left: Array, request: Array) -> Array:
-    """How many such members each node takes: [1 or y, node]."""
+    """Return how many such members each node takes: [1 or y, node]."""
     asked = request > 0
     if not asked.any():
         return np.full(left.shape[:2], MANY)
@@ -106,9 +106,10 @@ def best_schedule(costs: Array, work: int, worth: Callable[[int], float], begin:
 
 
 def in_blocks(costs: Array, block: int) -> tuple[Array, Counts]:
-    """What so many blocks of workers cost in each slot, and how many workers stand for them: never fewer than they say.
+    """Return what so many blocks of workers cost in each slot, and how many workers stand for them.
 
-    Among those that fill the blocks, and less than one more, the cheapest: a gang of 101 is 50 blocks of 2.
+    They are never fewer than the blocks say. Among numbers that fill the blocks, and less than one more, the cheapest
+    is taken: a gang of 101 is 50 blocks of 2.
     """
     slots, size = costs.shape
     padded = np.pad(costs, ((0, 0), (0, -size % block)), constant_values=np.inf).reshape(slots, -1, block)
@@ -117,7 +118,7 @@ def in_blocks(costs: Array, block: int) -> tuple[Array, Counts]:
 
 
 def _search(costs: Array, need: int, worth: Callable[[int], float], begin: int | None) -> Best | None:
-    """The pass over the slots, exact. Of each slot's table only what can lead to the need is kept.
+    """Search over the slots, exactly. Of each slot's table only what can lead to the need is kept.
 
     That is from ``lows``, which the slots to come can still fill up, to ``highs``, all that fits so far.
     """
@@ -157,14 +158,14 @@ def _search(costs: Array, need: int, worth: Callable[[int], float], begin: int |
 
 
 def _holding(table: Array, cost: Array, *, fresh: bool) -> tuple[Array, Array]:
-    """The same for a job that holds on: none of the slots between its first and its last is without workers."""
+    """Search for a job that holds on: none of the slots between its first and its last is without workers."""
     before, some = table.copy(), cost.copy()
     before[0], some[0] = 0.0 if fresh else before[0], np.inf
     return before, some
 
 
 def most_work(costs: Array, work: int, *, gaps: bool = True) -> int:
-    """How much of the work fits into the slots at all, in worker-slots."""
+    """Return how much of the work fits into the slots at all, in worker-slots."""
     tops: list[int] = _tops(costs).tolist()
     if not gaps:
         runs = [sum(run) for some, run in groupby(tops, bool) if some]
@@ -173,7 +174,7 @@ def most_work(costs: Array, work: int, *, gaps: bool = True) -> int:
 
 
 def _tops(costs: Array) -> Counts:
-    """The most workers that each slot takes."""
+    """Return the most workers that each slot takes."""
     tops: Counts = np.where(np.isfinite(costs), np.arange(costs.shape[1]), 0).max(axis=1, initial=0)
     return tops
 

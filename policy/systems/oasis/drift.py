@@ -11,10 +11,11 @@ from policy.systems.oasis.workload import work_of
 
 
 def drift_of(snapshot: Snapshot, uid: str, slot_seconds: float, tolerance: float, now: float) -> Drift | None:
-    """None without a plan, or without a report that tells how far it is, of this slot or of the one before.
+    """Return how the job stands against its plan, by its own reports.
 
-    Both sides are looked at as of the report; one of the slot before is carried on to the beginning of this slot at as
-    many workers as it has in it. tolerance: the share of its plan by which a job may be late before it is planned anew.
+    None without a plan, or without a report of this slot or the one before that tells how far the job is. Both sides
+    are looked at as of the report; one of the slot before is carried on to the beginning of this slot at as many
+    workers as the job has in it. tolerance: the share of its plan by which a job may be late before it is planned anew.
     """
     book, slot = snapshot.memory.get(MEMORY), math.floor(now / slot_seconds)
     plan = book.plans_at(slot).get(uid) if isinstance(book, Book) else None
@@ -31,7 +32,7 @@ def drift_of(snapshot: Snapshot, uid: str, slot_seconds: float, tolerance: float
 
 
 def _follows(plan: Plan, slot: int, needed: float, scheduled: float, tolerance: float) -> str:
-    """What the next slot does about it, in words."""
+    """Return in words what the next slot does about it."""
     if needed > scheduled * (1.0 + tolerance):
         return "the rest is planned anew at the next slot"
     spare = plan.last > slot + 1 and scheduled - plan.shifts[-1].units >= needed

@@ -69,7 +69,7 @@ class Slotwork:
                 self._start(job, shift)
 
     def _planned_free(self) -> dict[str, Resources]:
-        """What each node has beside all plans of this slot."""
+        """Return what each node has beside all plans of this slot."""
         free = {name: room for name, (_, room) in self.ground.items()}
         for plan in self.plans.values():
             shift = plan.at(self.slot)
@@ -113,10 +113,10 @@ class Slotwork:
         self.actions.append(Resize(job.uid, shift.workers, missing, ps=servers))
 
     def _put_right(self, job: Job, gang: Gang, shift: Shift) -> None:
-        """A member has to move: the whole gang starts again where the plan has it, once in a slot.
+        """Let the whole gang start again where the plan has it, because a member has to move; once in a slot.
 
-        Where its planned place is not given up, it starts elsewhere and stays there: it would pause and start for ever.
-        A kind that cannot be suspended stays where it is.
+        Where its planned place is not given up, it starts elsewhere and stays there: else it would pause and start for
+        ever. A kind that cannot be suspended stays where it is.
         """
         if job.suspends and job.uid not in self.righted:
             self.righted.add(job.uid)
@@ -125,7 +125,7 @@ class Slotwork:
             self.actions.append(Resize(job.uid, shift.workers, ps=gang.ps))
 
     def _pause(self, job: Job, until: Shift) -> None:
-        """Until that slot; where it has other ps then, they are given while it is suspended.
+        """Pause the job until that slot; where it has other ps then, they are given while it is suspended.
 
         A kind that cannot be suspended holds on: its pods would have to be deleted.
         """
@@ -138,7 +138,7 @@ class Slotwork:
         return {role.name: shift.count(role.name) for role in job.roles}
 
     def _stay(self, job: Job, shift: Shift, kept: Mapping[Slot, str]) -> Shift | None:
-        """The same counts with the kept members where they are, if the other plans of the slot leave the room."""
+        """Return the same counts with the kept members where they are, if other plans of the slot leave the room."""
         plan = self.plans[job.uid]
         free = dict(self._free)
         for node, requests in taken(plan, shift):
@@ -172,7 +172,7 @@ class Slotwork:
         return made
 
     def _open(self, job: Job, role: str) -> list[str]:
-        """Nodes that take the role at all, by name, but those that kube-scheduler did not offer lately."""
+        """Return the nodes that take the role at all, by name, but those that kube-scheduler did not offer lately."""
         found, refused = job.role(role), barred(self.snapshot, job)
         constraints = found.constraints if found else ANYWHERE
         pool = PS if role == PS else WORKER
@@ -185,9 +185,10 @@ class Slotwork:
     # -- jobs that have none ---------------------------------------------------------------------
 
     def _equip(self, job: Job, gang: Gang, shift: Shift | None) -> int | None:
-        """The ps that it has to ask for before it starts in that slot, where it asks for another number; told once.
+        """Order the ps that the job has to ask for before it starts in that slot, and return their number.
 
-        What it was told for a slot that its user's new bounds have ended is taken back.
+        None where it asks for that number already. It is told once. What it was told for a slot that its user's new
+        bounds have ended is taken back.
         """
         servers = shift.count(PS) if shift is not None and _lacks_ps(job, shift) else None
         told = gang.ps_next if gang.ps_next != job.servers else None
@@ -212,15 +213,16 @@ class Slotwork:
         self.actions.append(Admit(job.uid, shift.workers, nodes, ps=servers))
 
     def _too_early(self, job: Job) -> bool:
-        """Whether the plan may only be a moment early: room is on its way, or kube-scheduler has not seen it free yet.
+        """Tell whether the plan may only be a moment early.
 
-        A node that it does not offer twice in a row it has something against.
+        Room is on its way, or kube-scheduler has not seen it free yet. It has something against a node that it does not
+        offer twice in a row.
         """
         soon = any(isinstance(action, Resize) for action in self.actions) or bool(leaving(self.snapshot))
         return soon or self.snapshot.gang(job.uid).misses == 1
 
     def _elsewhere(self, job: Job, shift: Shift) -> dict[Slot, str] | None:
-        """Reality differs from the plans: any nodes that have the room."""
+        """Return any nodes that have the room, because reality differs from the plans; None where there are none."""
         nodes: dict[Slot, str] = {}
         trial = self._room.branch()
         for slot in self._slots(job, shift):
@@ -236,14 +238,14 @@ class Slotwork:
     # -- slots and room --------------------------------------------------------------------------
 
     def _slots(self, job: Job, shift: Shift) -> list[Slot]:
-        """The slot's members, without those that are done: no pod would come for their room."""
+        """Return the slot's members, without those that are done: no pod would come for their room."""
         roles = sorted({role for role, _, _ in shift.layout}, key=lambda role: (role == WORKER, role))
         done = done_slots(self.snapshot, job)
         slots = (Slot(role, index) for role in roles for index in range(shift.count(role)))
         return [slot for slot in slots if slot not in done]
 
     def _assign(self, job: Job, shift: Shift, kept: Mapping[Slot, str]) -> dict[Slot, str]:
-        """A node for each slot that is not kept: those of the layout that no kept member has."""
+        """Return a node for each member that is not kept: those of the layout that no kept member has."""
         left = Counter({(role, node): count for role, node, count in shift.layout})
         left.subtract(Counter((slot.role, node) for slot, node in kept.items()))
         spare: dict[str, list[str]] = {}
@@ -266,29 +268,29 @@ class Slotwork:
 
 
 def fits(node: Node, requests: Resources, free: Resources) -> bool:
-    """Whether they fit into what is free there; a node that does not state its bandwidth has enough of it."""
+    """Tell whether the requests fit into what is free; a node that does not state its bandwidth has enough of it."""
     if BANDWIDTH not in node.allocatable.amounts and requests[BANDWIDTH]:
         requests = Resources({name: amount for name, amount in requests.amounts.items() if name != BANDWIDTH})
     return requests.fits(free)
 
 
 def _within(kept: Mapping[Slot, str], shift: Shift) -> bool:
-    """Whether the layout has a place for every kept member where it is."""
+    """Tell whether the layout has a place for every kept member where it is."""
     have = Counter((slot.role, node) for slot, node in kept.items())
     places = {(role, node): count for role, node, count in shift.layout}
     return all(count <= places.get(place, 0) for place, count in have.items())
 
 
 def _lacks_ps(job: Job, shift: Shift) -> bool:
-    """Whether the slot has another number of ps than the job asks for, and it can have them after a restart."""
+    """Tell whether the slot has another number of ps than the job asks for, to be had after a restart."""
     return job.ps_restarts and within(job, shift) and shift.count(PS) != job.servers
 
 
 def _given_ps(job: Job, shift: Shift) -> int | None:
-    """The ps of the slot, where they come and go with the workers; None: those that it asks for."""
+    """Return the ps of the slot, where they come and go with the workers; None: those that it asks for."""
     return shift.count(PS) if job.ps_elastic and job.worker is not None else None
 
 
 def within(job: Job, shift: Shift) -> bool:
-    """Whether the slot's workers are within the bounds that the job has now; a job without workers has none."""
+    """Tell whether the slot's workers are within the bounds that the job has now; a job without workers has none."""
     return job.worker is None or job.min_workers <= shift.workers <= job.max_workers

@@ -31,12 +31,12 @@ Json = dict[str, Any]
 
 
 def write_book(book: Book) -> Mapping[str, Json]:
-    """Each job's part: the plan or the refusal, what the prices keep of the job, and the slot that was begun last."""
+    """Return each job's part: its plan or refusal, what the prices keep of it, and the slot that was begun last."""
     return {uid: _write_entry(book, uid) for uid in {*book.plans, *book.shelved, *book.rejected, *book.seen}}
 
 
 def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str, slot_seconds: float) -> Book:
-    """The book of these parts; a job whose part is spoilt is one that nothing was decided about.
+    """Return the book of these parts; a job whose part is spoilt is one that nothing was decided about.
 
     slot_seconds: how long slots are now; parts that were written in slots of another length are counted in these.
     """

@@ -31,7 +31,7 @@ def market(
     window: tuple[int, int],
     slots: int,
 ) -> Market | None:
-    """The prices (equation 22) in so many slots from the first on (``window``); None before any job.
+    """Return the prices (equation 22) in the slots of ``window``; None before any job.
 
     ``slots``: T, for the bounds.
     """
@@ -48,7 +48,7 @@ def market(
 def prices_now(
     pricing: Pricing, nodes: Sequence[tuple[Node, Resources]], book: Book, known: Sequence[Seen], slot: int, slots: int
 ) -> Mapping[str, float]:
-    """Resource -> the mean over the nodes of one unit's price in that slot (equation 22); empty before any job.
+    """Return the mean price over the nodes of one unit by resource in that slot (equation 22); empty before any job.
 
     A unit is that of ``Resources``: a millicore, a byte, a piece. ``slots``: T, for the bounds.
     """

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from policy.cluster.model import PS, WORKER, Constraints, Node
 from policy.cluster.resources import NOTHING, Resources
 from policy.placement.fit import accepts
-from policy.systems.oasis.dp import Best, Counts, Offer, Role, best_schedule, most_work, offer, room_for
+from policy.systems.oasis.dp import Best, Counts, Role, SlotOffer, best_schedule, most_work, offer, room_for
 from policy.systems.oasis.prices import Array, Ground, Prices, Pricing
 from policy.systems.oasis.schedule import Plan, Seen, Shift
 from policy.systems.oasis.steady import steady_schedule
@@ -64,25 +64,25 @@ class Planner:
         self._prices = Prices(self.ground, worker, server)
 
     def book(self, plan: Plan) -> None:
-        """The plan's room is taken (lines 9-12 of Algorithm 1)."""
+        """Take the plan's room (lines 9-12 of Algorithm 1)."""
         self._used += self.ground.usage((plan,), self.window.first, self.window.slots)
 
     def free(self, plan: Plan) -> None:
-        """The plan's room is given back."""
+        """Give the plan's room back."""
         self._used -= self.ground.usage((plan,), self.window.first, self.window.slots)
 
     def overfull(self) -> set[tuple[int, str]]:
-        """Slots and nodes in which the plans take more than there is."""
+        """Return slots and nodes in which the plans take more than there is."""
         over = (self._used > self.ground.capacity).any(axis=2)
         return {(self.window.first + int(t), self.ground.nodes[int(n)].name) for t, n in np.argwhere(over)}
 
     def quote(
         self, work: Work, barred: frozenset[str], *, whatever: bool = False, part: bool = False, at_once: bool = False
     ) -> Quote:
-        """The best schedule of the job, and its plan.
+        """Return the best schedule of the job, and its plan.
 
-        whatever: plan it also where it does not pay. part: as much of it as there is room for.
-        at_once: from the first slot on, as one that holds on and runs already.
+        whatever: plan it also where it does not pay. part: as much of it as there is room for. at_once: from the first
+        slot on, as one that holds on and runs already.
         """
         offers = self._offers(work, barred)
         costs = np.array([found.cost for found in offers]) if offers else np.zeros((0, 1))
@@ -103,10 +103,10 @@ class Planner:
             return best_schedule(costs, size, worth, begin)
         return steady_schedule(costs, size, worth, begin, self._pricing.switching * work.utility.value)
 
-    def _offers(self, work: Work, barred: frozenset[str]) -> list[Offer]:
-        """What each slot offers; slots in which the same is taken offer the same."""
+    def _offers(self, work: Work, barred: frozenset[str]) -> list[SlotOffer]:
+        """Return what each slot offers; slots in which the same is taken offer the same."""
         roles = self._roles(work, barred)
-        known: dict[bytes, Offer] = {}
+        known: dict[bytes, SlotOffer] = {}
         offers = []
         for used in self._used:
             key = used.tobytes()
@@ -117,7 +117,10 @@ class Planner:
         return offers
 
     def _roles(self, work: Work, barred: frozenset[str]) -> tuple[Role, ...]:
-        """Of so many workers as the empty cluster takes: more cannot be in any slot, whatever the job's bound."""
+        """Return the roles at so many workers as the empty cluster takes, whatever the job's bound.
+
+        More workers cannot be in any slot.
+        """
         most, roles = work.most, []
         if not work.single:
             is_open, request = self._open(WORKER, work.constraints, barred), self._vector(work.requests)
@@ -140,7 +143,7 @@ class Planner:
         found: NDArray[np.bool_] = hosts & np.array(takes, dtype=bool)
         return found
 
-    def _shift(self, work: Work, at: int, count: int, found: Offer) -> Shift:
+    def _shift(self, work: Work, at: int, count: int, found: SlotOffer) -> Shift:
         names = [part.role for part in work.parts] if work.single else [WORKER, *(part.role for part in work.parts)]
         layout = Counter[tuple[str, str]]()
         for role, take in zip(names, found.takes, strict=True):
@@ -155,7 +158,10 @@ class Planner:
 
 
 def seen_of(work: Work, window: Window) -> Seen:
-    """What the price bounds keep of a job. Its best utility is f at the delay with all its workers in every slot."""
+    """Return what the price bounds keep of a job.
+
+    Its best utility is f at the delay with all its workers in every slot.
+    """
     worst = work.utility.ln_at(window.last - work.arrival)
     best = work.worth(work.arrival + work.shortest)
     servers = [part.requests for part in work.parts if part.role == PS]
@@ -163,7 +169,10 @@ def seen_of(work: Work, window: Window) -> Seen:
 
 
 def hopeless(work: Work, now_slot: int, share: float) -> bool:
-    """Whether even the fastest schedule from this slot on is worth no more than that share of theta1, as 0 of 0."""
+    """Tell whether even the fastest schedule from this slot on is worth no more than that share of theta1.
+
+    A job without value is hopeless, too.
+    """
     return work.worth(max(now_slot, work.arrival) + work.shortest) <= share * work.utility.value
 
 

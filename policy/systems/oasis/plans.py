@@ -45,7 +45,7 @@ class Plans:
 
     @cached_property
     def planner(self) -> Planner:
-        """Prices and room; made only when somebody is to be planned."""
+        """The prices and the room; made only when a job is to be planned."""
         return Planner(self.pricing, self.nodes, self.by_uid.values(), self.seen, self.works.values(), self.window)
 
     def forget_past(self) -> None:
@@ -53,9 +53,9 @@ class Plans:
         self.by_uid = {uid: plan.since(self.slot) for uid, plan in self.by_uid.items()}
 
     def adopt(self, job: Job, horizon: int) -> None:
-        """What runs without a plan goes on as it is until its work is done.
+        """Plan for a job that runs without a plan: it goes on as it is until its work is done.
 
-        Where others' plans leave no room for that, only in this slot: then it is planned like anybody.
+        Where others' plans leave no room for that, it does only in this slot: then it is planned like any job.
         """
         work = self.works[job.uid]
         plan = self._as_it_is(job, work, self.slot, horizon)
@@ -71,11 +71,11 @@ class Plans:
         self.by_uid[job.uid] = plan
 
     def resume(self, job: Job) -> None:
-        """Its user lets a job go on that was admitted before: it is planned anew, whether or not that pays."""
+        """Plan anew for a job that was admitted before and that its user lets go on, whether or not that pays."""
         self._force(job, self.works[job.uid])
 
     def _as_it_is(self, job: Job, work: Work, first: int, most: int) -> Plan:
-        """Its members where they are, from that slot on, until its work is done."""
+        """Return a plan with its members where they are, from that slot on, until its work is done."""
         gang = self.snapshot.gang(job.uid)
         sized = {WORKER, *(part.role for part in work.parts)}
         there = Counter((slot.role, node) for slot, node in gang.nodes.items() if slot.role in sized)
@@ -84,15 +84,15 @@ class Plans:
         return Plan(work, tuple(Shift(first + later, layout) for later in range(slots)))
 
     def _holds_on(self, uid: str) -> bool:
-        """Whether the job has members that it cannot give up: its kind cannot be suspended."""
+        """Tell whether the job has members that it cannot give up: its kind cannot be suspended."""
         return self.by_uid[uid].work.holds and self.snapshot.gang(uid).admitted
 
     def _force(self, job: Job, work: Work, *, freed: bool = False) -> None:
-        """A new plan from now on, whether or not it pays: who was admitted is never refused (payoff test off).
+        """Make a new plan from now on, whether or not it pays: a job that was admitted is never refused.
 
-        Where there is not room enough, as much of the work as there is room for; the rest is planned in later slots.
-        One that holds on goes on at once and where it is, unless it is offered as much there: others make room for it.
-        ``freed``: the old plan's room has been given back.
+        Where there is not room enough, as much of the work is planned as there is room for; the rest is planned in
+        later slots. A job that holds on goes on at once and where it is, unless it is offered as much there: others
+        make room for it. ``freed``: the old plan's room has been given back.
         """
         old = self.by_uid.get(job.uid)
         if old is not None and not freed:
@@ -109,7 +109,10 @@ class Plans:
         self.planner.book(plan)
 
     def _stays_put(self, job: Job, plan: Plan | None) -> bool:
-        """Whether the plan leaves its members where they are, or must be taken because its user wants other bounds."""
+        """Tell whether the plan leaves its members where they are, or must be taken for its new bounds.
+
+        The bounds are those that its user has changed.
+        """
         if plan is None:
             return False
         as_it_is = self._as_it_is(job, plan.work, plan.shifts[0].slot, 1).shifts[0]
@@ -117,14 +120,14 @@ class Plans:
         return there <= offered or offered <= there or not within(job, as_it_is)
 
     def make_room(self) -> None:
-        """Where one that holds on was planned over others' plans, these are made anew."""
+        """Make others' plans anew where a job that holds on was planned over them."""
         if self._crowds:
             self.repair()
 
     def repair(self) -> None:
-        """Nodes came or went: plans that no longer fit are made anew, the most valuable first.
+        """Make plans anew that no longer fit, because nodes came or went, the most valuable first.
 
-        Before them those that hold on, which take what the others have then.
+        Before them come those that hold on, which take what the others have then.
         """
         names, first = {node.name for node, _ in self.nodes}, self.window.first
         broken = {uid for uid, plan in self.by_uid.items() if not plan.stands(names, first)}
@@ -151,17 +154,17 @@ class Plans:
             self._make_anew(uid)
 
     def _make_anew(self, uid: str) -> None:
-        """The rest of a plan whose room was given back."""
+        """Plan the rest of a plan whose room was given back."""
         plan = self.by_uid[uid]
         rest = replace(plan.work, work=max(1, plan.left(self.window.first)))
         self._force(self.snapshot.jobs[uid], rest, freed=True)
 
     def _stake(self, uid: str) -> float:
-        """What the job is worth if it completes as planned."""
+        """Return what the job is worth if it completes as planned."""
         return self.by_uid[uid].work.worth(self.by_uid[uid].last)
 
     def obey_edits(self) -> None:
-        """Plans that stand against bounds which the user has changed since are made anew, from the next slot on."""
+        """Make plans anew, from the next slot on, that stand against bounds which the user has changed since."""
         first = self.window.first
         for uid, plan in sorted(self.by_uid.items()):
             job = self.snapshot.jobs[uid]
@@ -172,7 +175,7 @@ class Plans:
             self._force(job, self.works[uid])
 
     def follow_reports(self, drift: float) -> None:
-        """At the beginning of a slot: jobs that are behind their plan are planned anew, those ahead give slots back."""
+        """Plan jobs anew that are behind their plan, and take slots back from jobs ahead of it; as a slot begins."""
         for uid, plan in sorted(self.by_uid.items()):
             need = self._need(uid, plan)
             if need is None:
@@ -187,7 +190,7 @@ class Plans:
                 self._trim(uid, plan, need)
 
     def _need(self, uid: str, plan: Plan) -> float | None:
-        """Worker-slots that are left by the job's own account; None where it has not said."""
+        """Return the worker-slots that are left by the job's own account; None where it has not said."""
         reports = [report for report in self.snapshot.reports.get(uid, ()) if report.done is not None]
         start = self.slot * self.slot_seconds
         if not reports or reports[-1].at < start - self.slot_seconds:
@@ -199,9 +202,9 @@ class Plans:
         return work * (1.0 - (last.done or 0.0)) - since * (before.units if before else 0)
 
     def _overdue(self, uid: str, plan: Plan) -> float | None:
-        """Worker-slots of a job that is past its plan, which it is the end of a slot at the soonest.
+        """Return the worker-slots of a job that is past its plan: at the end of a slot at the soonest; else None.
 
-        One that runs is given one after another; one that never started has missed its plan, all of it.
+        A job that runs is given one after another; one that never started has missed its plan, all of it.
         """
         gang = self.snapshot.gang(uid)
         if not gang.admitted:
@@ -212,7 +215,7 @@ class Plans:
         return 1.0 if late else None
 
     def _go_on(self, job: Job) -> None:
-        """What runs past its plan, in a slot that is planned no more, stays where it is for the rest of that slot."""
+        """Let a job that runs past its plan stay where it is for the rest of a slot that is planned no more."""
         plan, gang = self.by_uid[job.uid], self.snapshot.gang(job.uid)
         if gang.admitted and self.window.first > self.slot and plan.at(self.slot) is None:
             rest = self._as_it_is(job, plan.work, self.slot, 1)

@@ -6,7 +6,7 @@ Section numbers are those of the paper; docs/policies/oasis.md says where we dif
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from policy.cluster.actions import Action, Decision, Reject, Remember
@@ -14,6 +14,7 @@ from policy.cluster.frozen import replace
 from policy.cluster.gang import State
 from policy.cluster.model import Job, lives
 from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS
 from policy.placement.gang import as_its_pods, barred
@@ -75,48 +76,48 @@ class Oasis(Policy):
 
     @property
     def name(self) -> str:
-        """``oasis``."""
+        """Return ``oasis``."""
         return "oasis"
 
     @property
     def pricing(self) -> Pricing:
-        """How prices are found."""
+        """The parameters by which prices are found."""
         return Pricing(self.floor, self.price_ratio, self.u_scale, self.l_scale, self.switching_cost)
 
     def again(self, refusal: Refusal) -> float:
-        """The slot in which a job that was refused so is offered again; infinite where it is never."""
+        """Return the slot in which a job that was refused so is offered again; infinite: never."""
         if not (self.offer_again and isinstance(refusal, Postponed)) or refusal.slot is None:
             return math.inf
         return refusal.slot + (self.offer_again << refusal.times - 1)
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Mend the plans, decide about the new jobs in order of arrival, and give every job what its plan says."""
+        """Mend the plans, decide about new jobs in order of arrival, and give every job what its plan says."""
         return OasisCycle(self, snapshot, now).run()
 
     def next_moment(self, now: float) -> float:
-        """The beginning of the next slot; a rounding later where it would still be counted to this one."""
+        """Return the beginning of the next slot; a rounding later where it would still be counted to this one."""
         slot = math.floor(now / self.slot_seconds)
         at = (slot + 1) * self.slot_seconds
         return at if math.floor(at / self.slot_seconds) > slot else math.nextafter(at, math.inf)
 
     @property
     def ahead_seconds(self) -> float:
-        """To the end of the last slot that may be planned."""
+        """The seconds from now to the end of the last slot that may be planned."""
         return self.horizon * self.slot_seconds
 
     def prices(self, snapshot: Snapshot, now: float) -> Mapping[str, float]:
-        """What one unit of each resource costs in this slot, as the mean over the nodes."""
+        """Return what one unit of each resource costs in this slot, as the mean over the nodes."""
         book = snapshot.memory.get(MEMORY)
         slot = math.floor(now / self.slot_seconds)
         held = book if isinstance(book, Book) else Book()
         return prices_now(self.pricing, usable(snapshot), held, self.known, slot, self.horizon)
 
     def against_schedule(self, snapshot: Snapshot, job_uid: str, now: float) -> Drift | None:
-        """How the job stands against its plan, by its own reports."""
+        """Return how the job stands against its plan, by its own reports."""
         return drift_of(snapshot, job_uid, self.slot_seconds, self.drift, now)
 
     def promised(self, snapshot: Snapshot, decided: Decision, now: float) -> Promised:
-        """The plans that stand after ``decided``."""
+        """Return the plans that stand after ``decided``."""
         told = [one.value for one in decided.actions if isinstance(one, Remember) and one.key == MEMORY]
         book = told[-1] if told else snapshot.memory.get(MEMORY)
         slot = math.floor(now / self.slot_seconds)
@@ -128,12 +129,12 @@ class Oasis(Policy):
         return True
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """Each job's part of the book."""
+        """Return each job's part of the book."""
         book = memory.get(MEMORY)
         return {uid: {self.name: part} for uid, part in write_book(book).items()} if isinstance(book, Book) else {}
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """The book of these parts."""
+        """Return the book of these parts."""
         return {MEMORY: read_book(snapshot, parts, self.name, self.slot_seconds)}
 
     @property
@@ -142,7 +143,7 @@ class Oasis(Policy):
         return True
 
     def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
-        """The book without the job's plan or refusal; what it has done to the bounds of the prices stays."""
+        """Return the book without the job's plan or refusal; what it did to the bounds of the prices stays."""
         book = memory.get(MEMORY)
         if not isinstance(book, Book):
             return memory
@@ -152,7 +153,7 @@ class Oasis(Policy):
         return {**memory, MEMORY: replace(book, plans=plans, rejected=rejected, shelved=shelved)}
 
     def window(self, now: float) -> Window:
-        """The slots that may still be planned; the one that has begun is not among them."""
+        """Return the slots that may still be planned; the one that has begun is not among them."""
         slot = math.floor(now / self.slot_seconds)
         begun = now - slot * self.slot_seconds > self.grace * self.slot_seconds
         first = slot + 1 if begun else slot
@@ -161,7 +162,7 @@ class Oasis(Policy):
 
 
 class OasisCycle:
-    """One decision. ``plans``, ``rejected`` and ``seen`` are the memory as it will be."""
+    """One cycle of OASiS. ``plans``, ``rejected`` and ``seen`` are the memory as the cycle leaves it."""
 
     def __init__(self, policy: Oasis, snapshot: Snapshot, now: float) -> None:
         self.policy, self.snapshot, self.now = policy, snapshot, now
@@ -187,7 +188,7 @@ class OasisCycle:
         return job is not None and lives(job)
 
     def _shelved(self) -> dict[str, Plan]:
-        """What is left of the plans of those whom their users have suspended, until they are planned anew."""
+        """Return what is left of the plans of jobs that their users have suspended, until they are planned anew."""
         jobs = self.snapshot.jobs
         left = {uid: plan.since(self.slot) for uid, plan in self.book.plans_at(self.slot).items()}
         found = {**left, **self.book.shelved}
@@ -198,7 +199,7 @@ class OasisCycle:
         }
 
     def _work(self, job: Job) -> Work:
-        """What is to be planned of a job: all of its work, or what is left where it was admitted before.
+        """Return what is to be planned of a job: all of its work, or what is left where it was admitted before.
 
         Its members take what their pods ask for (LimitRange, sidecars, overhead), not what the template says.
         """
@@ -211,43 +212,57 @@ class OasisCycle:
         return replace(work_of(job, seconds), work=max(1, plan.left(0)))
 
     def run(self) -> Decision:
-        """Repairs first, then arrivals, then the slot's orders."""
-        plans = self.plans
-        ground = tuple((node.name, room) for node, room in plans.nodes)
-        began = self.slot != self.book.slot
+        """Mend the plans, carry out Algorithm 1 for each new job, and give every job what its plan says."""
+        began, ground = self.slot != self.book.slot, tuple((node.name, room) for node, room in self.plans.nodes)
         arrivals, adopted = self._undecided(), self._adopted()
-        plans.works |= {job.uid: self._work(job) for job in (*arrivals, *adopted)}
+        self.plans.works |= {job.uid: self._work(job) for job in (*arrivals, *adopted)}
+        # 1. Ours: in the paper nodes, bounds and work never change; here the plans are mended where they did.
+        self._mend_plans(adopted, began=began, nodes_changed=ground != self.book.ground)
+        # 2. Algorithm 1: decide about each job that has come, in order of arrival.
+        for job in arrivals:
+            if job.uid in self.shelved:
+                self.plans.resume(job)  # ours: it was admitted before, and its user lets it go on
+            else:
+                self._admit_or_reject(job)
+        if began:
+            self.plans.forget_past()
+        # 3. Every job gets in this slot what its schedule says, as far as room is really free.
+        orders = self._carry_out(set() if began else set(self.book.righted))
+        # 4. Ours: remember the schedules.
+        return self._decision(orders, ground)
+
+    def _mend_plans(self, adopted: Sequence[Job], *, began: bool, nodes_changed: bool) -> None:
+        """Make those plans anew that can no longer be kept, and plan for jobs that run without one."""
+        plans = self.plans
         if began:
             plans.follow_reports(self.policy.drift)
         plans.obey_edits()
-        if ground != self.book.ground:
+        if nodes_changed:
             plans.repair()
         for job in adopted:
             self.rejected.pop(job.uid, None)  # somebody else has bound it: what runs is never refused
             plans.adopt(job, self.policy.horizon)
         plans.make_room()
-        for job in arrivals:
-            if job.uid in self.shelved:
-                plans.resume(job)
-            else:
-                self._decide_about(job)
-        if began:
-            plans.forget_past()
-        orders = Slotwork(
-            self.snapshot, plans.by_uid, {node.name: (node, room) for node, room in plans.nodes}, self.slot,
-            self.policy.slot_seconds, self.now, set() if began else set(self.book.righted),
-        )  # fmt: skip
+
+    def _carry_out(self, righted: set[str]) -> Slotwork:
+        """Return this slot's orders."""
+        ground = {node.name: (node, room) for node, room in self.plans.nodes}
+        seconds = self.policy.slot_seconds
+        orders = Slotwork(self.snapshot, self.plans.by_uid, ground, self.slot, seconds, self.now, righted)
         orders.run()
-        verdicts = {**self._told(), **self.verdicts, **orders.verdicts}
+        return orders
+
+    def _decision(self, orders: Slotwork, ground: tuple[tuple[str, Resources], ...]) -> Decision:
+        """Return all actions and verdicts, and the book, where it has changed."""
+        plans = self.plans.by_uid
         righted = tuple(sorted(orders.righted))
-        shelved = {uid: plan for uid, plan in self.shelved.items() if uid not in plans.by_uid}
-        book = Book(
-            plans.by_uid, self.rejected, self.seen, self.slot, ground, righted, shelved, self.policy.slot_seconds
-        )
+        shelved = {uid: plan for uid, plan in self.shelved.items() if uid not in plans}
+        book = Book(plans, self.rejected, self.seen, self.slot, ground, righted, shelved, self.policy.slot_seconds)
         remember = [Remember(MEMORY, book)] if book != self.snapshot.memory.get(MEMORY) else []
+        verdicts = {**self._refusals(), **self.verdicts, **orders.verdicts}
         return Decision((*self.actions, *orders.actions, *remember), verdicts)
 
-    def _told(self) -> dict[str, Verdict]:
+    def _refusals(self) -> dict[str, Verdict]:
         return {uid: Verdict(Reason.REJECTED, self._refused(one)) for uid, one in self.rejected.items()}
 
     def _refused(self, one: Refusal) -> str:
@@ -255,7 +270,7 @@ class OasisCycle:
         return one.why if math.isinf(again) else f"{one.why}; it is offered again in slot {again}"
 
     def _undecided(self) -> list[Job]:
-        """Waiting jobs that nothing was decided about and that may be considered, in order of arrival."""
+        """Return the waiting jobs that nothing was decided about and that may be considered, in order of arrival."""
         found = list[Job]()
         for job in self.snapshot.waiting():
             if job.uid in self.plans.by_uid or self._stays_refused(job):
@@ -271,8 +286,10 @@ class OasisCycle:
         refusal = self.rejected.get(job.uid)
         return refusal is not None and self.slot < self.policy.again(refusal)
 
-    def _decide_about(self, job: Job) -> None:
+    def _admit_or_reject(self, job: Job) -> None:
+        """Admit the job if its best schedule is worth more than it costs at the prices of now."""
         work = self.plans.works[job.uid]
+        # Ours: a job that cannot be worth anything is refused at once, and sets no price.
         if hopeless(work, self.window.first, self.policy.hopeless):
             best = work.worth(max(work.arrival, self.window.first) + work.shortest)
             self._reject(job, f"worth {best:.4g} at best, of {work.utility.value:.4g}")
@@ -280,16 +297,18 @@ class OasisCycle:
         self.seen = {**self.seen, job.uid: seen_of(work, self.window)}
         planner = self.plans.planner
         planner.see((*self.policy.known, *self.seen.values()))
+        # Line 5: the best schedule, by Algorithm 2.
         quote = planner.quote(work, barred(self.snapshot, job))
         if quote.plan is None:
             self._refuse(job, work, self._why(quote))
             return
+        # Lines 9-12: charge the schedule to its slots, which raises their prices.
         planner.book(quote.plan)
         self.plans.by_uid[job.uid] = quote.plan
         self.rejected.pop(job.uid, None)
 
     def _refuse(self, job: Job, work: Work, why: str) -> None:
-        """For good, unless it may be offered again in time to be worth something."""
+        """Refuse the job for good, unless it may be offered again in time to be worth something."""
         before = self.rejected.get(job.uid)
         refusal = Postponed(why, self.slot, before.times + 1 if isinstance(before, Postponed) else 1)
         again = self.policy.again(refusal)
@@ -303,7 +322,7 @@ class OasisCycle:
         self.actions.append(Reject(job.uid, Reason.REJECTED, why))
 
     def _why(self, quote: Quote) -> str:
-        """Payoff, price and worth, and the slot in which the job's workers are cheapest."""
+        """Return payoff, price and worth in words, and the slot in which the job's workers are cheapest."""
         if quote.best is None:
             return f"it does not fit into the {self.window.slots} slots that are planned"
         best = quote.best
@@ -314,7 +333,7 @@ class OasisCycle:
         return text
 
     def _adopted(self) -> list[Job]:
-        """Running jobs without a plan: found after a restart, or begun under another policy."""
+        """Return the running jobs without a plan: found after a restart, or begun under another policy."""
         states = (State.RUNNING, State.REPAIRING)
         jobs = (job for job in self.snapshot.running() if job.uid not in self.plans.by_uid and queued(job))
         return [job for job in jobs if self.snapshot.gang(job.uid).state in states]

@@ -46,7 +46,7 @@ class Ground:
 
     @classmethod
     def of(cls, nodes: Sequence[tuple[Node, Resources]], names: Iterable[str]) -> Ground:
-        """``names``: the resources that anybody asks for."""
+        """Return the ground of these nodes. ``names``: the resources that any job asks for."""
         known = tuple(sorted(names))
         capacity = np.array([[_room(room, name) for name in known] for _, room in nodes], dtype=float)
         pools = [node.labels.get(POOL, "") for node, _ in nodes]
@@ -54,7 +54,7 @@ class Ground:
         return cls(tuple(node for node, _ in nodes), known, capacity.reshape(len(nodes), len(known)), hosts)
 
     def vector(self, requests: Resources) -> Array:
-        """The amounts of a request, in this ground's order of resources."""
+        """Return the amounts of a request, in this ground's order of resources."""
         return np.array([float(requests[name]) for name in self.names])
 
     @property
@@ -70,7 +70,7 @@ class Ground:
         return np.array([name != UNPRICED for name in self.names], dtype=bool) & scarce
 
     def usage(self, plans: Iterable[Plan], first: int, slots: int) -> Array:
-        """What the plans take in each slot from ``first`` on (g and v); other nodes are left out."""
+        """Return what the plans take in each slot from ``first`` on (g and v); other nodes are left out."""
         index = {node.name: at for at, node in enumerate(self.nodes)}
         used = np.zeros((slots, len(self.nodes), len(self.names)))
         vectors: dict[Resources, Array] = {}
@@ -86,7 +86,10 @@ class Ground:
 
 
 def usable(snapshot: Snapshot) -> list[tuple[Node, Resources]]:
-    """Nodes that take members, by name, and what they have for Kohort's jobs: pods that did not opt in keep theirs."""
+    """Return the nodes that take members, by name, and what they have for Kohort's jobs.
+
+    Pods that did not opt in keep their room.
+    """
     return [
         (node, node.allocatable - snapshot.foreign[name] if name in snapshot.foreign else node.allocatable)
         for name, node in sorted(snapshot.nodes.items())
@@ -128,7 +131,7 @@ class Pricing:
     switching: float = 0.0
 
     def bounds(self, ground: Ground, seen: Sequence[Seen], role: str, slots: int) -> Bounds | None:
-        """The bounds of the pool that hosts the role, from the jobs seen. ``slots``: T."""
+        """Return the bounds of the pool that hosts the role, from the jobs seen. ``slots``: T."""
         asked = [job.worker if role == WORKER else job.server for job in seen]
         demands = np.array([ground.vector(requests) for requests in asked]).reshape(len(seen), len(ground.names))
         demands = np.where(ground.priced, demands / ground.totals, 0.0)
@@ -150,7 +153,7 @@ class Pricing:
         return Bounds(ln_u, ln_l + math.log(self.l_scale))
 
     def _paper(self, seen: Sequence[Seen], sums: Array, offered: float) -> float:
-        """By (25), (26), ln L: min f(T - a) / (4 eta W sum w), and 1/eta the least of W sum w / (T sum c).
+        """Return ln L by (25), (26): min f(T - a) / (4 eta W sum w), with 1/eta the least of W sum w / (T sum c).
 
         offered: T sum c, as a share of the cluster.
         """
@@ -160,7 +163,10 @@ class Pricing:
 
 
 def _offered(ground: Ground, role: str, slots: int) -> float:
-    """T sum c of the pool that hosts the role, as a share of the cluster; 0 without a node or a slot that is left."""
+    """Return T sum c of the pool that hosts the role, as a share of the cluster.
+
+    It is 0 without a node or a slot that is left.
+    """
     capacity = np.where(np.isfinite(ground.capacity), ground.capacity, 0.0) / ground.totals
     return max(0, slots) * float(capacity[ground.hosts[role]][:, ground.priced].sum())
 
@@ -181,9 +187,9 @@ class Prices:
                 self._ln_u[at], self._ln_l[at] = bounds.ln_u, bounds.ln_l
 
     def units(self, used: Array) -> Array:
-        """The price of one unit of each resource in its own units, [..., node, resource], at that usage.
+        """Return the price of one unit of each resource in its own units, [..., node, resource], at that usage.
 
-        Nobody who asks for the resource has been seen: it has no price.
+        A resource for which no job that was seen has asked has no price.
         """
         capacity = self.ground.capacity
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -194,7 +200,7 @@ class Prices:
 
 
 def _either(worker: Bounds | None, server: Bounds | None) -> Bounds | None:
-    """One price for a node that hosts both: the larger U, the smaller L."""
+    """Return one price for a node that hosts both: the larger U, the smaller L."""
     if worker is None or server is None:
         return worker or server
     return Bounds(np.maximum(worker.ln_u, server.ln_u), min(worker.ln_l, server.ln_l))

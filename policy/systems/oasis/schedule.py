@@ -25,21 +25,21 @@ class Shift:
     layout: Layout
 
     def count(self, role: str) -> int:
-        """Members of that role."""
+        """Return the number of members of that role."""
         return sum(count for name, _, count in self.layout if name == role)
 
     @property
     def workers(self) -> int:
-        """Workers (y)."""
+        """The number of workers (y)."""
         return self.count(WORKER)
 
     @property
     def units(self) -> int:
-        """Worker-slots: what it does of the job's work. A job without workers is one unit."""
+        """The worker-slots: what it does of the job's work. A job without workers is one unit."""
         return self.workers or 1
 
     def on(self, role: str) -> dict[str, int]:
-        """Node -> members of that role."""
+        """Return the members of that role by node."""
         return {node: count for name, node, count in self.layout if name == role}
 
 
@@ -52,15 +52,15 @@ class Plan:
     payoff: float = 0.0
 
     def at(self, slot: int) -> Shift | None:
-        """What runs in that slot; None where it pauses."""
+        """Return what runs in that slot; None where it pauses."""
         return next((shift for shift in self.shifts if shift.slot == slot), None)
 
     def after(self, slot: int) -> Shift | None:
-        """The next busy slot."""
+        """Return the next busy slot, or None."""
         return next((shift for shift in self.shifts if shift.slot > slot), None)
 
     def left(self, slot: int) -> int:
-        """Worker-slots from that slot on."""
+        """Return the worker-slots from that slot on."""
         return sum(shift.units for shift in self.shifts if shift.slot >= slot)
 
     @property
@@ -69,25 +69,26 @@ class Plan:
         return self.shifts[-1].slot if self.shifts else self.work.arrival
 
     def stands(self, names: Collection[str], first: int) -> bool:
-        """Whether every node that it names from that slot on is one of these."""
+        """Tell whether every node that it names from that slot on is one of these."""
         return all(node in names for shift in self.shifts if shift.slot >= first for _, node, _ in shift.layout)
 
     def touches(self, places: Collection[tuple[int, str]]) -> bool:
-        """Whether it takes room of one of these slots and nodes."""
+        """Tell whether it takes room of one of these slots and nodes."""
         return any((shift.slot, node) in places for shift in self.shifts for _, node, _ in shift.layout)
 
     def put(self, shift: Shift) -> Plan:
-        """With this slot in the place of the old one."""
+        """Return the plan with this slot in the place of the old one."""
         return replace(self, shifts=tuple(shift if old.slot == shift.slot else old for old in self.shifts))
 
     def since(self, slot: int) -> Plan:
-        """Without the slots that are past."""
+        """Return the plan without the slots that are past."""
         return replace(self, shifts=tuple(shift for shift in self.shifts if shift.slot >= slot))
 
     def in_other_slots(self, factor: float) -> Plan:
-        """The same times, in ``factor`` slots for each of these; what a slot begins with is done in all of it.
+        """Return the plan at the same times, in ``factor`` slots for each of these.
 
-        No more than before is promised at any time. Of its work a slot may be lost or won; reports mend that.
+        What a slot begins with is done in all of it. No more than before is promised at any time. Of its work a slot
+        may be lost or won; reports mend that.
         """
         if not self.shifts:
             return replace(self, work=self.work.in_other_slots(factor))
@@ -101,17 +102,17 @@ class Plan:
         )
 
     def moved(self, slots: int) -> Plan:
-        """Every slot so many later, or sooner where it is negative."""
+        """Return the plan with every slot so many later, or sooner where it is negative."""
         return replace(self, shifts=tuple(replace(shift, slot=shift.slot + slots) for shift in self.shifts))
 
 
 def sizes(plan: Plan) -> dict[str, Resources]:
-    """What a member of each role takes."""
+    """Return what a member of each role takes."""
     return {WORKER: plan.work.requests} | {part.role: part.requests for part in plan.work.parts}
 
 
 def taken(plan: Plan, shift: Shift) -> Iterator[tuple[str, Resources]]:
-    """Node and resources of each part of a slot."""
+    """Yield node and resources of each part of a slot."""
     requests = sizes(plan)
     for role, node, count in shift.layout:
         yield node, requests[role].times(count)
@@ -129,7 +130,7 @@ class Seen:
     ln_worst: float
 
     def in_other_slots(self, factor: float) -> Seen:
-        """In ``factor`` slots for each of these; what its delay is worth is left as it was seen."""
+        """Return it in ``factor`` slots for each of these; what its delay is worth is left as it was seen."""
         return replace(self, slot=math.floor(self.slot * factor), work=max(1, math.ceil(self.work * factor)))
 
 
@@ -141,7 +142,7 @@ class Refusal:
     slot: int | None = None
 
     def in_other_slots(self, factor: float) -> Refusal:
-        """In ``factor`` slots for each of these."""
+        """Return the refusal in ``factor`` slots for each of these."""
         return self if self.slot is None else replace(self, slot=math.floor(self.slot * factor))
 
 
@@ -173,7 +174,7 @@ class Book:
     slot_seconds: float = 0.0
 
     def in_slots_of(self, seconds: float) -> Book:
-        """The same times, counted in slots of that length."""
+        """Return the book at the same times, counted in slots of that length."""
         if self.slot_seconds in (0.0, seconds):
             return self
         factor = self.slot_seconds / seconds
@@ -189,7 +190,7 @@ class Book:
         )
 
     def rejected_by(self, slot: int) -> Mapping[str, Refusal]:
-        """The refusals that stand in that slot.
+        """Return the refusals that stand in that slot.
 
         One of a later slot was made by a clock that has been set back since: the job's value was counted as of too late
         a time, so it is decided about anew.
@@ -197,9 +198,10 @@ class Book:
         return {uid: one for uid, one in self.rejected.items() if one.slot is None or one.slot <= slot}
 
     def plans_at(self, slot: int) -> Mapping[str, Plan]:
-        """The plans in that slot. Where it is one before the book's, the clock was set back, and they move along.
+        """Return the plans in that slot.
 
-        What runs goes on, who waits waits as many slots as before, and no slot is promised twice: all move alike.
+        Where it is a slot before the book's, the clock was set back, and the plans move along. What runs goes on, who
+        waits waits as many slots as before, and no slot is promised twice: all move alike.
         """
         back = min(0, slot - self.slot)
         return {uid: plan.moved(back) for uid, plan in self.plans.items()} if back else self.plans

@@ -42,7 +42,7 @@ def steady_schedule(
 
 
 def changes(workers: dict[int, int]) -> int:
-    """How many workers come and go between the first and the last slot of a schedule."""
+    """Return how many workers come and go between the first and the last slot of a schedule."""
     counts = [workers.get(slot, 0) for slot in range(min(workers), max(workers) + 1)]
     return sum(abs(after - before) for before, after in pairwise(counts))
 
@@ -57,7 +57,7 @@ def _block(work: int, size: int) -> int:
 def _search(
     costs: Array, need: int, worth: Callable[[int], float], begin: int | None, switching: float
 ) -> dict[int, int] | None:
-    """Workers by slot of the best schedule; of equals the one that completes first."""
+    """Return the workers by slot of the best schedule; of equals the one that completes first."""
     size = costs.shape[1]
     before = np.maximum(np.arange(need + 1)[:, None] - np.arange(size), 0)  # what n was, by n and y
     table, tables = np.full((need + 1, size), np.inf), list[Array]()
@@ -77,7 +77,7 @@ def _search(
 
 
 def _came(table: Array, switching: float, *, fresh: bool) -> Array:
-    """The least cost before a slot by n and the slot's workers, changes included. ``fresh``: it may start there."""
+    """Return the least cost before a slot by n and its workers, changes included. ``fresh``: it may start there."""
     each = switching * np.arange(table.shape[1])
     fewer = np.minimum.accumulate(table - each, axis=1) + each
     more = np.minimum.accumulate((table + each)[:, ::-1], axis=1)[:, ::-1] - each

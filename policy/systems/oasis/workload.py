@@ -50,12 +50,15 @@ class Work:
     single: bool = False
 
     def in_other_slots(self, factor: float) -> Work:
-        """In ``factor`` slots for each of these; the curve of its utility counts slots, however long they are."""
+        """Return the work in ``factor`` slots for each of these.
+
+        The curve of its utility counts slots, however long they are.
+        """
         work = max(1, math.ceil(self.work * factor - DUST))
         return replace(self, arrival=math.floor(self.arrival * factor), work=work)
 
     def worth(self, slot: int) -> float:
-        """What finishing in that slot is worth; 0 slots of delay for the slot of its arrival."""
+        """Return what finishing in that slot is worth; 0 slots of delay for the slot of its arrival."""
         return self.utility.at(slot - self.arrival)
 
     @property
@@ -64,7 +67,7 @@ class Work:
         return -(-self.work // self.most) - 1
 
     def counts(self, part: Part, workers: int) -> int | None:
-        """Replicas of the part beside so many workers; None where they cannot be (6), (7)."""
+        """Return the replicas of the part beside so many workers; None where they cannot be (6), (7)."""
         if workers == 0:
             return 0
         if part.role != PS or self.single:
@@ -76,7 +79,7 @@ class Work:
 
 
 def work_of(job: Job, slot_seconds: float, done: float = 0.0) -> Work:
-    """The job in OASiS's units; ``done``: the share of its training that is behind it.
+    """Return the job in OASiS's units. ``done``: the share of its training that is behind it.
 
     A job that does not say how long it trains has one worker-slot of work for each worker that it may have.
     """
@@ -106,7 +109,10 @@ def _unit(parts: tuple[Part, ...]) -> Resources:
 
 
 def _parts(job: Job, training: Training) -> list[Part]:
-    """A job without workers has all that it asks for: there is nothing that its ps would follow."""
+    """Return the roles beside the workers.
+
+    A job without workers has all that it asks for: there is nothing that its ps would follow.
+    """
     parts, follows = [], job.worker is not None
     for role in job.roles:
         if role.name == WORKER or (role.name == PS and training.all_reduce and job.ps_elastic and follows):
@@ -119,7 +125,7 @@ def _parts(job: Job, training: Training) -> list[Part]:
 
 
 def _with_bandwidth(requests: Resources, gigabits: float) -> Resources:
-    """What it reserves of the network card, unless its pod template asks for it by name."""
+    """Return the requests with what it reserves of the network card, unless its pod template asks for it by name."""
     if requests[BANDWIDTH] or gigabits <= 0:
         return requests
     return requests + Resources({BANDWIDTH: round(gigabits * 1000)})

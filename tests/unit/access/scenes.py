@@ -1,4 +1,4 @@
-"""The service for people on an API server that knows a few tokens and rights, and clusters of several namespaces."""
+"""The listener for people with an API server that knows a few tokens and rights, on clusters of several namespaces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HIDDEN = "canary-space"
 
 
 class Server(FakeApi):
-    """Whose each token is, and in which namespaces each user may read; ``""``: in all."""
+    """A fake API server: it knows the owner of each token and the namespaces that each user may read (``""``: all)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Server(FakeApi):
 
 @dataclass
 class Cluster(World):
-    """Steps the ledger of a live service; pods are in the namespace of their job."""
+    """Steps the ledger of a live service. Each pod is in the namespace of its job."""
 
     live: Live = field(kw_only=True)
 
@@ -85,7 +85,7 @@ def job(name: str, namespace: str = OURS) -> JobBuilder:
 
 
 def cluster(policy: str = "kod2", server: Server | None = None, **settings: Any) -> Cluster:
-    """Of no nodes yet."""
+    """Return a cluster without nodes."""
     given = Settings.model_validate({"policy": policy, "lease": {"identity": "*"}, "coalesce_seconds": 0, **settings})
     live = Live(given, server or Server(), HandClock(), random.Random(1))
     live.ledger._carriers.clear()  # `World` says what becomes of bindings
@@ -93,10 +93,13 @@ def cluster(policy: str = "kod2", server: Server | None = None, **settings: Any)
 
 
 def drawn(seed: int, policy: str = "kod2") -> Cluster:
-    """Jobs of ours and of others that run, wait behind one another, were shrunk for one another, have ended or gone."""
+    """Draw a cluster whose jobs, in our namespace and in others, run, wait for one another, were shrunk for one
+    another, have finished or were deleted.
+    """
     chance, made = random.Random(seed), cluster(policy)
     made.nodes(*(f"n{index}" for index in range(chance.randint(2, 4))))
-    for number in range(4 if policy == "oasis" else chance.randint(5, 9)):  # its counterfactuals plan every schedule
+    # OASiS has fewer jobs, since its counterfactuals plan every schedule anew.
+    for number in range(4 if policy == "oasis" else chance.randint(5, 9)):
         namespace = chance.choice((OURS, HIDDEN))
         name = f"{'canary' if namespace == HIDDEN else 'mine'}-{number}"
         least = chance.randint(1, 3)
@@ -118,12 +121,12 @@ def drawn(seed: int, policy: str = "kod2") -> Cluster:
 
 
 def client(made: Cluster, server: Server, token: str = "ann") -> httpx.AsyncClient:
-    """Asks the listener for people."""
+    """Return a client of the listener for people."""
     headers = {"Authorization": f"Bearer token-{token}"} if token else {}
     transport = httpx.ASGITransport(made.live.guarded(server))
     return httpx.AsyncClient(transport=transport, base_url="http://kohort", headers=headers)
 
 
 def here(made: Cluster) -> httpx.AsyncClient:
-    """Asks the listener on loopback."""
+    """Return a client of the listener on loopback."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(made.live.rest()), base_url="http://kohort")

@@ -1,4 +1,4 @@
-"""Whom the listener for people tells what: nothing of a namespace that the caller may not read, on any route."""
+"""The listener for people shows nothing of a namespace that the caller may not read, on any route."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from starlette.routing import Route
 
 from extender.access.guard import RULES, Rule
-from extender.access.sight import EVERYTHING, Sight
-from extender.access.veil import COMES_FIRST, OTHER_JOB, Veil
+from extender.access.redaction import COMES_FIRST, OTHER_JOB, Redaction
+from extender.access.visibility import EVERYTHING, Visibility
 from extender.routes import table
 from policy.cluster.events import JobGone, PodSeen
 from policy.cluster.reasons import Reason
@@ -61,7 +61,7 @@ def test_every_route_says_how_it_is_kept_from_telling_too_much() -> None:
 
 
 async def told(asking: httpx.AsyncClient, path: str, jobs: list[str]) -> list[httpx.Response]:
-    """Every answer of that route, about each of the jobs."""
+    """Return every answer of that route, about each of the jobs."""
     found = []
     for method, url, body in ASKED[path]:
         for key in jobs if "{job}" in url else [""]:
@@ -70,7 +70,7 @@ async def told(asking: httpx.AsyncClient, path: str, jobs: list[str]) -> list[ht
 
 
 def ours(made: Cluster) -> list[str]:
-    """A few of our jobs: one that runs and one that waits, if there are."""
+    """Return a few of our jobs: one that runs and one that waits, where there are such jobs."""
     mine = [one for one in made.snapshot.jobs.values() if one.namespace == OURS]
     by_state = {made.snapshot.gang(one.uid).admitted: one.key for one in mine}
     return list(by_state.values())
@@ -94,7 +94,7 @@ async def test_no_answer_names_what_is_in_a_namespace_that_the_caller_may_not_re
 
 @pytest.mark.timeout(240)
 async def test_what_is_left_out_was_there_to_be_told() -> None:
-    """Without the veil the test above would fail at each of these."""
+    """Without the redaction the test above would fail at each of these."""
     naming = set()
     for seed in (0, 1, 2):
         made = drawn(seed, POLICIES[seed])
@@ -155,10 +155,10 @@ async def test_what_counts_everybodys_jobs_is_for_those_who_see_them() -> None:
 
 def test_the_figures_of_the_job_that_somebody_was_shrunk_for_stay_with_it() -> None:
     told = {"workers": "4 of 2-8", "for": f"{HIDDEN}/canary", "it needs": "8 cpu", "its weight": "3.1"}
-    veil = Veil(Sight(namespaces=frozenset({OURS})))
-    assert veil.inputs(told) == {"workers": "4 of 2-8", "for": OTHER_JOB}
+    redaction = Redaction(Visibility(namespaces=frozenset({OURS})))
+    assert redaction.inputs(told) == {"workers": "4 of 2-8", "for": OTHER_JOB}
     ours = told | {"for": f"{OURS}/mine"}
-    assert (veil.inputs(ours), Veil(EVERYTHING).inputs(told)) == (ours, told)
+    assert (redaction.inputs(ours), Redaction(EVERYTHING).inputs(told)) == (ours, told)
 
 
 async def test_a_job_that_is_gone_is_told_of_to_its_own_namespace_alone() -> None:

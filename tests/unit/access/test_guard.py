@@ -1,4 +1,4 @@
-"""Whom the listener for people lets in, what it asks the API server, and what it says to others."""
+"""The guard of the listener for people: whom it admits, what it asks the API server, and what it answers to others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.access.reviews import AT_ONCE, REFUSED_SECONDS, WAITING, Kept
+from extender.access.reviews import AT_ONCE, REFUSED_SECONDS, WAITING, TimedCache
 from extender.http.headers import FORWARDED_HEADER
 from extender.kubescheduler.wire import VERBS, VERBS_PATH
 from policy.cluster.events import Led
@@ -161,7 +161,7 @@ async def test_when_the_api_server_says_nothing_nobody_is_let_in_and_nothing_is_
 
 
 class Slow(Server):
-    """Answers no review before it is let go; counts those that wait."""
+    """A fake API server that answers no review before it is told to, and counts the reviews that wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ async def test_a_flood_of_tokens_is_no_flood_of_reviews(made: Cluster) -> None:
 
 
 def test_what_is_kept_is_bounded_and_the_least_used_goes() -> None:
-    kept: Kept[int, str] = Kept(HandClock(), most=3)
+    kept: TimedCache[int, str] = TimedCache(HandClock(), most=3)
     for number in range(3):
         kept.keep(number, "x", 10)
     kept.get(0)

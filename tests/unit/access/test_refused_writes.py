@@ -1,11 +1,11 @@
-"""What the API server refuses, for people beyond loopback: no other namespace's words, and no way to tell any."""
+"""Refused writes on the listener for people: no message of another namespace, and no way to report a refused write."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 
-from extender.access.veil import REFUSED
+from extender.access.redaction import REFUSED
 from extender.http.headers import CLIENT_HEADER, CONTROLLER
 from policy.cluster.events import WritesRefused
 from policy.cluster.gang import State
@@ -16,7 +16,7 @@ SECRET = "Invalid: the canary's size is fixed"
 
 
 def waiting() -> Cluster:
-    """Our job waits for a hidden one that was to be shrunk for it, which the API server refuses."""
+    """Return a world in which our job waits for a hidden job to shrink, which the API server refuses."""
     made = cluster()
     made.nodes("n1")
     big = job("canary", HIDDEN).workers(2, 5, asked=5, cpu=2).with_(utility=0.1)

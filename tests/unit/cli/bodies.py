@@ -1,4 +1,4 @@
-"""What the service, and the API server before it, answer in the tests of the command line."""
+"""Answers of the service, and of the API server in front of it, for the tests of the command line."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ AMOUNTS = {"cpu": {"quantity": "1500m", "exact": 1500}, "memory": {"quantity": "
 HELD = [{"job": "team/done", "pod": "done-ps-0", "node": "n1", "requests": AMOUNTS}]
 ANSWERS: dict[str, Any] = {
     "/v1/queue": {
-        "generation": 1, "gated_pods": 3, "warnings": ["controller: not heard of for 12 s"],
+        "generation": 1, "gated_pods": 3, "warnings": ["controller: not heard from for 12 s"],
         "jobs": [
             {
                 **JOB, "position": 1, "members": 3, "needs": AMOUNTS, "gated_pods": 3, "expected": EXPECTED,

@@ -24,10 +24,11 @@ Json = dict[str, Any]
 
 
 class Server(ThreadingHTTPServer):
-    """asked: what was asked. job: the one job. hurdles: statuses with which the next writes are refused.
+    """A server that is both Kohort and an API server.
 
-    cluster: other objects, by path. forwards: the status for whoever wants a port of a pod forwarded.
-    refuses: the problem of whoever posts a question.
+    asked: the requests that came. job: the one job. hurdles: the statuses with which the next writes are refused.
+    cluster: other objects, by path. forwards: the status of a request to forward a pod's port. refuses: the problem
+    that answers a what-if question.
     """
 
     def __init__(self) -> None:
@@ -120,7 +121,7 @@ def server(running: Server) -> Server:
 
 @pytest.fixture(autouse=True)
 def nobodys_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No kubeconfig of this machine, and no service of it, is ever asked."""
+    """Keep the tests away from the kubeconfig and the service of the machine that runs them."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-such-kubeconfig"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", "http://127.0.0.1:1")
@@ -128,7 +129,7 @@ def nobodys_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def kubeconfig(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of the server, with the namespace ``team``; it is the one in force."""
+    """Write a kubeconfig that names the server and the namespace ``team``, and make it the one in force."""
     file = tmp_path / "kubeconfig"
     file.write_text(
         yaml.safe_dump(
@@ -153,5 +154,5 @@ def kohort(server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Res
 
 @pytest.fixture
 def by_kubeconfig(kubeconfig: Path) -> Callable[..., Result]:
-    """Run ``kohort ARGS`` with nothing but a kubeconfig."""
+    """Run ``kohort ARGS`` with a kubeconfig alone, and no address of a service."""
     return lambda *args: CliRunner().invoke(commands.app, list(args))

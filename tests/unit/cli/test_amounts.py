@@ -1,4 +1,4 @@
-"""Amounts in tables: whatever resource is asked for is shown, cpu and memory first."""
+"""Amounts in tables: every requested resource is shown, cpu and memory first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tables on a narrow terminal: whole names and words, folded at spaces, and what is left out is said."""
+"""Tables on a narrow terminal: names and words stay whole, lines fold at spaces, and columns that are left out are
+named.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from extender.cli import overview, tables
-from extender.cli.fitting import Fitted
+from extender.cli import tables, topview
+from extender.cli.fitting import FittedTable
 from extender.present.views.cluster import NodesView
 from extender.present.views.jobs import JobsView, QueueView
 from tests.unit.cli.bodies import ANSWERS
@@ -26,7 +28,7 @@ def drawn(what: RenderableType, width: int = 80) -> list[str]:
 
 
 def renamed(path: str) -> Any:
-    """An answer with names and details as long as real ones."""
+    """Return an answer with names and details as long as real ones."""
     found = copy.deepcopy(ANSWERS[path])
     for job in found.get("jobs", ()):
         job |= {
@@ -48,7 +50,7 @@ def top(*, wide: bool = False) -> RenderableType:
     jobs = JobsView.model_validate(renamed("/v1/jobs"))
     running = [job.model_copy(update={"workers": 3, "state": "running"}) for job in jobs.jobs]
     nodes, queue = NodesView.model_validate(renamed("/v1/nodes")), QueueView.model_validate(renamed("/v1/queue"))
-    return overview.draw(overview.overview(nodes, jobs.model_copy(update={"jobs": tuple(running)}), queue), wide=wide)
+    return topview.draw(topview.overview(nodes, jobs.model_copy(update={"jobs": tuple(running)}), queue), wide=wide)
 
 
 SHOWN: dict[str, Callable[[bool], RenderableType]] = {
@@ -90,14 +92,14 @@ def test_what_is_left_out_is_said_and_nothing_where_there_is_room() -> None:
 
 
 def test_columns_go_in_their_order_and_only_as_many_as_need_to() -> None:
-    table = Fitted(("A", "B", "C"), [("a" * 30, "b" * 30, "c" * 30)], ("B", "C"))
+    table = FittedTable(("A", "B", "C"), [("a" * 30, "b" * 30, "c" * 30)], ("B", "C"))
     assert drawn(table, 94)[1].split() == ["a" * 30, "b" * 30, "c" * 30]
     assert drawn(table, 93)[1].split() == ["a" * 30, "c" * 30]
     assert drawn(table, 93)[2] == "left out, since the terminal is 93 wide: B; -o json has all"
 
 
 def test_texts_fold_at_spaces_before_a_word_is_broken() -> None:
-    table = Fitted(("NAME", "WHY"), [("n" * 20, "one two three four five six seven eight")])
+    table = FittedTable(("NAME", "WHY"), [("n" * 20, "one two three four five six seven eight")])
     lines = drawn(table, 40)
     assert lines[1].split() == ["n" * 20, "one", "two", "three", "four"]
-    assert drawn(Fitted(("NAME",), [("n" * 50,)]), 40)[1:] == ["n" * 40, "n" * 10], "there is no other way"
+    assert drawn(FittedTable(("NAME",), [("n" * 50,)]), 40)[1:] == ["n" * 40, "n" * 10], "there is no other way"

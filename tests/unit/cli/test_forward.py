@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from extender.cli import commands
-from extender.cli.through import Question
+from extender.cli.viaapiserver import RestRequest
 from extender.kube import portforward
 from extender.kube.api import ClusterError
 from tests.unit.cli.conftest import Json, Server
@@ -87,7 +87,7 @@ NAMED = {
 def test_where_a_cluster_is_named_no_other_one_is_asked(
     by_kubeconfig: Run, server: Server, monkeypatch: pytest.MonkeyPatch, options: tuple[str, str], code: int, told: str
 ) -> None:
-    monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)  # of another cluster, perhaps
+    monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)  # this service may belong to another cluster
     found = by_kubeconfig("jobs", *options)
     assert (found.exit_code, found.stdout, told in found.stderr) == (code, "", True)
 
@@ -107,7 +107,7 @@ def test_a_kubeconfig_of_the_environment_names_a_cluster(
 
 @dataclass
 class Socket:
-    """Says what it was given to say, each a message; notes what it was sent."""
+    """A fake web socket: it sends the given messages, and records what it receives."""
 
     says: list[bytes]
     sent: list[bytes] = field(default_factory=list)
@@ -120,9 +120,9 @@ class Socket:
             yield aiohttp.WSMessage(aiohttp.WSMsgType.BINARY, data, None)
 
 
-async def exchange(*says: bytes, question: Question | None = None) -> tuple[tuple[int, bytes], list[bytes]]:
+async def exchange(*says: bytes, question: RestRequest | None = None) -> tuple[tuple[int, bytes], list[bytes]]:
     socket = Socket(list(says))
-    written = (question or Question("GET", "/v1/jobs", {})).written
+    written = (question or RestRequest("GET", "/v1/jobs", {})).written
     return await portforward.exchange(cast(aiohttp.ClientWebSocketResponse, socket), written), socket.sent
 
 
@@ -141,7 +141,7 @@ async def test_an_answer_in_any_pieces(answer: bytes) -> None:
 
 async def test_the_question_is_one_http_request() -> None:
     _, (sent,) = await exchange(
-        b"\x00" + PORT + ANSWER, question=Question("POST", "/v1/what-if", {"a": "b c"}, {"x": 1})
+        b"\x00" + PORT + ANSWER, question=RestRequest("POST", "/v1/what-if", {"a": "b c"}, {"x": 1})
     )
     head, _, body = sent[1:].partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
@@ -153,7 +153,7 @@ BROKEN: dict[str, tuple[tuple[bytes, ...], str]] = {
     "refused": ((b"\x00" + PORT, b"\x01" + PORT, b"\x01connection refused"), "connection refused"),
     "cut short": ((b"\x00" + PORT + ANSWER[:-1],), "before its answer was whole"),
     "silent": ((), "before its answer was whole"),
-    "another language": ((b"\x00" + PORT + b"SSH-2.0-OpenSSH_9.2\r\n",), "does not speak HTTP"),
+    "another language": ((b"\x00" + PORT + b"SSH-2.0-OpenSSH_9.2\r\n",), "does not answer in HTTP"),
 }
 
 

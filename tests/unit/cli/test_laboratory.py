@@ -1,4 +1,4 @@
-"""The package lab may be absent, as in the image: the service's commands run, and the lab's say how to get it."""
+"""The package lab may be absent, as in the image: the service's commands run, and lab's commands say how to get it."""
 
 from __future__ import annotations
 

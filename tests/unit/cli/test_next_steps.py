@@ -1,4 +1,4 @@
-"""Whatever a command refuses says what to do next; and every command is run for people and for scripts."""
+"""Every error of a command says what to do next, and every command runs for people and for scripts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ERRORS = {"CliError", "StudyError", "ManifestError", "ComparisonError"}
 NEXT = re.compile(
     r"allowed: |(?:; |[.?] |, or |: )"
     r"(?:`?kohort |`kubectl |[Ss]ee |ask|change|check|choose|correct|create|delete|give|install|it goes on by itself|"
-    r"name|nor at|raise|set|start|take|there are|the service's log tells|try|Dask's workers are)|{helps}"
+    r"name|nor at|raise|set|start|take|there are|the service's log tells|try|use|Dask's workers are)|{helps}"
 )
 HANDED_ON = re.compile(r"^\{(_unreachable\(.*\)|[^{]*)\}$|_in_words")
 """What another part has worded, and nothing beside it; tested where it is worded."""
@@ -40,7 +40,7 @@ def text_of(node: ast.expr) -> str:
 
 
 def refusals() -> Iterator[tuple[str, str]]:
-    """Each text that ends a command, and where it stands."""
+    """Yield each text that ends a command, with its place in the code."""
     for path in (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))):
         constants = re.findall(r'^([A-Z_]+)(?:: \w+)? = "(.*)"$', path.read_text(), re.MULTILINE)
         for node in ast.walk(ast.parse(path.read_text())):
@@ -81,7 +81,7 @@ def test_a_wrong_option_is_told_with_its_value_and_what_is_allowed(given: tuple[
 JOB = ("team/mnist",)
 KOD2 = ("--trace", "kod2", "--seeds", "1", "--first-seed", "3")
 BOTH: dict[str, tuple[tuple[str, ...], tuple[str, ...], str, str]] = {
-    # arguments, those for scripts, a word for people, a key for scripts
+    # arguments, arguments for scripts, a word in the output for people, a key in the output for scripts
     "queue": ((), ("-o", "json"), "WHY", "jobs"),
     "jobs": ((), ("-o", "json"), "STATE", "jobs"),
     "nodes": ((), ("-o", "json"), "NODE", "nodes"),
@@ -99,7 +99,7 @@ BOTH: dict[str, tuple[tuple[str, ...], tuple[str, ...], str, str]] = {
     "resume": (JOB, ("-o", "json"), "suspend", "field"),
     "simulate": (("--policy", "kod2", *KOD2), ("-o", "json"), "kod2", "lines"),
     "compare": (("--policy", "fifo", "--policy", "kod2", *KOD2), ("-o", "json"), "kod2", "lines"),
-    "replay": (("JOURNAL",), ("-o", "json"), "all as recorded", "same"),
+    "replay": (("JOURNAL",), ("-o", "json"), "as recorded", "same"),
     "paper": (("--list",), ("--json", "-"), "kod2", ""),
     "optimum": (("--jobs", "2", "--servers", "1", "--slots", "4", "--seeds", "1"), ("-o", "json"), "PROVED", ""),
 }  # fmt: skip

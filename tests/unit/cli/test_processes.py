@@ -1,4 +1,4 @@
-"""What `kohort serve` does before it serves: open files, and the precedence of its event loop."""
+"""What `kohort serve` does before it serves: the limit on open files, and the priority of its event loop."""
 
 import gc
 import resource
@@ -14,7 +14,7 @@ from extender.config.settings import Settings
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """The limits in force, newest last."""
+    """Return the limits on open files that were set, newest last."""
     found = [(1024, 4096)]
     monkeypatch.setattr(resource, "getrlimit", lambda _: found[-1])
     monkeypatch.setattr(resource, "setrlimit", lambda _, pair: found.append(pair))
@@ -51,7 +51,7 @@ def test_connections_of_all_listeners_count() -> None:
 
 
 def test_threads_hand_the_interpreter_over_to_the_loop_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python's own 5 ms make a filter call take forty times as long while somebody asks for an explanation."""
+    """With Python's default of 5 ms, a filter call takes forty times as long while somebody asks for an explanation."""
     told: list[float] = []
     monkeypatch.setattr(sys, "setswitchinterval", told.append)
     monkeypatch.setattr(gc, "freeze", lambda: None)

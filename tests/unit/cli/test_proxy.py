@@ -1,4 +1,4 @@
-"""With a token, or a Service that is named, it is reached by kubeconfig through the API server's proxy."""
+"""With a token, or with a Service that is named, the service is reached through the API server's proxy."""
 
 from __future__ import annotations
 

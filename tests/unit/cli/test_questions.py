@@ -81,7 +81,7 @@ TABLES = {
     ),
     "top": (
         ("top",),
-        ["1 node, cpu 0% requested; 0 running jobs, 1 waiting job", "warning: controller: not heard of for 12 s", "",
+        ["1 node, cpu 0% requested; 0 running jobs, 1 waiting job", "warning: controller: not heard from for 12 s", "",
          "NODE CPU FREE MEMBERS",
          "n1 ........................ 0% 1.5 cpu 8Gi team/run 1 ps+2 workers, team/done 1 ps", "",
          "# WAITS FOR NEEDS WHY",
@@ -392,7 +392,7 @@ def test_what_the_service_refuses_of_a_question_is_told_by_its_option(
 
 def test_what_keeps_the_queue_from_moving_is_a_warning_beside_the_answer(kohort: Callable[..., Result]) -> None:
     found = kohort("queue")
-    assert found.stderr == "warning: controller: not heard of for 12 s\n"
+    assert found.stderr == "warning: controller: not heard from for 12 s\n"
 
 
 @pytest.mark.parametrize("command", ["jobs", "nodes", "plans", "decisions"])
@@ -475,7 +475,7 @@ def test_errors_say_what_is_allowed(kohort: Callable[..., Result], args: tuple[s
 
 def test_a_service_that_is_not_there_is_told_how_to_start(kohort: Callable[..., Result]) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        taken.bind(("127.0.0.1", 0))  # the port is bound, but nobody listens on it
         found = kohort("queue", "--server", f"http://127.0.0.1:{taken.getsockname()[1]}")
     assert found.exit_code == 1
     assert "kohort serve" in found.stderr
@@ -536,7 +536,7 @@ ENDS = {
     "no credentials": (ClusterError(0, "Credentials", "user 'u' has none; give it some"), "user 'u' has none; give"),
     "a port that is taken": (
         AddressError("127.0.0.1", 8900, OSError(98, "Address already in use")),
-        "port 8900 of 127.0.0.1 is taken by another process; set server.port to another port, or 0 for any free one",
+        "port 8900 of 127.0.0.1 is used by another process; set server.port to another port, or 0 for any free one",
     ),
     "a fault in a part": (ExceptionGroup("parts", [ValueError("why")]), "ValueError: why"),
 }
@@ -610,7 +610,7 @@ def test_completion_is_there_for_a_shell(kohort: Callable[..., Result], monkeypa
 
 
 def after(looks: int, monkeypatch: pytest.MonkeyPatch, between: Callable[[int], None] = lambda _: None) -> None:
-    """Ctrl-C after so many looks."""
+    """Press Ctrl-C after so many answers."""
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:

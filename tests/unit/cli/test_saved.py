@@ -1,4 +1,4 @@
-"""``kohort what-if --snapshot FILE``: the state at the end of a journal is asked, and no service."""
+"""``kohort what-if --snapshot FILE`` asks about the state at the end of a journal, and asks no service."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def journal(tmp_path: Path) -> str:
 
 
 def asked(kohort: Run, journal: str, *question: str) -> dict[str, str]:
-    """Where each job would stand that would stand elsewhere."""
+    """Return the new state of each job that would change."""
     found = json.loads(kohort("what-if", "--snapshot", journal, *question, "-o", "json").stdout)
     return {job["name"]: job["after"]["state"] for job in found["jobs"]}
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_asked_is_told(
 
 
 def job(**changes: object) -> str:
-    """The manifest with other workers, or with annotations."""
+    """Return the manifest with another number of workers, or with annotations."""
     worker = {"replicas": changes.pop("replicas", 2), "template": POD}
     meta = {"name": "new", "namespace": "team", "annotations": changes}
     return yaml.safe_dump({**TFJOB, "metadata": meta, "spec": {"tfReplicaSpecs": {"Worker": worker}}})

@@ -1,4 +1,6 @@
-"""What stands before a command or after it: -n of a job that is asked about, the kubeconfig, and what is not used."""
+"""Options that may stand before or after a command: -n for a job, the kubeconfig, and options that a command does not
+take.
+"""
 
 from __future__ import annotations
 
@@ -158,7 +160,7 @@ def test_a_kubeconfig_that_cannot_be_read_is_told(kohort: Run, tmp_path: Path, m
     def closed(_: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", closed)  # root may read whatever it wants to
+    monkeypatch.setattr(Path, "read_bytes", closed)  # by a fake, because file modes do not stop root
     assert "'closed': permission denied; correct" in kohort("jobs", "--kubeconfig", "closed").stderr
 
 
@@ -225,7 +227,7 @@ def test_kubectls_options_stand_before_the_command_or_after_it(
 def test_a_group_without_a_user_is_told_before_anything_is_asked(by_kubeconfig: Run, server: Server) -> None:
     found = by_kubeconfig("suspend", "mnist", "--as-group", "a")
     assert (found.exit_code, server.asked) == (1, [])
-    assert "a group, a uid or an extra to act with is given, but not as whom; give `as` or --as" in found.stderr
+    assert "a group, a uid or an extra to impersonate is given without a user; give `as` or --as" in found.stderr
 
 
 def test_with_one_of_them_no_service_of_this_machine_is_asked_in_place_of_the_clusters(

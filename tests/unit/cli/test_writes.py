@@ -10,7 +10,7 @@ import pytest
 from typer.testing import Result
 
 from extender.cli.errors import CliError
-from extender.cli.writes import Found, scaling, suspension
+from extender.cli.writes import FoundJob, scaling, suspension
 from extender.kube.api import Ref
 from extender.kube.jobkinds import KINDS, JobKind
 from tests.unit.cli.conftest import JOB_PATH, Server
@@ -24,7 +24,7 @@ def written(server: Server) -> list[dict[str, Any]]:
 
 
 def test_scale_patches_the_workers_of_exactly_the_job_that_was_read(by_kubeconfig: Run, server: Server) -> None:
-    found = by_kubeconfig("scale", "mnist", "--workers", "3")  # the namespace is the context's
+    found = by_kubeconfig("scale", "mnist", "--workers", "3")  # the namespace is that of the context
     assert found.exit_code == 0, found.output
     assert found.stdout.splitlines() == [
         "TFJob team/mnist: spec.tfReplicaSpecs.Worker.replicas 4 -> 3",
@@ -46,7 +46,7 @@ def test_suspend_and_resume(by_kubeconfig: Run, server: Server) -> None:
 
 
 def test_a_suspension_that_is_kohorts_becomes_the_users(by_kubeconfig: Run, server: Server) -> None:
-    """Without our mark nobody lets the job go on when the pods of its released gang are gone."""
+    """Without Kohort's mark, nobody resumes the job when the pods of its released gang are gone."""
     server.job["metadata"]["annotations"]["kohort.dev/released"] = "true"
     server.job["spec"]["runPolicy"] = {"suspend": True}
     found = by_kubeconfig("suspend", "mnist")
@@ -64,7 +64,7 @@ SUSPENDED: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 def test_every_kind_is_suspended_where_its_table_says(kind: JobKind) -> None:
-    found = Found(kind, Ref(kind.resource, "team", "x"), {"metadata": {}, "spec": {}})
+    found = FoundJob(kind, Ref(kind.resource, "team", "x"), {"metadata": {}, "spec": {}})
     if kind.kind not in SUSPENDED:
         with pytest.raises(CliError, match="kubectl scale"):
             suspension(found, on=True)
@@ -87,7 +87,7 @@ WORKERS: dict[str, Any] = {
 def test_every_kind_is_scaled_where_its_table_says(kind: JobKind) -> None:
     replicas = {"Worker": {"replicas": 2}}
     spec: dict[str, Any] = {**dict.fromkeys(kind.counts, 2), **({} if kind.counts else {kind.replicas_at: replicas})}
-    found = Found(kind, Ref(kind.resource, "team", "x"), {"metadata": {}, "spec": spec})
+    found = FoundJob(kind, Ref(kind.resource, "team", "x"), {"metadata": {}, "spec": spec})
     if kind.kind not in WORKERS:
         with pytest.raises(CliError, match="of an existing JobSet cannot be changed"):
             scaling(found, 3, "kohort")
@@ -170,5 +170,5 @@ def test_a_missing_right_is_named(by_kubeconfig: Run, server: Server) -> None:
 
 
 def test_without_a_kubeconfig(kohort: Run) -> None:
-    found = kohort("suspend", "mnist")  # the service's own address is of no use for a write
+    found = kohort("suspend", "mnist")  # the address of the service does not help a write
     assert (found.exit_code, "set KUBECONFIG, or give --kubeconfig FILE" in found.stderr) == (1, True)

@@ -123,7 +123,7 @@ def test_whenever_time_runs_out_what_there_is_is_told(tmp_path: Path, calls: int
 def test_nothing_recorded_is_said(tmp_path: Path) -> None:
     assert newest_recording(tmp_path) is None
     recorded(tmp_path)
-    with pytest.raises(NothingRecordedError, match="nothing is recorded yet"):
+    with pytest.raises(NothingRecordedError, match="no step is recorded yet"):
         compare(recording(tmp_path), Fifo(), always)
 
 

@@ -100,7 +100,7 @@ def test_where_nobody_is_named_it_is_told_where_was_looked(tmp_path: Path) -> No
         resolve(environ={"KUBECONFIG": "/no/such:/nor/such"})
     assert (told.value.reason, told.value.message) == (NO_CLUSTER, "'/no/such' or '/nor/such': no such file")
     assert told.value.status == 0, "nobody was asked, so nobody has answered"
-    with pytest.raises(ClusterError, match="no context is in force"):
+    with pytest.raises(ClusterError, match="no context is chosen"):
         resolve(environ=written(tmp_path, {**config({}), "current-context": ""}))
 
 
@@ -111,7 +111,7 @@ def test_kubernetes_master_names_the_server_by_default() -> None:
 
 
 WRONG: dict[str, tuple[Json, str]] = {
-    "a port": (config({"token": "t"}, server="https://a:b"), "server: 'https://a:b' is no URL"),
+    "a port": (config({"token": "t"}, server="https://a:b"), "server: 'https://a:b' is not a URL"),
     "a password in the URL": (
         config({"token": "t"}, server="https://u:p@a"),
         "server: a name and a password in the URL",
@@ -120,13 +120,13 @@ WRONG: dict[str, tuple[Json, str]] = {
         config({"token": "t"}, **{"proxy-url": "ftp://p"}),
         "proxy-url: 'ftp://p' is not allowed; allowed: http://",
     ),
-    "a token in two lines": (config({"token": "a\nb"}), "user 'u': token has a line break"),
-    "a name in two lines": (config({"token": "t", "as": "a\r\nb"}), "Impersonate-User has a line break"),
+    "a token in two lines": (config({"token": "a\nb"}), "user 'u': token contains a line break"),
+    "a name in two lines": (config({"token": "t", "as": "a\r\nb"}), "Impersonate-User contains a line break"),
     "a certificate that is not there": (
         config({"client-certificate": "none.pem", "client-key": "none.key"}),
         "user 'u': client-certificate: '.*none.pem': no such file",
     ),
-    "base64": (config({"client-key-data": "%"}), "user 'u': client-key-data is no base64"),
+    "base64": (config({"client-key-data": "%"}), "user 'u': client-key-data is not base64"),
     "a number": (config({"token": 12}), r"Expected `str`, got `int` - at `\$.users\[0\].user.token`"),
 }
 

@@ -13,7 +13,7 @@ import pytest
 from extender.clock import Clock
 from extender.kube.api import ClusterError
 from extender.kube.connection import plugin as plugins
-from extender.kube.connection.target import Connection, Pem, Plugin
+from extender.kube.connection.target import Connection, ExecPlugin, Pem
 from extender.kube.connection.tokenfile import token_in
 from extender.kube.connection.transport import AGAIN_SECONDS, Transport
 from tests.eventually import eventually
@@ -50,12 +50,12 @@ def connection(servers: World, **more: object) -> Connection:
     return Connection(Kit(servers).url(), authority=Pem(data=servers.ca), **more)  # type: ignore[arg-type]
 
 
-def program(folder: Path, text: str, **more: object) -> Plugin:
+def program(folder: Path, text: str, **more: object) -> ExecPlugin:
     path = folder / "plugin"
     path.write_text(text)
     path.chmod(0o755)
     fields = {"args": (), "env": {}, "install_hint": "", "interactive": "Never", **more}
-    return Plugin(user="u", command=str(path), api_version=API_VERSION, **fields)  # type: ignore[arg-type]
+    return ExecPlugin(user="u", command=str(path), api_version=API_VERSION, **fields)  # type: ignore[arg-type]
 
 
 async def test_a_token_in_a_file_is_read_again_within_a_minute(servers: World, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ FAILS: dict[str, tuple[str, dict[str, object], str]] = {
         "user 'u': the exec plugin '.*' failed with exit code 7: log in again",
     ),
     "no words": (script({}, 7), {}, "failed with exit code 7$"),
-    "no terminal": (script({}), {"interactive": "Always"}, "there is no terminal"),
+    "no terminal": (script({}), {"interactive": "Always"}, "needs a terminal"),
     "nothing printed": ("#!/bin/sh\n", {}, "printed no credentials: 'Expected|printed no credentials"),
     "a time without a zone": (
         script({"token": "t", "expirationTimestamp": "2020-01-01T00:00:00"}),

@@ -130,7 +130,7 @@ def test_a_port_that_is_taken_is_told_before_anything_runs() -> None:
         port = str(taken.getsockname()[1])
         told = CliRunner().invoke(commands.app, ["demo", "--port", port])
     assert told.exit_code == 1
-    wanted = f"--port {port}: port {port} of 127.0.0.1 is taken by another process; choose a free port, or 0"
+    wanted = f"--port {port}: port {port} of 127.0.0.1 is used by another process; choose a free port, or 0"
     assert wanted in told.stderr
 
 
@@ -141,9 +141,7 @@ def test_where_nobody_asks_for_a_port_and_the_usual_one_is_taken_another_will_do
         with contextlib.suppress(OSError):  # somebody else has it indeed
             held.enter_context(socket.create_server((LOOPBACK, 8900)))
         assert demo._usual_port() == 0
-    assert (
-        "port 8900 of 127.0.0.1 is taken by another process: Kohort uses another free port" in capsys.readouterr().out
-    )
+    assert "port 8900 of 127.0.0.1 is used by another process: Kohort uses another free port" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("width", [200, 80])

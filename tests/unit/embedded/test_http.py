@@ -14,7 +14,7 @@ from extender.kube.api import LEASES, NODES, PODS, ClusterError, Done, Json, Ref
 from extender.kube.client import PAGE, KubeApi
 from extender.kube.connection.given import Given
 from extender.kube.connection.resolve import resolve
-from extender.kube.reflector import Batch, Reflector, Times
+from extender.kube.reflector import Reflector, ReflectorTimes, WatchBatch
 from lab.embedded.apirules import StatusError
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.embeddedcluster import served
@@ -84,8 +84,8 @@ async def test_what_is_not_served_or_not_there(bench: Bench) -> None:
 
 async def test_a_reflector_follows_and_lists_anew_after_compaction(bench: Bench) -> None:
     bench.pod("first")
-    reflector = Reflector(bench.api, PODS, bench.clock, random.Random(0), Times(backoff_seconds=0.01))
-    batches: asyncio.Queue[Batch] = asyncio.Queue()
+    reflector = Reflector(bench.api, PODS, bench.clock, random.Random(0), ReflectorTimes(backoff_seconds=0.01))
+    batches: asyncio.Queue[WatchBatch] = asyncio.Queue()
     following = asyncio.create_task(reflector.run(batches.put_nowait))
 
     async def told() -> tuple[str, list[str]]:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
-from extender.kube import answers
+from extender.kube import responses
 from extender.kube.api import NODES, PODS, ClusterError, Resource
 from extender.observe.laganddrift import BEAT_SECONDS, COUNT_SECONDS, LagAndDrift
 from policy.cluster.snapshot import Snapshot
@@ -74,10 +74,10 @@ COUNTS = {
 
 @pytest.mark.parametrize(("body", "count"), COUNTS.values(), ids=COUNTS.keys())
 def test_a_list_of_one_says_how_many_there_are(body: bytes, count: int) -> None:
-    assert answers.decode_count(body) == count
+    assert responses.decode_count(body) == count
 
 
 @pytest.mark.parametrize("body", [b"no json", b"[]", b'{"metadata":{"continue":"x"},"items":[{}]}'])
 def test_an_answer_without_a_count_is_an_error(body: bytes) -> None:
     with pytest.raises(ClusterError):
-        answers.decode_count(body)
+        responses.decode_count(body)

@@ -1,4 +1,4 @@
-"""How often the page is drawn: at once after a quiet time, and never for more than its share of a busy one."""
+"""How often the page is drawn: at once after a quiet time, and never for more than its share of a busy time."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Mapping
 import pytest
 
 from extender.clock import Clock
-from extender.page.frames import AT_ONCE, SHARE, Frames, Lists, Maker
+from extender.page.frames import AT_ONCE, SHARE, Frames, Lists, PageThread
 
 FRAME = 0.03
 
 
 class Drawing(Clock):
-    """A clock that only sleeping and drawing move; every frame is of a new revision."""
+    """A clock that moves only by sleeping and drawing; every frame has a new revision."""
 
     def __init__(self) -> None:
         super().__init__()
         self.at = 1000.0
         self.drawn: list[float] = []
-        self.frames = Frames(self.make, lambda _: True, self, Maker(self))
+        self.frames = Frames(self.make, lambda _: True, self, PageThread(self))
 
     def monotonic(self) -> float:
         return self.at

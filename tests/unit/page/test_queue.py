@@ -1,4 +1,4 @@
-"""The queue's rows: a newcomer or a minute changes no row of another's, and a page that is opened has it all."""
+"""The queue's rows: a new job or a passing minute changes no other row, and a page that is opened shows everything."""
 
 import re
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ async def client(scene: Scene) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def changed(client: httpx.AsyncClient, scene: Scene, event: Event) -> Any:
-    """What a viewer of the frame before the event is told."""
+    """Return what a viewer of the frame before the event receives."""
     had = (await client.get("/parts", params={"since": ""})).json()
     scene.ledger.step(event)
     return (await client.get("/parts", params={"since": had["frame"]})).json()

@@ -1,4 +1,4 @@
-"""The page's routes: headers, links that stay relative, what is not there, and assets out of the wheel."""
+"""The page's routes: headers, relative links, paths that do not exist, and assets from the wheel."""
 
 import re
 from collections.abc import AsyncIterator
@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from extender.page.htmlrows import ASSETS, stamp
 from extender.page.routes import POLICY
-from extender.page.rows import ASSETS, stamp
 from policy.cluster.events import JobSeen, NodeSeen, Synced
 from tests import builders
 from tests.browser.scenes import Scene

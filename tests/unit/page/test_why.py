@@ -1,12 +1,12 @@
-"""What a job's page says of why the job stands where it stands."""
+"""What a job's page says about why the job waits or runs where it does."""
 
 from dataclasses import replace
 
 import pytest
 
+from extender.page.htmlrows import Rows
 from extender.page.marks import Looks
-from extender.page.rows import Rows
-from extender.present.explain import deeper, explain_view
+from extender.present.explainview import deeper, explain_view
 from extender.present.views.explain import RunningView
 from policy.cluster.events import Reported
 from policy.cluster.training import Report

@@ -8,11 +8,11 @@ import pytest
 
 from policy.answers.explain import Ahead, explain, held_room
 from policy.answers.queue import places, weights
-from policy.answers.verdict import Offer, filter_pod, preempt_pod, prioritize_pod
+from policy.answers.verdict import FilterAnswer, filter_pod, preempt_pod, prioritize_pod
 from policy.cluster.gang import State
 from policy.cluster.model import Node, Phase, Slot
 from policy.cluster.orders import Desired
-from policy.cluster.reasons import TEXTS, Reason
+from policy.cluster.reasons import TEXTS, Concern, Lasts, Reason
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
@@ -34,6 +34,8 @@ def test_every_reason_has_one_constant_text(reason: Reason) -> None:
     assert TEXTS[reason].startswith("kohort: ")
     assert not any(letter.isdigit() or letter in "{}%" for letter in reason.text)
     assert list(TEXTS.values()).count(reason.text) == 1
+    assert isinstance(reason.concern, Concern)
+    assert isinstance(reason.lasts, Lasts)
 
 
 def test_filter_answers_with_exactly_the_planned_node() -> None:
@@ -88,7 +90,7 @@ def test_a_replica_that_does_not_lead_gives_no_node_even_where_it_knows_the_plan
     world.see(again)
     assert filter_pod(world.snapshot, again.uid, ("n1",)).nodes == ("n1",)
     follower = replace(world.snapshot, leading=False)
-    assert filter_pod(follower, again.uid, ("n1",)) == Offer(reason=Reason.NOT_LEADING)
+    assert filter_pod(follower, again.uid, ("n1",)) == FilterAnswer(reason=Reason.NOT_LEADING)
     assert refuse_pod(follower, None) is Reason.NOT_LEADING
     assert filter_pod(follower, "uid-a-ps-0", ("n1",)).nodes == ("n1",)
 

@@ -10,7 +10,7 @@ from policy.cluster.gang import State
 from policy.cluster.training import Report
 from policy.placement.gang import worker_demand
 from policy.placement.grow import Where
-from policy.placement.shrink import NOBODY, Offer
+from policy.placement.shrink import NOBODY, Reclaimable
 from policy.systems.dragon import Dragon, DragonCycle, Idle, Sizes, Urgent, Victims
 from policy.systems.progress import remaining_seconds
 from tests.builders import START, JobBuilder, World, guest, job, node
@@ -145,12 +145,12 @@ def test_3_all_turns_at_once_are_those_of_choosing_one_after_the_other(seed: int
         most = draw.randint(2, 6)
         world.start(job(f"j{number}").workers(1, most, asked=most, cpu=draw.choice((1, 1, 2, 3))))
     turning = DragonCycle(Dragon(), world.snapshot, world.now)
-    offers = [Offer.of(NOBODY, ()), *turning.reclaimable(turning.yielding())]
-    left = {index: len(offer.sheds) for index, offer in enumerate(offers) if offer.job_uid != NOBODY}
+    victims = [Reclaimable.of(NOBODY, ()), *turning.reclaimable(turning.yielding())]
+    left = {index: len(victim.rooms) for index, victim in enumerate(victims) if victim.job_uid != NOBODY}
     expected = [0]
 
     def surplus(index: int) -> tuple[float, int]:
-        demand = worker_demand(world.snapshot, world.snapshot.jobs[offers[index].job_uid])
+        demand = worker_demand(world.snapshot, world.snapshot.jobs[victims[index].job_uid])
         return left[index] * demand.dominant_share(world.snapshot.nodes["n1"].allocatable), -index
 
     while any(left.values()):
@@ -158,7 +158,7 @@ def test_3_all_turns_at_once_are_those_of_choosing_one_after_the_other(seed: int
         left[most] -= 1
         expected.append(most)
     assert len(expected) > 1
-    assert turning.largest_surplus(offers) == expected
+    assert turning.largest_surplus(victims) == expected
 
 
 def test_3_nobody_goes_below_its_minimum_and_no_ps_goes() -> None:

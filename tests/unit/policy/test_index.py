@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from policy.cluster.draft import Draft
-from policy.cluster.gang import State
+from policy.cluster.gang import Gang
 from policy.cluster.index import Index
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import ask_of
@@ -33,13 +33,12 @@ def test_an_answer_on_a_changed_copy_is_not_given_for_the_live_state() -> None:
     assert ask_of(before, before.jobs["job-a"], 2).rigid
 
 
-def test_the_room_of_a_plan_is_charged_only_in_the_states_that_have_one() -> None:
-    """Even where nothing but the state of the gang changes."""
+def test_the_room_of_a_plan_is_charged_as_long_as_the_gang_has_it() -> None:
     live = World().nodes("n1")
     live.submit(job("a").workers(2, cpu=3))
     assert live.snapshot.free("n1")["cpu"] == 4_000
     draft = Draft(live.snapshot)
-    draft.put_gang(replace(live.gang("a"), state=State.WAITING))
+    draft.put_gang(Gang("job-a"))
     given_up = draft.freeze()
     assert given_up.free("n1")["cpu"] == 10_000
     draft = Draft(given_up)

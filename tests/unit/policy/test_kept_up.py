@@ -10,7 +10,6 @@ import pytest
 
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.pods.simulatedservice import SimulatedStep
-from policy.cluster.arranged import Arrangement, Place
 from policy.cluster.capacity import Capacity
 from policy.cluster.damping import MINUTE
 from policy.cluster.index import Index
@@ -18,6 +17,7 @@ from policy.cluster.layered import SMALL, Layered, copied
 from policy.cluster.memo import FEW, Memo
 from policy.cluster.model import ANYWHERE
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.sortedgroups import GroupEntry, SortedGroups
 from policy.placement.gang import Ask, ask_of, place
 from policy.placement.grow import Where, growers
 from policy.placement.room import Room
@@ -93,7 +93,7 @@ def test_room_that_stays_as_it_was_is_the_same_and_keeps_what_did_not_fit() -> N
 
 
 def test_an_arrangement_follows_each_job_and_old_ones_stay() -> None:
-    first = Arrangement().after({"a": (("x", (2, "a")),), "b": (("x", (1, "b")), ("y", (1, "b")))})
+    first = SortedGroups().after({"a": (("x", (2, "a")),), "b": (("x", (1, "b")), ("y", (1, "b")))})
     second = first.after({"b": (("y", (3, "b")),), "c": (("x", (1, "c")),)})
     assert second.groups == {"x": ((1, "c"), (2, "a")), "y": ((3, "b"),)}
     assert list(first.uids("x")) == ["b", "a"]
@@ -107,15 +107,15 @@ EVERYBODY = [f"job-{number}" for number in range(5)]
 def test_a_question_is_forgotten_after_more_changes_than_jobs_and_a_few(more: int, asked_about: list[str]) -> None:
     memo, asked = Memo(), list[str]()
 
-    def places(uid: str) -> tuple[Place, ...]:
+    def places(uid: str) -> tuple[GroupEntry, ...]:
         asked.append(uid)
         return (("x", (uid,)),)
 
-    memo.arranged("who", places, lambda: EVERYBODY)
+    memo.sorted_groups("who", places, lambda: EVERYBODY)
     asked.clear()
     for _ in range(FEW + len(EVERYBODY) + more):
         memo = memo.without({"job-1"})
-    assert list(memo.arranged("who", places, lambda: EVERYBODY).uids("x")) == EVERYBODY
+    assert list(memo.sorted_groups("who", places, lambda: EVERYBODY).uids("x")) == EVERYBODY
     assert sorted(asked) == asked_about
 
 

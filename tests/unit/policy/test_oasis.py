@@ -16,7 +16,7 @@ from policy.cluster.resources import NOTHING
 from policy.cluster.training import Report, Training, Utility
 from policy.desired import desired
 from policy.systems.oasis import Oasis
-from policy.systems.oasis.dp import Offer, Role, offer
+from policy.systems.oasis.dp import Role, SlotOffer, offer
 from policy.systems.oasis.policy import OasisCycle
 from policy.systems.oasis.prices import Array, Floor
 from policy.systems.oasis.schedule import MEMORY, Book, Plan, Postponed
@@ -685,7 +685,7 @@ def test_a_bound_beyond_what_the_cluster_takes_costs_no_time(monkeypatch: pytest
     """The tables of a decision are as wide as the empty cluster, and the decision is the same."""
     widths: list[int] = []
 
-    def noted(free: Array, price: Array, roles: tuple[Role, ...]) -> Offer:
+    def noted(free: Array, price: Array, roles: tuple[Role, ...]) -> SlotOffer:
         widths.append(len(roles[0].counts))
         return offer(free, price, roles)
 

@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from policy.systems.oasis.dp import LARGEST_TABLE, Best, Offer, Role, best_schedule, most_work, offer
+from policy.systems.oasis.dp import LARGEST_TABLE, Best, Role, SlotOffer, best_schedule, most_work, offer
 
 INSTANCES = 1000
 
@@ -219,7 +219,7 @@ def test_with_one_pool_nothing_is_promised_twice_and_the_price_is_that_of_the_pl
             assert found.cost[workers] >= cheapest(free, price, roles, int(workers)) - 1e-9
 
 
-def _taken(found: Offer, roles: tuple[Role, ...], workers: int) -> np.ndarray:
+def _taken(found: SlotOffer, roles: tuple[Role, ...], workers: int) -> np.ndarray:
     parts = [take[workers][:, None] * role.request for role, take in zip(roles, found.takes, strict=True)]
     taken: np.ndarray = np.array(parts).sum(axis=0)
     return taken

@@ -2,7 +2,7 @@
 
 import pytest
 
-from extender.present.explain import explain_view
+from extender.present.explainview import explain_view
 from policy.answers.explain import explain
 from policy.cluster.events import Reported
 from policy.cluster.training import Report

@@ -12,7 +12,7 @@ from policy.cluster.gang import Gang
 from policy.cluster.index import Index
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
-from policy.placement.grow import Shed, sheds
+from policy.placement.grow import FreedRoom, freed_rooms
 from policy.step import step
 from policy.systems import make_policy
 from tests.builders import World, job, members, node
@@ -54,11 +54,11 @@ def test_what_running_jobs_could_give_is_not_worked_out_again(system: str, monke
     policy = make_policy(system)
     asked: list[str] = []
 
-    def counted(snapshot: Snapshot, one: Job, gang: Gang) -> Iterator[Shed]:
+    def counted(snapshot: Snapshot, one: Job, gang: Gang) -> Iterator[FreedRoom]:
         asked.append(one.uid)
-        return sheds(snapshot, one, gang)
+        return freed_rooms(snapshot, one, gang)
 
-    monkeypatch.setattr("policy.placement.shrink.sheds", counted)
+    monkeypatch.setattr("policy.placement.shrink.freed_rooms", counted)
     policy.prepare(world.snapshot, world.now)
     assert sorted(asked) == [f"job-run-{number}" for number in FULL]
     asked.clear()

@@ -13,9 +13,9 @@ from policy.cluster.model import ANYWHERE, Phase
 from policy.cluster.resources import NOTHING
 from policy.placement import shrink
 from policy.placement.gang import Ask, fits
-from policy.placement.grow import Shed
+from policy.placement.grow import FreedRoom
 from policy.placement.room import Room
-from policy.placement.shrink import NOBODY, Offer, offer_of, one_by_one
+from policy.placement.shrink import NOBODY, Reclaimable, one_by_one, reclaimable_of
 from tests.builders import PodGone, World, job, node, res, w
 
 
@@ -28,20 +28,22 @@ def test_the_node_that_is_cleared_is_the_best_of_all_of_them(seed: int) -> None:
         room.take(name, res(draw.randint(5, 8)))
     sizes = [res(1)] if draw.random() < 0.5 else [res(1), res(2), res(3)]
 
-    def offer(uid: str) -> Offer:
-        return Offer.of(uid, tuple(Shed(draw.choice(names), draw.choice(sizes)) for _ in range(draw.randint(1, 3))))
+    def victim(uid: str) -> Reclaimable:
+        return Reclaimable.of(
+            uid, tuple(FreedRoom(draw.choice(names), draw.choice(sizes)) for _ in range(draw.randint(1, 3)))
+        )
 
-    nobody = [offer(NOBODY) for _ in range(draw.choice((0, 0, 1, 2)))]
-    offers = [*nobody, *(offer(f"job-{index}") for index in range(draw.randint(1, 6)))]
+    nobody = [victim(NOBODY) for _ in range(draw.choice((0, 0, 1, 2)))]
+    victims = [*nobody, *(victim(f"job-{index}") for index in range(draw.randint(1, 6)))]
     ask = Ask((), res(1), ANYWHERE, draw.randint(2, 6))
-    assert shrink._on_one_node(room, ask, offers, one_by_one) == best_of_all(room, ask, offers)
+    assert shrink._on_one_node(room, ask, victims, one_by_one) == best_of_all(room, ask, victims)
 
 
-def best_of_all(room: Room, ask: Ask, offers: list[Offer]) -> list[Offer] | None:
-    rank = {offer.job_uid: place for place, offer in enumerate(offers)}
+def best_of_all(room: Room, ask: Ask, victims: list[Reclaimable]) -> list[Reclaimable] | None:
+    rank = {victim.job_uid: place for place, victim in enumerate(victims)}
     plans = []
     for host in sorted(room):
-        here = [offer for offer in offers if any(shed.node == host for shed in offer.sheds)]
+        here = [victim for victim in victims if any(freed_room.node == host for freed_room in victim.rooms)]
         plan = shrink._clear(room, ask, here, one_by_one, host) if here else None
         if plan is not None:
             plans.append(plan)
@@ -56,25 +58,25 @@ def test_over_several_nodes_no_shorter_run_of_removals_would_do(seed: int) -> No
     room = Room.of(World().nodes(*(node(name, cpu=8) for name in names)).snapshot)
     for name in names:
         room.take(name, res(draw.randint(6, 8)))
-    pairs = [tuple(Shed(draw.choice(names), res(1)) for _ in range(2)) for _ in names]
-    offers = [Offer.of(f"job-{number}", pair) for number, pair in enumerate(pairs)]
+    pairs = [tuple(FreedRoom(draw.choice(names), res(1)) for _ in range(2)) for _ in names]
+    victims = [Reclaimable.of(f"job-{number}", pair) for number, pair in enumerate(pairs)]
     ask = Ask((), res(2), ANYWHERE, draw.randint(2, len(names)))
-    turns = one_by_one(offers)
+    turns = one_by_one(victims)
 
     def suffices(length: int) -> bool:
-        return fits(shrink._given(room, shrink._cut(offers, Counter(turns[:length]))), ask)
+        return fits(shrink._given(room, shrink._cut(victims, Counter(turns[:length]))), ask)
 
     shortest = next((length for length in range(len(turns) + 1) if suffices(length)), None)
-    plan = shrink._on_several(room, ask, offers, one_by_one)
+    plan = shrink._on_several(room, ask, victims, one_by_one)
     if not shortest:
         assert plan == (None if shortest is None else [])
         return
     last = turns[shortest - 1]
     assert plan is not None
     assert fits(shrink._given(room, plan), ask)
-    assert plan[-1] == offers[last].first(turns[:shortest].count(last))
+    assert plan[-1] == victims[last].first(turns[:shortest].count(last))
     for place, given in enumerate(plan):
-        without = [*plan[:place], given.first(len(given.sheds) - 1), *plan[place + 1 :]]
+        without = [*plan[:place], given.first(len(given.rooms) - 1), *plan[place + 1 :]]
         assert not fits(shrink._given(room, without), ask), f"{given.job_uid} gives a worker for nothing"
 
 
@@ -101,5 +103,5 @@ def test_a_worker_that_is_done_gives_no_room_back() -> None:
     world.do(PodGone(world.pod("a-worker-2").uid))
     each = world.pod("a-worker-1").requests
     assert world.snapshot.free("n1") == before + each + each
-    offered = offer_of(world.snapshot, world.snapshot.jobs["job-a"]).sheds
-    assert [shed.requests for shed in offered] == [NOTHING, NOTHING, each]
+    offered = reclaimable_of(world.snapshot, world.snapshot.jobs["job-a"]).rooms
+    assert [freed_room.requests for freed_room in offered] == [NOTHING, NOTHING, each]

@@ -178,7 +178,7 @@ def test_json_that_is_none_is_refused(tmp_path: Path) -> None:
         ('{"jobs": 3}', "a list of objects"),
         ('{"jobs": [{}, 7]}', "t.json, row 2: 7 is not allowed; allowed: an object"),
         ('{"jobs": [], "slot_second": 60}', "key: 'slot_second' is not allowed; allowed: nodes, jobs, slot_seconds"),
-        ('[{"name": "a", "name": "b"}]', "a key stands twice in one object: 'name'"),
+        ('[{"name": "a", "name": "b"}]', "a key is repeated in one object: 'name'"),
     ):
         with pytest.raises(StudyError, match=said):
             read(tmp_path, text, name="t.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from extender.present.decisions import decisions_view
+from extender.present.decisionviews import decisions_view
 from extender.present.views.decisions import DecisionView, StepView
 from extender.state.journal import Entry
 from policy.cluster.actions import Admit, Bind, RefuseBind, Released, WriteRefused

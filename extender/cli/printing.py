@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-class Drawn(Protocol):
+class DrawsTable(Protocol):
     """A function that draws a view as a table."""
 
     def __call__(self, view: Any, /, *, wide: bool = False) -> RenderableType: ...
 
 
-def show(look: Callable[[], BaseModel], draw: Drawn, asked: Asked) -> None:
+def show(look: Callable[[], BaseModel], draw: DrawsTable, asked: Asked) -> None:
     """Print the answer once, or again and again: in place on a terminal, and whenever it has changed in a pipe."""
     from extender.cli import console
 

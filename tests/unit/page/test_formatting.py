@@ -1,10 +1,10 @@
-"""Text for people: whatever a user has named is harmless, and amounts are short."""
+"""Text for people: names that users chose are made harmless, and amounts are short."""
 
 from typing import get_args
 
 import pytest
 
-from extender.page.words import CAUSES, clean, duration, needs, percent, ranges
+from extender.page.formatting import CAUSES, clean, duration, needs, percent, ranges
 from policy.cluster.events import Event
 from tests.builders import GIB, res
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 
 from extender.kube.jobkinds import KINDS
-from extender.present.history import history_view
-from extender.present.jobs import expected_view, job_detail
+from extender.present.historyview import history_view
+from extender.present.jobviews import expected_view, job_detail
 from extender.present.views.amounts import amounts
 from extender.present.views.cluster import HeldView
 from extender.present.views.explain import (

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from extender.access.sight import Sight
+from extender.access.visibility import Visibility
 from extender.present.views.base import JobName, View
-from extender.present.views.cluster import Guest, HeldView, NodeView
+from extender.present.views.cluster import HeldView, NodeMemberView, NodeView
 from extender.present.views.decisions import DecisionView
 from extender.present.views.explain import AheadView
 from extender.present.views.refused import RefusedView
@@ -29,22 +29,22 @@ _OF_RIVAL: Final = ("it needs", "its weight")  # policy/answers/inputs.py
 ViewT = TypeVar("ViewT", bound=View)
 
 
-class Veil:
+class Redaction:
     """The redaction of answers for one caller."""
 
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, visibility: Visibility) -> None:
         """For a caller who may read all namespaces, answers stay as they are."""
-        self.sight = sight
+        self.visibility = visibility
 
     def text(self, told: str, other: str = OTHER_JOB) -> str:
         """Return the text with every name of a hidden namespace replaced by ``other``."""
-        if self.sight.every or "/" not in told:
+        if self.visibility.every or "/" not in told:
             return told
-        return _KEY.sub(lambda found: found[0] if self.sight.sees(found[1]) else other, told)
+        return _KEY.sub(lambda found: found[0] if self.visibility.sees(found[1]) else other, told)
 
     def view(self, view: ViewT) -> ViewT:
         """Return the answer without what the caller may not read."""
-        if self.sight.every:
+        if self.visibility.every:
             return view
         if isinstance(view, RefusedView) and self.text(view.job) != view.job:
             return view.model_copy(update={"job": OTHER_JOB, "text": REFUSED})
@@ -56,15 +56,15 @@ class Veil:
 
         This comes before entries are counted into pages.
         """
-        if self.sight.every:
+        if self.visibility.every:
             return tuple(views)
         return tuple(self.view(view) for view in views if self._shown(view))
 
     def journal(self, entries: Iterable[Entry]) -> list[Entry]:
         """Return the decisions about jobs that the caller may read, including jobs that no longer exist."""
-        if self.sight.every:
+        if self.visibility.every:
             return list(entries)
-        return [entry for entry in entries if self.sight.sees(entry.subject.namespace)]
+        return [entry for entry in entries if self.visibility.sees(entry.subject.namespace)]
 
     def decisions(self, entries: Iterable[Entry], views: Iterable[DecisionView]) -> tuple[DecisionView, ...]:
         """Return those of ``views``, made from these entries, that the caller may read."""
@@ -73,7 +73,7 @@ class Veil:
 
     def warnings(self, told: Iterable[str]) -> tuple[str, ...]:
         """Return each warning with only the name of its check: its figures count the jobs of all namespaces."""
-        if self.sight.every:
+        if self.visibility.every:
             return tuple(told)
         return tuple(f"{one.partition(':')[0]}: ask an administrator of Kohort to look at it" for one in told)
 
@@ -103,7 +103,7 @@ class Veil:
 
     def _shown(self, value: object) -> bool:
         if isinstance(value, JobName):
-            return self.sight.sees(value.namespace)
-        if isinstance(value, HeldView | Guest):
-            return self.sight.sees(value.job.partition("/")[0])
+            return self.visibility.sees(value.namespace)
+        if isinstance(value, HeldView | NodeMemberView):
+            return self.visibility.sees(value.job.partition("/")[0])
         return True

@@ -8,18 +8,18 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
-from extender.access.sight import EVERYTHING, Sight
-from extender.access.veil import Veil
+from extender.access.redaction import Redaction
+from extender.access.visibility import EVERYTHING, Visibility
 from extender.observe.health import Readiness
 from extender.page.charts import charts_of
-from extender.page.frames import Lists, breathe
-from extender.page.history import History
+from extender.page.formatting import duration, needs, percent
+from extender.page.frames import Lists, let_loop_run
+from extender.page.htmlrows import Rows
+from extender.page.loadhistory import History
 from extender.page.marks import Look, Looks
-from extender.page.nodemap import Mapper, NodeMap
-from extender.page.rows import Rows
-from extender.page.story import Line, Story
-from extender.page.words import duration, needs, percent
-from extender.present.jobs import refused_views, waits
+from extender.page.nodemap import NodeMap, NodeMapDrawer
+from extender.page.timeline import Timeline, TimelineEntry
+from extender.present.jobviews import refused_views, waits
 from extender.present.views.refused import RefusedView
 from extender.state.ledger import Ledger
 from policy.answers.queue import Place, places
@@ -34,7 +34,7 @@ _PREFIX: Final = "kohort: "
 _SETTLED: Final = (State.RUNNING,)
 
 
-class Vitals(Protocol):
+class ReadinessSource(Protocol):
     """The source of the service's health."""
 
     def readiness(self) -> Readiness:
@@ -42,7 +42,7 @@ class Vitals(Protocol):
         ...
 
 
-class Queued(NamedTuple):
+class QueuedRow(NamedTuple):
     """A row of the queue.
 
     It leaves out its place and its wait, so that a new job or a passing minute changes no other row.
@@ -63,17 +63,17 @@ class Queued(NamedTuple):
     behind: str
 
 
-class Queue(NamedTuple):
+class QueueRows(NamedTuple):
     """The waiting jobs and their places.
 
     A place is 0 for a job that does not queue: malformed, suspended, or being released.
     """
 
     places: tuple[int, ...]
-    rows: tuple[Queued, ...]
+    rows: tuple[QueuedRow, ...]
 
     @property
-    def queueing(self) -> list[Queued]:
+    def queueing(self) -> list[QueuedRow]:
         """Return the rows that have a place."""
         return [row for place, row in zip(self.places, self.rows, strict=True) if place]
 
@@ -83,7 +83,7 @@ class Queue(NamedTuple):
         return " ".join(str(place or "–") for place in self.places[:MOST_QUEUED])
 
 
-class Running(NamedTuple):
+class RunningRow(NamedTuple):
     """A row of the jobs that hold resources.
 
     given: workers that the policy gave the job. there: workers that are bound.
@@ -102,43 +102,43 @@ class Running(NamedTuple):
     rival: str
 
 
-class Overview:
+class ClusterPage:
     """Makes the lists of the page at ``/``. Only one thread may use it at a time."""
 
     def __init__(
         self,
         ledger: Ledger,
-        vitals: Vitals,
+        vitals: ReadinessSource,
         history: History,
-        story: Story,
+        timeline: Timeline,
         rows: Rows,
         looks: Looks,
-        sight: Sight = EVERYTHING,
+        visibility: Visibility = EVERYTHING,
     ) -> None:
-        """Prepare the page for viewers with this sight; the story and the looks may be shared with other viewers."""
+        """Prepare the page for viewers with this visibility; the timeline and the looks may be shared with others."""
         self._ledger = ledger
         self._vitals = vitals
         self._history = history
-        self._story = story
+        self._timeline = timeline
         self._rows = rows
         self.looks = looks
-        self._sight = sight
-        self._veil = Veil(sight)
-        self._mapper = Mapper(looks, breathe, sight)
-        self._charted: tuple[float, list[str]] | None = None  # by the revision of the history
+        self._visibility = visibility
+        self._redaction = Redaction(visibility)
+        self._drawer = NodeMapDrawer(looks, let_loop_run, visibility)
+        self._charted: tuple[float, list[str]] | None = None  # the history's revision, and its charts
 
     def make(self) -> tuple[int, Lists, Mapping[str, str]]:
         """Return revision, lists and facts of the current snapshot."""
         snapshot, now = self._ledger.snapshot, self._ledger.now()
-        self._story.read_on()
+        self._timeline.read_on()
         self.looks.keep(snapshot.jobs.keys())
-        breathe()
+        let_loop_run()
         queue = self._queue(snapshot, now)
-        breathe()
+        let_loop_run()
         running = tuple(self._running(snapshot))
-        breathe()
-        nodes = self._mapper.draw(snapshot)
-        breathe()
+        let_loop_run()
+        nodes = self._drawer.draw(snapshot)
+        let_loop_run()
         lists = {
             "status": [self._rows.html("status", **self._status(snapshot))],
             "figures": [self._rows.html("figures", figures=_figures(snapshot, queue, running, nodes, now))],
@@ -157,10 +157,10 @@ class Overview:
         return [self._rows.html("more", number=number)] if number > 0 else []
 
     def _charts(self, now: float) -> list[str]:
-        """Return the charts, which change only with a new sample: a few seconds of hours would not be visible."""
+        """Return the charts, drawn anew after a new sample only: a few more seconds would not be visible in them."""
         revision = self._history.revision
         if self._charted is None or self._charted[0] != revision:
-            samples, jobs = tuple(self._history), self._sight.every
+            samples, jobs = tuple(self._history), self._visibility.every
             charts = charts_of(samples, now, prices=any(sample.prices for sample in samples), jobs=jobs)
             self._charted = revision, [self._rows.html("chart", chart=chart) for chart in charts]
         return self._charted[1]
@@ -172,16 +172,16 @@ class Overview:
             "policy": self._ledger.policy.name,
             "leading": snapshot.leading,
             "synced": snapshot.synced,
-            "wrong": self._veil.warnings((*failing, *readiness.warnings)),
+            "wrong": self._redaction.warnings((*failing, *readiness.warnings)),
             "checks": len(readiness.checks),
             "failing": bool(failing),
         }
 
-    def _queue(self, snapshot: Snapshot, now: float) -> Queue:
-        seen = [place for place in self._waiting(snapshot, now) if self._sight.sees(place.job.namespace)]
+    def _queue(self, snapshot: Snapshot, now: float) -> QueueRows:
+        seen = [place for place in self._waiting(snapshot, now) if self._visibility.sees(place.job.namespace)]
         refused = refused_views(snapshot)
         rows = tuple(self._queue_row(snapshot, place, refused.get(place.job.uid, ())) for place in seen)
-        return Queue(tuple(place.position for place in seen), rows)
+        return QueueRows(tuple(place.position for place in seen), rows)
 
     def _waiting(self, snapshot: Snapshot, now: float) -> Iterator[Place]:
         placed = set()
@@ -192,44 +192,44 @@ class Overview:
             if job.uid not in placed and not job.finished and not snapshot.gang(job.uid).admitted:
                 yield Place(0, job, None, starving=False)
 
-    def _queue_row(self, snapshot: Snapshot, place: Place, refused: Sequence[RefusedView]) -> Queued:
+    def _queue_row(self, snapshot: Snapshot, place: Place, refused: Sequence[RefusedView]) -> QueuedRow:
         job = place.job
         told = waits(snapshot, job)
-        detail = self._veil.text(told.detail) if told else ""
-        more = (self._veil.view(one).text for one in refused)
+        detail = self._redaction.text(told.detail) if told else ""
+        more = (self._redaction.view(one).text for one in refused)
         reason = reason_of(snapshot, job).reason
-        return Queued(
+        return QueuedRow(
             self.looks.of(job.uid), job.namespace, job.name, job.kind, shape_of(job),
             needs(job.requests(job.min_workers)), f"{place.weight:.3f}" if place.weight is not None else "",
             job.arrival, place.starving, told.reason if told else reason.value,
             (told.text if told else reason.text).removeprefix(_PREFIX),
-            "; ".join(part for part in (detail, *more) if part), self._veil.text(told.behind) if told else "",
+            "; ".join(part for part in (detail, *more) if part), self._redaction.text(told.behind) if told else "",
         )  # fmt: skip
 
-    def _running(self, snapshot: Snapshot) -> Iterator[Running]:
-        seen = (job for job in snapshot.running() if self._sight.sees(job.namespace))
+    def _running(self, snapshot: Snapshot) -> Iterator[RunningRow]:
+        seen = (job for job in snapshot.running() if self._visibility.sees(job.namespace))
         for job in sorted(seen, key=lambda job: _order(snapshot, job)):
             gang = snapshot.gang(job.uid)
             there = sum(1 for pod in snapshot.pods_of(job.uid) if pod.holds_room and pod.slot and not pod.terminating)
             rigid = sum(role.replicas for role in job.rigid)
             rival = snapshot.jobs.get(gang.on_behalf_of)
-            yield Running(
+            yield RunningRow(
                 self.looks.of(job.uid), job.namespace, job.name, job.kind, gang.state.value, job.min_workers,
                 gang.workers, max(0, there - rigid), job.max_workers, len(set(gang.nodes.values())),
-                self._veil.text(rival.key) if rival is not None and gang.grew is False else "",
+                self._redaction.text(rival.key) if rival is not None and gang.grew is False else "",
             )  # fmt: skip
 
-    def _decisions(self) -> list[tuple[Line, Look | None]]:
-        every = islice((self._line(line) for line in self._story.lines() if self._told(line)), MOST_LINES)
+    def _decisions(self) -> list[tuple[TimelineEntry, Look | None]]:
+        every = islice((self._line(line) for line in self._timeline.lines() if self._told(line)), MOST_LINES)
         known = self._ledger.snapshot.jobs
         return [(line, self.looks.of(line.uid) if line.uid in known else None) for line in every]
 
-    def _told(self, line: Line) -> bool:
-        return self._sight.every or self._sight.sees(line.uid.partition("/")[0])
+    def _told(self, line: TimelineEntry) -> bool:
+        return self._visibility.every or self._visibility.sees(line.uid.partition("/")[0])
 
-    def _line(self, line: Line) -> Line:
-        inputs = self._veil.inputs(dict(line.inputs))
-        return replace(line, text=self._veil.text(line.text), inputs=tuple(inputs.items()))
+    def _line(self, line: TimelineEntry) -> TimelineEntry:
+        inputs = self._redaction.inputs(dict(line.inputs))
+        return replace(line, text=self._redaction.text(line.text), inputs=tuple(inputs.items()))
 
 
 def _order(snapshot: Snapshot, job: Job) -> tuple[bool, str]:
@@ -246,7 +246,7 @@ def shape_of(job: Job) -> str:
     return " + ".join(parts)
 
 
-def _reasons(queue: tuple[Queued, ...]) -> list[tuple[str, str, int]]:
+def _reasons(queue: tuple[QueuedRow, ...]) -> list[tuple[str, str, int]]:
     """Return each reason, its text and how many jobs wait for it, the most frequent first."""
     counts = Counter((row.reason, row.text) for row in queue)
     return [(reason, text, number) for (reason, text), number in counts.most_common(8)]
@@ -256,7 +256,7 @@ Figure = tuple[str, str, str, bool]
 
 
 def _figures(
-    snapshot: Snapshot, queue: Queue, running: tuple[Running, ...], nodes: NodeMap, now: float
+    snapshot: Snapshot, queue: QueueRows, running: tuple[RunningRow, ...], nodes: NodeMap, now: float
 ) -> list[Figure]:
     """Return, for each figure, its name, its value, a note, and whether an operator should look at it."""
     waiting = queue.queueing

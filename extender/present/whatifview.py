@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from extender.present.jobs import in_words
+from extender.present.jobviews import in_words
 from extender.present.names import named, rigid_first
-from extender.present.views.whatif import MovedView, StandingView, WhatIfView
+from extender.present.views.whatif import ChangedJobView, JobStatusView, WhatIfView
 from policy.answers.whatif import Moved, Standing
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
@@ -16,7 +16,7 @@ from policy.systems.base import Policy
 def what_if_view(snapshot: Snapshot, policy: Policy, moved: Iterable[Moved]) -> WhatIfView:
     """Return the jobs whose state, place or nodes would change under that policy, in order of arrival."""
     jobs = tuple(
-        MovedView(
+        ChangedJobView(
             **named(one.job),
             before=_standing(one.before, snapshot) if one.before is not None else None,
             after=_standing(one.after, snapshot),
@@ -26,8 +26,8 @@ def what_if_view(snapshot: Snapshot, policy: Policy, moved: Iterable[Moved]) -> 
     return WhatIfView(generation=snapshot.generation, policy=policy.name, jobs=jobs)
 
 
-def _standing(standing: Standing, snapshot: Snapshot) -> StandingView:
-    return StandingView(
+def _standing(standing: Standing, snapshot: Snapshot) -> JobStatusView:
+    return JobStatusView(
         state=standing.state.value,
         workers=standing.workers,
         nodes=dict(sorted(Counter(standing.nodes.values()).items())),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from extender.present.decisions import decision_view
+from extender.present.decisionviews import decision_view
 from extender.state.journal import Entry, Journal
 from policy.cluster.actions import Remember
 
@@ -17,7 +17,7 @@ TOGETHER_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TimelineEntry:
     """One line of the timeline.
 
     at: seconds since the epoch. kind: the action, in lower case. uid: the job's UID in the ledger.
@@ -35,15 +35,15 @@ class Line:
     members: int = 1
 
 
-class Story:
+class Timeline:
     """The newest decisions, read from the journal. Only one thread may use it at a time."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._seen = 0
-        self._lines: deque[Line] = deque(maxlen=KEPT)
+        self._lines: deque[TimelineEntry] = deque(maxlen=KEPT)
 
-    def lines(self, uid: str = "") -> Iterator[Line]:
+    def lines(self, uid: str = "") -> Iterator[TimelineEntry]:
         """Iterate over the lines, newest first, of one job or of all."""
         return (line for line in reversed(self._lines) if not uid or line.uid == uid)
 
@@ -60,13 +60,13 @@ class Story:
         view, named = decision_view(entry), entry.subject.job
         uid, job = named.uid if named is not None else "", view.job
         kind = f"{view.action.lower()}{entry.way}"
-        line = Line(
+        line = TimelineEntry(
             entry.sequence, entry.at, kind, uid, job.namespace if job else "", job.name if job else view.pod,
             view.text, entry.cause, tuple(entry.inputs.items())[:MOST_INPUTS],
         )  # fmt: skip
         self._add(line)
 
-    def _add(self, line: Line) -> None:
+    def _add(self, line: TimelineEntry) -> None:
         """Append the line, or count it to a recent line about bindings of the same gang."""
         for at in range(len(self._lines) - 1, max(-1, len(self._lines) - 6), -1):
             old = self._lines[at]

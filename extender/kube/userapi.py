@@ -10,7 +10,7 @@ from typing import Any, Final
 import aiohttp
 
 from extender.clock import Clock
-from extender.kube import answers, portforward
+from extender.kube import portforward, responses
 from extender.kube.api import PODS, ClusterError, Ref
 from extender.kube.client import NO_HEADERS, KubeApi
 from extender.kube.connection.given import Given
@@ -41,14 +41,14 @@ class UserApi(KubeApi):
         except TimeoutError:
             raise ClusterError(0, "Timeout", f"no answer within {self._deadline:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise ClusterError(0, "Unreachable", answers.text(error)) from error
+            raise ClusterError(0, "Unreachable", responses.text(error)) from error
 
     async def ask_pod(self, pod: Ref, port: int, request: bytes, seconds: float) -> tuple[int, bytes]:
         """Send one HTTP/1.1 request to a port of the pod's loopback and return status and body.
 
         Raises ClusterError: 403 where the right is lacking (get and create pods/portforward), 0 where no answer came.
         """
-        path = answers.path(PODS, pod.namespace, pod.name, "portforward")
+        path = responses.path(PODS, pod.namespace, pod.name, "portforward")
         try:
             async with self._clock.timeout(seconds):
                 socket = await self._transport.socket(path, {"ports": str(port)}, portforward.PROTOCOL)
@@ -60,7 +60,7 @@ class UserApi(KubeApi):
             why = HTTPStatus(error.status).phrase if error.status in list(HTTPStatus) else str(error.status)
             raise ClusterError(error.status, why.replace(" ", ""), f"port {port} of pod {pod.name}: {why}") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise ClusterError(0, "Unreachable", answers.text(error)) from error
+            raise ClusterError(0, "Unreachable", responses.text(error)) from error
 
 
 def connect(given: Given) -> UserApi:
@@ -77,4 +77,4 @@ def proxy_path(service: Ref, port: str, path: str) -> str:
     name.
     """
     named = Ref(service.resource, service.namespace, f"https:{service.name}:{port}")
-    return f"{answers.path(named.resource, named.namespace, named.name, 'proxy')}{path}"
+    return f"{responses.path(named.resource, named.namespace, named.name, 'proxy')}{path}"

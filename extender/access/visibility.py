@@ -14,7 +14,7 @@ KEY: Final = "kohort.caller"
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Visibility:
     """The namespaces that a caller may read: all of them, or a given set."""
 
     every: bool = False
@@ -28,7 +28,7 @@ class Sight:
         return self.every or namespace in self.namespaces
 
     @property
-    def blind(self) -> bool:
+    def sees_nothing(self) -> bool:
         """Tell whether the caller may read no namespace."""
         return not (self.every or self.namespaces)
 
@@ -38,7 +38,7 @@ class Sight:
         return "" if self.every else f".{crc32(' '.join(sorted(self.namespaces)).encode()):x}"
 
 
-EVERYTHING: Final = Sight(every=True)
+EVERYTHING: Final = Visibility(every=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +49,16 @@ class Caller:
     ``seconds`` it is a caller on loopback, who is not authenticated.
     """
 
-    sight: Sight
+    visibility: Visibility
     may: Callable[[str], Awaitable[bool]] | None = None
     seconds: float | None = None
     name: str = ""
 
     async def into(self, namespace: str) -> Caller:
         """Return the caller with the right to the namespace added, where the API server allows it."""
-        if self.sight.sees(namespace) or self.may is None or not await self.may(namespace):
+        if self.visibility.sees(namespace) or self.may is None or not await self.may(namespace):
             return self
-        return replace(self, sight=Sight(namespaces=self.sight.namespaces | {namespace}))
+        return replace(self, visibility=Visibility(namespaces=self.visibility.namespaces | {namespace}))
 
 
 ANYBODY_HERE: Final = Caller(EVERYTHING)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from extender.cli.errors import CliError, RefusedError
 from extender.present.views.whatif import WhatIfView
 from extender.routes.problems import ProblemError
-from extender.routes.whatif import WhatIf, answer
+from extender.routes.whatifquestion import WhatIf, answer
 from extender.routes.wording import fault
 from extender.state.record import RecordError, read
 from policy.step import step

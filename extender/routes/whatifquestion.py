@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from extender.kube.fields import ObjectError, part, text
 from extender.kube.jobkinds import KINDS, JobKind
 from extender.kube.jobs import valid_job
-from extender.kube.templates import loose_templates
+from extender.kube.templates import pod_templates
 from extender.present.views.whatif import WhatIfView
-from extender.present.whatif import what_if_view
+from extender.present.whatifview import what_if_view
 from extender.routes.problems import ProblemError, wrong
 from extender.routes.shape import Shape
 from extender.routes.wording import BODY
@@ -183,7 +183,7 @@ def _name_of(manifest: Mapping[str, Any]) -> str:
 
 
 def _not_ours(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> ProblemError:
-    named = [text(part(template, "spec"), "schedulerName") for template in loose_templates(item, kind)]
+    named = [text(part(template, "spec"), "schedulerName") for template in pod_templates(item, kind)]
     if scheduler_name in named:
         return wrong("job.metadata", item["metadata"]["name"], ANOTHER_GANG)
     field = f"job.spec.{f'{kind.replicas_at}.*.' if kind.replicas_at else ''}template.spec.schedulerName"

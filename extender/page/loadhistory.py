@@ -20,7 +20,7 @@ Pricer = Callable[[Policy, Snapshot, float], Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LoadSample:
     """The load at one moment.
 
     at: seconds since the epoch. used: the share of what usable nodes have, by resource.
@@ -39,9 +39,9 @@ class History:
     def __init__(self, ledger: Ledger, pricer: Pricer | None = None, size: int = SAMPLES) -> None:
         self._ledger = ledger
         self._pricer = pricer
-        self._samples: deque[Sample] = deque(maxlen=size)
+        self._samples: deque[LoadSample] = deque(maxlen=size)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[LoadSample]:
         """Iterate over the samples, oldest first. It is safe while another thread adds one."""
         return iter(tuple(self._samples))
 
@@ -67,12 +67,12 @@ class History:
         prices = await asyncio.to_thread(self._pricer, *asked) if self._pricer is not None else {}
         self.append(sample_of(asked[1], asked[2], prices))
 
-    def append(self, sample: Sample) -> None:
+    def append(self, sample: LoadSample) -> None:
         """Add the newest sample; the oldest is dropped when there are more than ``size``."""
         self._samples.append(sample)
 
 
-def sample_of(snapshot: Snapshot, now: float, prices: Mapping[str, float]) -> Sample:
+def sample_of(snapshot: Snapshot, now: float, prices: Mapping[str, float]) -> LoadSample:
     """Return the snapshot's load as a sample."""
     found = load(snapshot)
-    return Sample(now, found.used, found.waiting, found.running, prices)
+    return LoadSample(now, found.used, found.waiting, found.running, prices)

@@ -1,4 +1,4 @@
-"""Jobs in groups, and each group in an order: kept up job by job, so that nobody sorts all jobs at each step."""
+"""Jobs in groups, and each group in an order: kept up job by job, so that not all jobs are sorted at each step."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from policy.cluster.filing import refiled
 from policy.cluster.layered import copied
+from policy.cluster.sortedtuple import with_changes
 
 # A group, and what a job is in it: a tuple that says where it comes, with the job's uid as its last part.
-Place = tuple[Hashable, tuple[Any, ...]]
+GroupEntry = tuple[Hashable, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
-    """``places``: of each job, by uid; ``groups``: the entries of each, in order. It never changes."""
+class SortedGroups:
+    """``places``: the groups of each job, by uid; ``groups``: the entries of each group, in order. It never changes."""
 
-    places: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
+    places: Mapping[str, tuple[GroupEntry, ...]] = field(default_factory=dict)
     groups: Mapping[Hashable, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
 
-    def after(self, changed: Mapping[str, tuple[Place, ...]]) -> Arrangement:
-        """The same with these jobs in these places; nowhere, where there are none. Itself where nobody has moved."""
+    def after(self, changed: Mapping[str, tuple[GroupEntry, ...]]) -> SortedGroups:
+        """Return the groups with these jobs in these places; a job without places is in no group.
+
+        The same object is returned where no job has moved.
+        """
         moved = {uid: now for uid, now in changed.items() if self.places.get(uid, ()) != now}
         if not moved:
             return self
@@ -36,11 +39,11 @@ class Arrangement:
             _put_or_drop(places, uid, now)
         groups = copied(self.groups)
         for group, belongs in moves.items():
-            _put_or_drop(groups, group, refiled(groups.get(group, ()), belongs))
-        return Arrangement(places, groups)
+            _put_or_drop(groups, group, with_changes(groups.get(group, ()), belongs))
+        return SortedGroups(places, groups)
 
     def uids(self, group: Hashable) -> Iterable[str]:
-        """Those of one group, in order."""
+        """Return the uids of one group, in order."""
         return (entry[-1] for entry in self.groups.get(group, ()))
 
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from extender.page.frames import breathe
+from extender.page.formatting import amount, because, clean, clock, duration, short_name
+from extender.page.frames import let_loop_run
 from extender.page.marks import icon
-from extender.page.words import amount, because, clean, clock, duration, short_name
 from policy.cluster.words import and_more, counted, listed
 
 ASSETS: Final = {
@@ -89,7 +89,7 @@ class Rows:
         html = []
         for at, row in enumerate(rows):
             if at % _BREATH == 0:
-                breathe()
+                let_loop_run()
             if row not in found:
                 found[row] = known.get(row) or str(make(row)).strip()
             html.append(found[row])

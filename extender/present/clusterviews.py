@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from extender.present.jobs import members_view
+from extender.present.jobviews import members_view
 from extender.present.names import named, rigid_first
 from extender.present.views.amounts import amounts
-from extender.present.views.cluster import Guest, NodeView, PlanView
+from extender.present.views.cluster import NodeMemberView, NodeView, PlanView
 from policy.cluster.gang import Gang
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
@@ -15,13 +15,13 @@ from policy.cluster.snapshot import Snapshot
 
 def nodes_view(snapshot: Snapshot) -> tuple[NodeView, ...]:
     """Return every node with the members that are bound to it or planned there."""
-    guests: dict[str, list[Guest]] = defaultdict(list)
+    guests: dict[str, list[NodeMemberView]] = defaultdict(list)
     for uid in sorted(snapshot.jobs, key=lambda uid: snapshot.jobs[uid].key):
         job = snapshot.jobs[uid]
         for member in members_view(snapshot, job):
             if member.node and member.state != "ended":
                 guests[member.node].append(
-                    Guest(
+                    NodeMemberView(
                         job=job.key,
                         role=member.role,
                         index=member.index,

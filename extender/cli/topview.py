@@ -18,7 +18,7 @@ MOST = 20  # rows of each part
 BARS = ("", "WORKERS", "NEEDS")  # columns that a narrow terminal leaves out, the first one first
 
 
-class Overview(View):
+class TopView(View):
     """The nodes, jobs and queue that ``kohort top`` shows at one moment."""
 
     nodes: NodesView
@@ -26,15 +26,15 @@ class Overview(View):
     queue: QueueView
 
 
-def overview(nodes: NodesView, jobs: JobsView, queue: QueueView, *, within: str = "") -> Overview:
+def overview(nodes: NodesView, jobs: JobsView, queue: QueueView, *, within: str = "") -> TopView:
     """Return the three views as one, with the jobs of one namespace where ``within`` names it."""
     if within:
         jobs = jobs.model_copy(update={"jobs": tuple(one for one in jobs.jobs if one.namespace == within)})
         queue = queue.model_copy(update={"jobs": tuple(one for one in queue.jobs if one.namespace == within)})
-    return Overview(nodes=nodes, jobs=jobs, queue=queue)
+    return TopView(nodes=nodes, jobs=jobs, queue=queue)
 
 
-def draw(view: Overview, *, wide: bool = False) -> RenderableType:
+def draw(view: TopView, *, wide: bool = False) -> RenderableType:
     """Return four parts, one under the other; ``wide`` shows all rows."""
     most = None if wide else MOST
     running = [job for job in view.jobs.jobs if job.workers and job.state != "completed"]

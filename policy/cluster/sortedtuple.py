@@ -1,4 +1,4 @@
-"""Names or entries in order, as tuples that never change: with some more and without others."""
+"""Sorted tuples of names or entries: whether one is in them, and a copy with some more and without others."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 E = TypeVar("E", bound=Any)  # a name, or a tuple that ends with one
 
 
-def is_filed(names: tuple[str, ...], name: str) -> bool:
-    """Whether the name is among them."""
+def in_sorted(names: tuple[str, ...], name: str) -> bool:
+    """Tell whether the name is among them."""
     at = bisect_left(names, name)
     return at < len(names) and names[at] == name
 
 
-def refiled(old: tuple[E, ...], belongs: Mapping[E, bool]) -> tuple[E, ...]:
-    """The names with those that belong now and without those that do not; the same tuple where nothing changes."""
+def with_changes(old: tuple[E, ...], belongs: Mapping[E, bool]) -> tuple[E, ...]:
+    """Return the names with those that belong now and without the others; the same tuple where nothing changes."""
     new: list[E] | None = None
     for name, wanted in belongs.items():
         there = old if new is None else new

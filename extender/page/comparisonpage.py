@@ -8,9 +8,9 @@ from itertools import zip_longest
 from typing import Final
 
 from extender.page.charts import Chart, chart_of
-from extender.page.frames import Lists, breathe
-from extender.page.rows import Rows
-from extender.page.words import short_name
+from extender.page.formatting import short_name
+from extender.page.frames import Lists, let_loop_run
+from extender.page.htmlrows import Rows
 from extender.present.views.comparison import ComparisonView, LoadView
 from policy.systems import SYSTEMS
 
@@ -45,7 +45,7 @@ class ComparisonPage:
         row = self.rows.html
         names = _names(found)
         charts = [row("chart", chart=chart) for chart in _charts(found, names)]
-        breathe()
+        let_loop_run()
         mine, its = found.counts["recorded"], found.counts["other"]
         return {
             "answer": [row("answer", found=found, again=found.other)],

@@ -17,17 +17,17 @@ from extender.cli.errors import CliError
 
 if TYPE_CHECKING:
     from extender.kube.connection.given import Given
-    from extender.kube.user import UserApi
+    from extender.kube.userapi import UserApi
 
 DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
 NAMESPACE: Final = "kohort-system"
 LABELS: Final = "app.kubernetes.io/name=kohort,app.kubernetes.io/component=scheduler"
 PORT: Final = 8900
 ELECTIONS: Final = ("kohort-scheduler", "kohort-extender")  # the Leases of base and of overlay shared-scheduler
-SECONDS: Final = 30.0
+TIMEOUT: Final = 30.0
 
 
-class NoWayError(Exception):
+class UnreachableError(Exception):
     """The service cannot be asked through an API server; the text says why.
 
     ``answered`` tells whether the API server itself answered.
@@ -39,7 +39,7 @@ class NoWayError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RestRequest:
     """One HTTP request to the service's REST."""
 
     method: str
@@ -59,15 +59,15 @@ class Question:
         return head.encode() + body
 
 
-async def ask(given: Given, service: str, token: str, question: Question) -> tuple[str, int, bytes]:
+async def ask(given: Given, service: str, token: str, question: RestRequest) -> tuple[str, int, bytes]:
     """Return the place that was asked, the HTTP status and the body.
 
     service: NAMESPACE/NAME:PORT. Where it is empty, the pod that leads is asked, or with a token the default Service.
-    Raise NoWayError where the service cannot be reached that way, and CliError where the API server refuses.
+    Raise UnreachableError where the service cannot be reached that way, and CliError where the API server refuses.
     """
     from extender.kube.api import ClusterError
     from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER
-    from extender.kube.user import connect
+    from extender.kube.userapi import connect
 
     try:
         async with connect(given) as api:
@@ -78,14 +78,14 @@ async def ask(given: Given, service: str, token: str, question: Question) -> tup
         if error.reason == CREDENTIALS:  # the user named a cluster, so no other one may answer in its place
             raise CliError(error.message) from None
         why = "no kubeconfig names a cluster" if error.reason == NO_CLUSTER else "the API server cannot be reached"
-        raise NoWayError(f"{why} ({error.message})") from None
+        raise UnreachableError(f"{why} ({error.message})") from None
 
 
-async def _by_proxy(api: UserApi, service: str, token: str, question: Question) -> tuple[str, int, bytes]:
+async def _by_proxy(api: UserApi, service: str, token: str, question: RestRequest) -> tuple[str, int, bytes]:
     """Ask the Service through the API server's proxy."""
     from extender.http.headers import FORWARDED_HEADER
     from extender.kube.api import SERVICES, Ref
-    from extender.kube.user import proxy_path
+    from extender.kube.userapi import proxy_path
 
     namespace, name, port = service_of(service)
     headers = {FORWARDED_HEADER: f"Bearer {token}"} if token else {}
@@ -98,17 +98,17 @@ async def _by_proxy(api: UserApi, service: str, token: str, question: Question) 
                 f"the API server refuses: {said.get('message')}; ask its administrator for the right to "
                 f"get and create services/proxy of {name} in {namespace}, or name the service with --server"
             )
-        raise NoWayError(f"the API server says: {said.get('message')}", answered=True)
+        raise UnreachableError(f"the API server says: {said.get('message')}", answered=True)
     return f"Service {service}", status, answer
 
 
-async def _by_forward(api: UserApi, question: Question) -> tuple[str, int, bytes]:
+async def _by_forward(api: UserApi, question: RestRequest) -> tuple[str, int, bytes]:
     """Ask the pod that leads on its loopback, or any running pod where the leader is not known."""
     from extender.kube.api import PODS, ClusterError, Ref
 
     pod = await _leader(api)
     try:
-        return f"pod {pod}", *await api.ask_pod(Ref(PODS, NAMESPACE, pod), PORT, question.written, SECONDS)
+        return f"pod {pod}", *await api.ask_pod(Ref(PODS, NAMESPACE, pod), PORT, question.written, TIMEOUT)
     except ClusterError as error:
         if error.status in (401, 403):
             raise _refused(error.message, "get and create pods/portforward") from None
@@ -120,8 +120,8 @@ async def _by_forward(api: UserApi, question: Question) -> tuple[str, int, bytes
 
 async def _leader(api: UserApi) -> str:
     """Return the name of the pod that holds the Lease, else of any running pod."""
-    from extender.kube.answers import path
     from extender.kube.api import LEASES, PODS, ClusterError, Ref
+    from extender.kube.responses import path
 
     query = {"labelSelector": LABELS, "fieldSelector": "status.phase=Running"}
     status, answer = await api.exchange("GET", path(PODS, NAMESPACE), query)
@@ -130,7 +130,7 @@ async def _leader(api: UserApi) -> str:
         raise _refused(str(said.get("message")), "list pods")
     names = sorted(str(pod["metadata"]["name"]) for pod in said.get("items") or ())
     if not names:
-        raise NoWayError(f"no pod of Kohort runs in namespace {NAMESPACE} of that cluster", answered=True)
+        raise UnreachableError(f"no pod of Kohort runs in namespace {NAMESPACE} of that cluster", answered=True)
     for election in ELECTIONS if len(names) > 1 else ():
         try:
             lease = await api.get(Ref(LEASES, NAMESPACE, election)) or {}

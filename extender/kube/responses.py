@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """One page of a list; ``continues`` is the continue token of the next page, empty on the last page."""
 
     items: list[Json]
@@ -31,7 +31,7 @@ class Page:
     continues: str
 
 
-def decode_page(body: bytes) -> Page:
+def decode_page(body: bytes) -> ListPage:
     """Return a page of a list, decoded object by object where decoding it at once fails.
 
     Raises ClusterError where the body is not a list.
@@ -44,7 +44,7 @@ def decode_page(body: bytes) -> Page:
         listed = _raw_page(body)
         items = [item for raw in listed.items or () if (item := _object(bytes(raw)))]
     meta = listed.metadata or _ListMeta()
-    return Page(items, meta.resourceVersion or "", meta.continue_ or "")
+    return ListPage(items, meta.resourceVersion or "", meta.continue_ or "")
 
 
 def decode_count(body: bytes) -> int:
@@ -58,7 +58,14 @@ def decode_count(body: bytes) -> int:
         raise ClusterError(0, "Unreadable", text(error)) from error
     more = page.metadata.remainingItemCount
     if page.metadata.continue_ and more is None:
-        raise ClusterError(0, "Uncounted", "the list does not say how many objects remain")
+        raise ClusterError(
+            0,
+            "Uncounted",
+            (
+                "the list does not say how many objects remain; the API server counts them only in a list without "
+                "selectors"
+            ),
+        )
     return len(page.items or ()) + (more or 0)
 
 
@@ -207,7 +214,7 @@ def _object(body: bytes) -> Json | None:
     try:
         return {"metadata": msgspec.to_builtins(_HEADED.decode(body).metadata), MALFORMED: why}
     except (msgspec.MsgspecError, RecursionError):
-        _log.warning("dropped an object that cannot be read: %s", why)
+        _log.warning("an object of the API server was dropped, because not even its metadata can be read: %s", why)
         return None
 
 
