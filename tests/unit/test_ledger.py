@@ -292,7 +292,7 @@ async def test_a_back_off_ends_with_a_tick() -> None:
     a = job("a").ps(1).workers(1)
     stage.submit(a)
     await asyncio.sleep(3.5)
-    assert (stage.gang(a).admitted, stage.gang(a).attempts) == (False, 1), "nobody came to the barrier"
+    assert (stage.gang(a).admitted, stage.gang(a).tries.attempts) == (False, 1), "nobody came to the barrier"
     await asyncio.sleep(5)
     assert stage.gang(a).admitted
     ticking.cancel()

@@ -89,11 +89,11 @@ def test_back_off_doubles_and_ends_with_success() -> None:
     for pause in (5, 10, 20):
         world.pass_time(world.snapshot.rules.plan_seconds + 0.1)
         assert world.state("a") is State.WAITING
-        assert world.gang("a").not_before == world.now + pause
+        assert world.gang("a").tries.not_before == world.now + pause
         world.pass_time(pause)
         assert world.state("a") is State.PLANNED
     world.bind(GANG)
-    assert (world.state("a"), world.gang("a").attempts) == (State.RUNNING, 0)
+    assert (world.state("a"), world.gang("a").tries.attempts) == (State.RUNNING, 0)
 
 
 def test_the_window_goes_on_with_every_member_that_comes() -> None:
@@ -297,7 +297,7 @@ def test_a_gang_of_which_no_binding_was_made_is_bound_together_or_not_at_all_the
     world = planned()
     _ = [world.hold(uid) for uid in PODS]
     world.do(*(BindRefused(uid, "quota") for uid in PODS))
-    assert (world.state("a"), world.gang("a").attempts) == (State.WAITING, 1)
+    assert (world.state("a"), world.gang("a").tries.attempts) == (State.WAITING, 1)
     world.pass_time(6)
     assert world.state("a") is State.PLANNED
     assert world.hold(PODS[0]) == ()
@@ -408,7 +408,7 @@ def test_a_plan_whose_pods_are_deleted_is_given_up_at_once_and_made_again_when_t
     effects = world.do(PodGone(PODS[1]))
     assert [e.reason for e in effects if isinstance(e, Released)] == [Reason.WAITING_FOR_PODS]
     assert (world.state("a"), world.reason("a")) == (State.WAITING, "WaitingForPods")
-    assert world.gang("a").not_before == 0.0
+    assert world.gang("a").tries.not_before == 0.0
     world.see(world.fresh(replace(world.snapshot.pods[PODS[2]], uid="uid-new", name="a-worker-0", slot=w(0))))
     assert world.state("a") is State.PLANNED
 

@@ -108,7 +108,7 @@ def test_a_refusal_in_the_same_words_counts_when_the_plan_has_failed() -> None:
     world.pass_time(first)
     assert released(world)[-1] == "MemberRefused"
     assert {name for _, name in world.snapshot.not_offered} == {"n2"}
-    assert world.snapshot.gang("job-a").not_before == world.now + rest
+    assert world.snapshot.gang("job-a").tries.not_before == world.now + rest
 
 
 def test_a_member_that_is_refused_in_the_same_words_ends_the_window_of_the_others_at_once() -> None:

@@ -151,12 +151,12 @@ def test_the_last_one_ends_the_wait_and_earlier_failures_are_forgotten() -> None
     world = grown()
     for _ in range(2):
         world.pass_time(SECONDS)
-    assert world.gang("a").attempts == 1
+    assert world.gang("a").tries.attempts == 1
     while world.gang("a").workers == 1:
         world.pass_time(1)
     come(world, 1, 2, 3)
     gang = world.gang("a")
-    assert (gang.awaited, gang.attempts, gang.not_before) == (0, 0, 0.0)
+    assert (gang.awaited, gang.tries.attempts, gang.tries.not_before) == (0, 0, 0.0)
     world.pass_time(10 * SECONDS)
     assert world.gang("a").workers == 4
 
