@@ -212,11 +212,11 @@ class ClusterPage:
             gang = snapshot.gang(job.uid)
             there = sum(1 for pod in snapshot.pods_of(job.uid) if pod.holds_room and pod.slot and not pod.terminating)
             rigid = sum(role.replicas for role in job.rigid)
-            rival = snapshot.jobs.get(gang.on_behalf_of)
+            rival = snapshot.jobs.get(gang.scaling.on_behalf_of)
             yield RunningRow(
                 self.looks.of(job.uid), job.namespace, job.name, job.kind, gang.state.value, job.min_workers,
                 gang.workers, max(0, there - rigid), job.max_workers, len(set(gang.nodes.values())),
-                self._redaction.text(rival.key) if rival is not None and gang.grew is False else "",
+                self._redaction.text(rival.key) if rival is not None and gang.scaling.grew is False else "",
             )  # fmt: skip
 
     def _decisions(self) -> list[tuple[TimelineEntry, Look | None]]:

@@ -56,7 +56,7 @@ def plans_view(snapshot: Snapshot, now: float) -> tuple[PlanView, ...]:
 
 def _plan(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> PlanView:
     freeing = [snapshot.pods[uid] for uid in sorted(gang.waits_for) if uid in snapshot.pods]
-    rival = snapshot.jobs.get(gang.on_behalf_of)
+    rival = snapshot.jobs.get(gang.scaling.on_behalf_of)
     return PlanView(
         **named(job),
         plan=gang.plan,
@@ -68,6 +68,6 @@ def _plan(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> PlanView:
         in_flight=len(gang.in_flight),
         window_ends_in_seconds=None if gang.window_ends is None else gang.window_ends - now,
         deadline_in_seconds=None if gang.deadline is None else gang.deadline.at - now,
-        attempts=gang.attempts,
+        attempts=gang.tries.attempts,
         on_behalf_of=rival.key if rival is not None else "",
     )

@@ -68,7 +68,7 @@ def _job_view(snapshot: Snapshot, job: Job, weight: Weight, now: float, refused:
         arrival=job.arrival,
         waited_seconds=max(0.0, now - job.arrival) if _in_queue(job, gang) else None,
         admitted_at=gang.admitted_at,
-        scaled_at=gang.scaled_at,
+        scaled_at=gang.scaling.scaled_at,
         keeps_pods=job.keeps_pods,
         gated_pods=_gated(snapshot, job),
         waits=waits(snapshot, job),

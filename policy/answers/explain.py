@@ -145,7 +145,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         nodes=nodes,
         ahead=_ahead(snapshot, job, policy, now) if asks else (),
         plan=tuple((str(slot), node) for slot, node in sorted(gang.nodes.items())),
-        shrunk_for="" if gang.grew else _name(snapshot, gang.on_behalf_of),
+        shrunk_for="" if gang.scaling.grew else _name(snapshot, gang.scaling.on_behalf_of),
         missing_pods="" if completed else missing_pods(snapshot, job),
         waits_for=_pods(snapshot, gang),
         held=held,
@@ -179,7 +179,7 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
         return Verdict(Reason.MEMBER_REFUSED, trouble)
     if missing_nodes := unplaced_of(snapshot, job):
         return Verdict(Reason.MEMBERS_UNPLACED, unplaced_in_words(snapshot, job, gang, missing_nodes))
-    if gang.awaited and gang.retried:
+    if gang.awaited and gang.tries.retried:
         return Verdict(Reason.STALLED, f"given {counted(gang.workers, 'worker')}, {gang.awaited} still missing")
     return None
 
@@ -191,7 +191,7 @@ def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
     """
     pods, members = snapshot.pods, snapshot.members.get(gang.job_uid, {})
     planned = ((slot, pods[members[slot]]) for slot in gang.nodes if slot in members)
-    tried = {slot for slot, pod in planned if pod.failed_attempt or pod.woken == gang.plan or gang.misses}
+    tried = {slot for slot, pod in planned if pod.failed_attempt or pod.woken == gang.plan or gang.tries.misses}
     return trouble_of(snapshot, gang.job_uid, tried) if tried else ""
 
 

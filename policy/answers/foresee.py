@@ -139,7 +139,7 @@ class Course:
     def _in_time(self, job: Job) -> str:
         """Return in words what is over by now and was not at the beginning."""
         limit = self._policy.base.starve_limit
-        if self._began < self._begun.gang(job.uid).not_before <= self._now:
+        if self._began < self._begun.gang(job.uid).tries.not_before <= self._now:
             return "its back-off is over"
         if limit and self._began < job.arrival + limit <= self._now:
             return f"it has waited for the starvation limit of {limit:g} s"

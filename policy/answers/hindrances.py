@@ -89,7 +89,7 @@ def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ite
     """
     base, gang = policy.base, snapshot.gang(job.uid)
     cooldown = base.cooldown
-    rest = gang.scaled_at + cooldown - now if cooldown and gang.scaled_at is not None else 0.0
+    rest = gang.scaling.scaled_at + cooldown - now if cooldown and gang.scaling.scaled_at is not None else 0.0
     if rest > 0:
         yield Hindrance(partial(_rested, job), lambda _: f"its cool-down of {cooldown:g} s, {rest:.0f} s left")
     left = remaining_seconds(snapshot.reports.get(job.uid, ()), now)

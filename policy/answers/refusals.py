@@ -20,7 +20,7 @@ def refusals(snapshot: Snapshot) -> Iterator[tuple[str, str, RefusedWrite]]:
     told = [*writes, *((uid, one) for uid, one in borne if (uid, one.write) not in now)]
     yield from ((uid, uid, one) for uid, one in told)
     for uid, one in told:
-        rival = snapshot.gang(uid).on_behalf_of
+        rival = snapshot.gang(uid).scaling.on_behalf_of
         if one.write == SET_REPLICAS and rival in snapshot.jobs and _waits(snapshot.gang(rival)):
             yield rival, uid, one
 

@@ -107,8 +107,8 @@ def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
         return ALL_GROWTH
     if grows(snapshot, job, policy, now):
         return "nothing: it grows with the next decision"
-    if now < gang.not_before:
-        return f"its last growth: those workers did not come; it is tried again in {gang.not_before - now:.0f} s"
+    if now < gang.tries.not_before:
+        return f"its last growth: those workers did not come; it is tried again in {gang.tries.not_before - now:.0f} s"
     if policy.base.grows and gang.state in ADMITTED and not in_sorted(snapshot.index.growing, job.uid):
         return ENDS
     return _unsettled(gang) or held_by(snapshot, job, policy, now) or _rule(gang, policy)
@@ -118,7 +118,7 @@ def _unsettled(gang: Gang) -> str:
     """Return what the gang has to get over first; empty where its members stand."""
     if gang.held:
         return f"its members: {len(gang.held)} of them wait to be bound"
-    sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not gang.misses)
+    sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not gang.tries.misses)
     return "" if sure else f"its state: it is {gang.state.value}, and grows once it runs"
 
 

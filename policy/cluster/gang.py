@@ -173,55 +173,10 @@ class Gang:
         return self.barrier.hold_ends if self.barrier is not None else None
 
     @property
-    def attempts(self) -> int:
-        """Plans that failed in a row; of a running gang, growths."""
-        return self.tries.attempts
-
-    @property
-    def misses(self) -> int:
-        """Planned nodes in a row that kube-scheduler did not offer."""
-        return self.tries.misses
-
-    @property
-    def not_before(self) -> float:
-        """End of the back-off (seconds since the epoch)."""
-        return self.tries.not_before
-
-    @property
-    def retried(self) -> bool:
-        """Whether the present plan, or the present growth, has been tried once more."""
-        return self.tries.retried
-
-    @property
-    def scaled_at(self) -> float | None:
-        """Time of the last resize (seconds since the epoch)."""
-        return self.scaling.scaled_at
-
-    @property
-    def grew(self) -> bool | None:
-        """Whether the last resize was a growth."""
-        return self.scaling.grew
-
-    @property
-    def on_behalf_of(self) -> str:
-        """The job that the last shrink was for."""
-        return self.scaling.on_behalf_of
-
-    @property
-    def turns(self) -> tuple[float, ...]:
-        """When the direction of resizing changed last, oldest first (seconds since the epoch)."""
-        return self.scaling.turns
-
-    @property
-    def kept_at(self) -> float | None:
-        """When workers that it was told to give up were last given back to it (seconds since the epoch)."""
-        return self.scaling.kept_at
-
-    @property
     def moments(self) -> tuple[float, ...]:
         """Every time (seconds since the epoch) at which something of it ends: window, deadline, back-off."""
         deadline = self.deadline.at if self.deadline is not None else None
-        return tuple(at for at in (self.window_ends, deadline, self.not_before) if at is not None)
+        return tuple(at for at in (self.window_ends, deadline, self.tries.not_before) if at is not None)
 
     @property
     def saving(self) -> bool:

@@ -137,5 +137,5 @@ def deadline(gang: Gang) -> float | None:
 
 MOMENTS: Mapping[str, Callable[[IndexedJob], float | None]] = {
     "deadlines": lambda case: deadline(case.gang),
-    "rests": lambda case: case.gang.not_before or None,
+    "rests": lambda case: case.gang.tries.not_before or None,
 }

@@ -230,6 +230,6 @@ class DrsCycle(ElasticCycle):
             self.grow_greedily(ordered, self.policy.scale_up)
 
     def _rested(self, job: Job) -> bool:
-        scaled_at = self.gangs[job.uid].scaled_at
+        scaled_at = self.gangs[job.uid].scaling.scaled_at
         rested = scaled_at is None or self.now - scaled_at >= self.policy.cooldown
         return rested and self.may_grow(job) and self.pays(job, self.policy.restart_seconds)

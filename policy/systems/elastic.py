@@ -45,13 +45,16 @@ def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float
 
     def place_moments(uid: str) -> tuple[GroupEntry, ...]:
         gang, job = snapshot.gang(uid), snapshot.jobs.get(uid)
-        moments = [at + TURN_SECONDS for at in (*gang.turns, *([] if gang.kept_at is None else [gang.kept_at]))]
+        scaling = gang.scaling
+        moments = [
+            at + TURN_SECONDS for at in (*scaling.turns, *([] if scaling.kept_at is None else [scaling.kept_at]))
+        ]
         if job is not None and in_sorted(snapshot.index.waiting, uid):
             moments.append(job.arrival + patience)
-        if gang.not_before:
-            moments.append(gang.not_before)
-        if cooldown is not None and gang.grew is False and gang.scaled_at is not None:
-            moments.append(gang.scaled_at + cooldown)
+        if gang.tries.not_before:
+            moments.append(gang.tries.not_before)
+        if cooldown is not None and scaling.grew is False and scaling.scaled_at is not None:
+            moments.append(scaling.scaled_at + cooldown)
         return tuple(("moments", (at, uid)) for at in moments)
 
     moments = grouped(snapshot, "", ("moments", patience, cooldown), place_moments)
@@ -231,11 +234,11 @@ class ElasticCycle:
         gang = self.gangs.running(victim.uid)
         if gang.state is not State.RUNNING or victim.uid in self.scaled or victim.uid == job.uid or not victim.elastic:
             return False
-        if gang.kept_at is not None and self.now - gang.kept_at < TURN_SECONDS:
+        if gang.scaling.kept_at is not None and self.now - gang.scaling.kept_at < TURN_SECONDS:
             return False  # whose workers did not go is left alone for a while, whoever asks
-        turns = sum(1 for turn in gang.turns if self.now - turn < TURN_SECONDS) if gang.turns else 0
+        turns = sum(1 for turn in gang.scaling.turns if self.now - turn < TURN_SECONDS) if gang.scaling.turns else 0
         # Where the plan fails once more it is grown again: that turn counts beforehand.
-        return turns + 1 < TURNS or not self.snapshot.gang(job.uid).attempts
+        return turns + 1 < TURNS or not self.snapshot.gang(job.uid).tries.attempts
 
     def _plan(self, ask: Ask, victims: list[Reclaimable]) -> Shrink | None:
         return plan_shrink(self.room, ask, victims, self._order, by_node=self._by_node)
@@ -273,8 +276,9 @@ class ElasticCycle:
         """Tell whether the job has room below its maximum and stands still, as far as its last plan goes."""
         gang = self.gangs[job.uid]
         # One whose planned nodes are refused is planned anew at its minimum: it grows once it runs, or it would turn.
-        sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not self.snapshot.gang(job.uid).misses)
-        free = sure and self.now >= gang.not_before and job.uid not in self.scaled and not gang.held
+        misses = self.snapshot.gang(job.uid).tries.misses
+        sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not misses)
+        free = sure and self.now >= gang.tries.not_before and job.uid not in self.scaled and not gang.held
         return job.elastic and gang.workers < job.max_workers and free
 
     def pays(self, job: Job, restart_seconds: float) -> bool:

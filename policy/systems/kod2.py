@@ -305,5 +305,6 @@ class Kod2Cycle(ElasticCycle):
 
     def _rested(self, job: Job) -> bool:
         gang = self.gangs[job.uid]
-        rested = gang.grew is not False or gang.scaled_at is None or self.now - gang.scaled_at >= self.policy.cooldown
+        shrunk_at = gang.scaling.scaled_at if gang.scaling.grew is False else None
+        rested = shrunk_at is None or self.now - shrunk_at >= self.policy.cooldown
         return rested and self.may_grow(job) and self.pays(job, self.policy.restart_seconds)

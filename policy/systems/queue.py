@@ -183,14 +183,14 @@ def bar(snapshot: Snapshot, job: Job, now: float) -> Verdict | None:
     if lasting is not None:
         return lasting
     gang = snapshot.gang(job.uid)
-    if now < gang.not_before:
+    if now < gang.tries.not_before:
         return _backing_off(gang)
     return never_fits(snapshot, ask_of(snapshot, job, job.min_workers))
 
 
 def _backing_off(gang: Gang) -> Verdict:
     why = f": {gang.refused.text}" if gang.refused is not None else ""
-    return Verdict(Reason.BACKING_OFF, f"attempt {gang.attempts} failed{why}")
+    return Verdict(Reason.BACKING_OFF, f"attempt {gang.tries.attempts} failed{why}")
 
 
 @until_job_changes

@@ -113,7 +113,7 @@ def move(draft: Draft, gang: Gang, how: Move, **changes: object) -> Gang:
     """
     state = next_state(gang.state, how)
     if gang.state is State.RUNNING:
-        changes = {"awaited": 0, "tries": Tries(misses=gang.misses), **changes}
+        changes = {"awaited": 0, "tries": Tries(misses=gang.tries.misses), **changes}
     moved: Gang = replace(gang, state=state, **changes)  # type: ignore[arg-type]
     draft.put_gang(moved)
     return moved
@@ -172,7 +172,7 @@ def retarget(
         changes["plan"] = plan_name(draft, now)
     if workers != gang.workers:
         grew = workers > gang.workers
-        turned = gang.grew is not None and gang.grew is not grew
+        turned = gang.scaling.grew is not None and gang.scaling.grew is not grew
         known = gang.scaling
         changes["scaling"] = replace(
             known,

@@ -49,8 +49,8 @@ def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
     gang = draft.gang(pod.job_uid)
     if gang.nodes.get(pod.slot) != node or gang.state not in ADMITTED or uid in gang.in_flight:
         return []
-    draft.put_refusal(pod.job_uid, node, now + _memory(rules_of(draft), gang.misses))
-    gang = replace(gang, tries=replace(gang.tries, misses=gang.misses + 1))
+    draft.put_refusal(pod.job_uid, node, now + _memory(rules_of(draft), gang.tries.misses))
+    gang = replace(gang, tries=replace(gang.tries, misses=gang.tries.misses + 1))
     if gang.state is State.PLANNED and not any_bound(draft, gang.job_uid):
         return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
     effects: list[Effect] = []
@@ -70,10 +70,10 @@ def avoid_refused(draft: Draft, gang: Gang, now: float) -> Gang:
     missing = (slot for slot in gang.nodes if slot in members and members[slot] not in gang.held)
     nodes = {gang.nodes[slot] for slot in missing if is_turned_away(pods[members[slot]])}
     for node in sorted(nodes):
-        draft.put_refusal(gang.job_uid, node, now + _memory(rules_of(draft), gang.misses))
+        draft.put_refusal(gang.job_uid, node, now + _memory(rules_of(draft), gang.tries.misses))
     if not nodes:
         return gang
-    gang = replace(gang, tries=replace(gang.tries, misses=gang.misses + 1))
+    gang = replace(gang, tries=replace(gang.tries, misses=gang.tries.misses + 1))
     draft.put_gang(gang)
     return gang
 

@@ -60,7 +60,7 @@ def _rival(draft: Draft, uid: str, refused: RefusedWrite) -> str:
     """Return the uid of the job for which a refused shrink was to free room; empty for any other write."""
     gang, job = draft.gang(uid), job_of(draft, uid)
     shrinks = refused.write == SET_REPLICAS and job is not None and job.worker and gang.workers < job.worker.replicas
-    return gang.on_behalf_of if shrinks else ""
+    return gang.scaling.on_behalf_of if shrinks else ""
 
 
 def refused_binding(draft: Draft, uid: str, message: str) -> list[Effect]:
@@ -85,7 +85,7 @@ def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
         job, gang = job_of(draft, uid), draft.gang(uid)
         if resize is None or job is None or job.worker is None or gang.state is not State.RUNNING:
             continue
-        if gang.workers < job.worker.replicas and gang.on_behalf_of:
+        if gang.workers < job.worker.replicas and gang.scaling.on_behalf_of:
             effects += _keep_workers(draft, job, gang, resize, now)
         elif gang.workers > job.worker.replicas and gives_back and job.elastic:
             effects += _drop_growth(draft, job, gang, resize, now)

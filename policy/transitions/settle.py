@@ -215,7 +215,7 @@ def _await_members(draft: Draft, look: Look) -> list[Effect]:
 
 def _cost_somebody(draft: Draft, uid: str) -> bool:
     """Tell whether others were shrunk for it: a job whose pods come and go must not shrink them again each time."""
-    return any(gang.on_behalf_of == uid for gang in draft.read("gangs").values())
+    return any(gang.scaling.on_behalf_of == uid for gang in draft.read("gangs").values())
 
 
 def _await_room(draft: Draft, look: Look) -> list[Effect]:

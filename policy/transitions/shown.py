@@ -70,7 +70,7 @@ def _resized(draft: Draft, gang: Gang, before: int) -> list[Effect]:
     draft.put_gang(replace(shown, refused=None))
     shrunk = gang.workers < before
     report = _shown(draft, gang, "Shrunk" if shrunk else "Grown")
-    return [replace(report, before=before, on_behalf_of=gang.on_behalf_of if shrunk else "")]
+    return [replace(report, before=before, on_behalf_of=gang.scaling.on_behalf_of if shrunk else "")]
 
 
 def _shown(draft: Draft, gang: Gang, what: What) -> Shown:

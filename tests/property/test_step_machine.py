@@ -438,8 +438,8 @@ def _rests(snapshot: Snapshot, uid: str) -> bool:
     gang, this = snapshot.gangs[uid], snapshot.jobs[uid]
     if gang.in_flight or this.invalid or this.deleting or this.suspended or this.released:
         return False
-    if gang.grew is False:
-        return False  # its cool-down is not persistent: after a restart it may grow at once
+    if gang.scaling.grew is False:
+        return False  # its cool-down is volatile: after a restart it may grow at once
     if gang.state in (State.WAITING, State.COMPLETED):
         return True
     slots = this.slots(gang.workers)

@@ -1,4 +1,4 @@
-"""The single writer: what is gathered, in what order it is applied, who is told, and what happens when a step fails."""
+"""The single writer: what it gathers, in which order it applies that, whom it calls, and what a failed step does."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from tests.stage import Stage, VirtualClock, virtual
 
 
 class Script(Policy):
-    """A policy that remembers the nodes it saw at each decision, and fails where it is told to."""
+    """A policy that notes the nodes that it sees at each decision, and fails on request."""
 
     name = "script"
 
@@ -63,7 +63,7 @@ async def test_a_burst_makes_one_decision_within_the_coalescing_time() -> None:
 
 
 class SlowClock(VirtualClock):
-    """As if ``late`` seconds had passed within each decision of the policy."""
+    """A clock on which each decision of the policy takes ``late`` seconds."""
 
     def __init__(self, policy: Script, late: float) -> None:
         super().__init__()
@@ -219,7 +219,7 @@ async def test_ticks_come_only_when_nothing_else_does() -> None:
 
 
 class Preparing(Script):
-    """It writes down when it is asked to prepare itself."""
+    """A policy that notes when it is asked to prepare the next decision."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -292,14 +292,14 @@ async def test_a_back_off_ends_with_a_tick() -> None:
     a = job("a").ps(1).workers(1)
     stage.submit(a)
     await asyncio.sleep(3.5)
-    assert (stage.gang(a).admitted, stage.gang(a).attempts) == (False, 1), "nobody came to the barrier"
+    assert (stage.gang(a).admitted, stage.gang(a).tries.attempts) == (False, 1), "nobody came to the barrier"
     await asyncio.sleep(5)
     assert stage.gang(a).admitted
     ticking.cancel()
 
 
 class Punctual(Script):
-    """It wants to be asked at every full hundred seconds."""
+    """A policy that wants to decide at every full hundred seconds."""
 
     def next_moment(self, now: float) -> float:
         return (now // 100 + 1) * 100
@@ -319,7 +319,7 @@ async def test_a_moment_that_the_policy_keeps_does_not_wait_for_the_tick() -> No
 
 @virtual
 async def test_a_moment_that_comes_while_a_step_is_made_is_kept() -> None:
-    """A timer may end a little early: the tick is made just before the moment, and ends just after it."""
+    """A timer may end a little early, so that the tick begins just before the moment and ends just after it."""
     slow = [0.0]
 
     class SlowClock(VirtualClock):

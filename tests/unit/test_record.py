@@ -1,4 +1,4 @@
-"""The journal on disk: what is recorded runs again; files follow one another; nothing keeps or breaks the service."""
+"""The journal on disk: recorded steps run again, files follow one another, and no fault blocks or ends the service."""
 
 import logging
 import threading
@@ -242,7 +242,7 @@ def test_a_disk_that_hangs_does_not_keep_the_process(
 
 
 class Fails(Policy):
-    """A policy with a defect: it cannot bear a job."""
+    """A policy with a defect: it fails when there is a job."""
 
     name = "fails"
 

@@ -219,7 +219,7 @@ class Slotwork:
         offer twice in a row.
         """
         soon = any(isinstance(action, Resize) for action in self.actions) or bool(leaving(self.snapshot))
-        return soon or self.snapshot.gang(job.uid).misses == 1
+        return soon or self.snapshot.gang(job.uid).tries.misses == 1
 
     def _elsewhere(self, job: Job, shift: Shift) -> dict[Slot, str] | None:
         """Return any nodes that have the room, because reality differs from the plans; None where there are none."""

@@ -52,7 +52,7 @@ def expire(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
 def _end_window(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     """Try once more with the same plan and the same nodes: kube-scheduler's back-off for errors sets members apart."""
     avoided = avoid_refused(draft, gang, now)
-    if gang.retried or avoided is not gang:
+    if gang.tries.retried or avoided is not gang:
         return give_up(draft, avoided, now, _why(draft, avoided))
     deadline = until(draft, Awaits.SECOND_WINDOW, now)
     draft.put_gang(replace(gang, barrier=None, tries=replace(gang.tries, retried=True), deadline=deadline))

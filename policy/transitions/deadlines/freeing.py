@@ -27,7 +27,7 @@ def end_freeing(draft: Draft, expired: Expired) -> list[Effect]:
     if any(pod.terminating for pod in awaited):
         return give_up(draft, gang, now, Reason.ROOM_BEING_FREED, back_off=False)
     stalled: list[Effect] = [*stalled_shrinks(draft, gang)]
-    if not gang.attempts:
+    if not gang.tries.attempts:
         tried = replace(gang, tries=replace(gang.tries, attempts=1))
         return stalled + give_up(draft, tried, now, Reason.ROOM_BEING_FREED, back_off=False)
     given_up = give_up(draft, gang, now, Reason.ROOM_BEING_FREED)
@@ -65,7 +65,7 @@ def _give_back(draft: Draft, job_uid: str, pods: list[Pod], now: float) -> list[
     effects: list[Effect] = []
     for uid, workers in sorted(kept.items()):
         victim = draft.gang(uid)
-        if victim.on_behalf_of == job_uid and victim.state is State.RUNNING and victim.workers < workers:
+        if victim.scaling.on_behalf_of == job_uid and victim.state is State.RUNNING and victim.workers < workers:
             nodes = {pod.slot: pod.node for pod in pods if pod.job_uid == uid and pod.slot is not None}
             kept_on = retarget(draft, victim, workers, nodes, now)
             draft.put_gang(replace(kept_on, scaling=replace(kept_on.scaling, kept_at=now)))

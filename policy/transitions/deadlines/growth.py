@@ -60,7 +60,7 @@ def follow_arrivals(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
         gang = replace(gang, awaited=left, tries=once, deadline=until(draft, Awaits.GROWTH, now))
     else:
         gang = replace(gang, **nobody_awaited(draft, gang, now))  # type: ignore[arg-type]
-        gang = replace(gang, tries=Tries(misses=gang.misses))
+        gang = replace(gang, tries=Tries(misses=gang.tries.misses))
     draft.put_gang(gang)
     return gang
 
@@ -75,7 +75,7 @@ def end_growth(draft: Draft, expired: Expired) -> list[Effect]:
     if not left:
         draft.put_gang(replace(gang, **nobody_awaited(draft, gang, now)))  # type: ignore[arg-type]
         return []
-    if not gang.retried:
+    if not gang.tries.retried:
         deadline = until(draft, Awaits.GROWTH, now)
         again = replace(gang.tries, retried=True)
         draft.put_gang(replace(gang, awaited=left, tries=again, plan=plan_name(draft, now), deadline=deadline))
@@ -88,7 +88,7 @@ def end_growth(draft: Draft, expired: Expired) -> list[Effect]:
 
 def give_back(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     """Let the gang keep the workers that are there; the back-off before it may grow again doubles with each failure."""
-    left, attempts = gang.awaited, gang.attempts + 1
+    left, attempts = gang.awaited, gang.tries.attempts + 1
     fewer = retarget(draft, gang, gang.workers - left, {}, now)
     back_off = rules_of(draft).growing_seconds * 2.0 ** min(attempts, MOST_DOUBLINGS)
     tries = replace(fewer.tries, attempts=attempts, not_before=now + back_off)

@@ -26,7 +26,7 @@ def waiting() -> Cluster:
     heavy = replace(job("mine", OURS).workers(1, cpu=6).done(), utility=99.0, arrival=made.now)
     made.submit(heavy)
     assert made.snapshot.gang(heavy.uid).state is State.PLANNED
-    (shrunk,) = [gang for gang in made.snapshot.gangs.values() if gang.on_behalf_of]
+    (shrunk,) = [gang for gang in made.snapshot.gangs.values() if gang.scaling.on_behalf_of]
     made.do(WritesRefused((RefusedWrite("SetReplicas", shrunk.job_uid, SECRET, lasting=True),)))
     assert made.snapshot.gang(heavy.uid).state is State.WAITING
     return made

@@ -1,4 +1,4 @@
-"""OASiS takes over a cluster that another policy has filled: what runs goes on as it is; and it starts from nothing."""
+"""OASiS takes over a cluster that another policy has filled: running jobs go on unchanged, and it remembers nothing."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ WORTH = Utility(100.0, 0.1, 20.0)
 
 
 def trains(name: str, epochs: int, workers: int = 2) -> JobBuilder:
-    """Two workers of one to four, and so many slots of work for them."""
+    """Return a job of one to four workers that asks for two, and has so many slots of work for them."""
     training = Training(epochs=epochs, chunks=workers, seconds=SLOT, utility=WORTH)
     return job(name, training=training, suspends=True).ps(1, cpu=1).workers(1, 4, asked=workers, cpu=2)
 
 
 def taken_over(*jobs: JobBuilder, later: float = 300.0) -> World:
-    """KOD2 has started them; ``later`` seconds into a slot OASiS takes over."""
+    """Start the jobs by KOD2, and let OASiS take over ``later`` seconds into a slot."""
     world = World(Kod2()).nodes(node("n1", cpu=5))
     world.start(*jobs)
     world.policy, world.now = OASIS, START + later

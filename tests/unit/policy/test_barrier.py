@@ -1,4 +1,4 @@
-"""Binds are held until the minimum has passed the scheduler's checks; then all are made, or none."""
+"""Binds are held until the minimum has passed kube-scheduler's checks; then all are sent, or none."""
 
 from dataclasses import replace
 from typing import Any
@@ -89,11 +89,11 @@ def test_back_off_doubles_and_ends_with_success() -> None:
     for pause in (5, 10, 20):
         world.pass_time(world.snapshot.rules.plan_seconds + 0.1)
         assert world.state("a") is State.WAITING
-        assert world.gang("a").not_before == world.now + pause
+        assert world.gang("a").tries.not_before == world.now + pause
         world.pass_time(pause)
         assert world.state("a") is State.PLANNED
     world.bind(GANG)
-    assert (world.state("a"), world.gang("a").attempts) == (State.RUNNING, 0)
+    assert (world.state("a"), world.gang("a").tries.attempts) == (State.RUNNING, 0)
 
 
 def test_the_window_goes_on_with_every_member_that_comes() -> None:
@@ -141,7 +141,7 @@ def test_a_window_after_one_that_ended_is_a_whole_one() -> None:
     ids=["malformed", "suspended", "released", "finished"],
 )
 def test_a_bind_in_the_step_that_ends_the_plan_is_refused(change: dict[str, Any]) -> None:
-    """A malformed job has no roles, and so its gang looks complete."""
+    """A malformed job has no roles, so its gang would look complete."""
     world = planned()
     changed = replace(world.snapshot.jobs["job-a"], version=9, **change)
     effects = world.do(JobSeen(changed), BindHeld(PODS[0], world.plan("a")["ps-0"]))
@@ -182,7 +182,7 @@ def test_a_held_worker_beyond_a_lowered_maximum_neither_counts_nor_is_bound() ->
 
 @pytest.mark.parametrize("change", [{"slot": w(2)}, {"slot": None}, {"job_uid": "job-other", "slot": w(0)}])
 def test_who_waits_for_a_slot_that_another_pod_has_now_is_refused(change: dict[str, Any]) -> None:
-    """A pod of its group that another scheduler has bound took its place (simulation seed 100118)."""
+    """Another pod of its group, which another scheduler has bound, took its slot (simulation seed 100118)."""
     world = planned()
     world.hold(PODS[0])
     world.hold(PODS[1])
@@ -227,7 +227,7 @@ def test_a_hold_after_its_drop_counts() -> None:
 
 
 def test_a_hold_of_the_step_that_tells_of_the_binding_before_it_sends_another_one() -> None:
-    """Else the refusal would be taken for that of the new binding, and its room given away (simulation seed 107263)."""
+    """The refusal must not be taken for that of the new binding, whose room would be given away (seed 107263)."""
     world = planned()
     effects = [e for uid in PODS for e in world.hold(uid)]
     world.answer(effects[1:])
@@ -238,7 +238,7 @@ def test_a_hold_of_the_step_that_tells_of_the_binding_before_it_sends_another_on
 
 
 def test_bindings_of_a_large_gang_may_take_longer_than_one_has() -> None:
-    """They are made together, but an API server that is busy answers one after the other."""
+    """They are sent together, but a busy API server answers one after the other."""
     made = job("a").workers(4, cpu=1)
     world = World().nodes("n1").rules(repair_seconds=20.0)
     world.submit(made)
@@ -297,7 +297,7 @@ def test_a_gang_of_which_no_binding_was_made_is_bound_together_or_not_at_all_the
     world = planned()
     _ = [world.hold(uid) for uid in PODS]
     world.do(*(BindRefused(uid, "quota") for uid in PODS))
-    assert (world.state("a"), world.gang("a").attempts) == (State.WAITING, 1)
+    assert (world.state("a"), world.gang("a").tries.attempts) == (State.WAITING, 1)
     world.pass_time(6)
     assert world.state("a") is State.PLANNED
     assert world.hold(PODS[0]) == ()
@@ -306,7 +306,7 @@ def test_a_gang_of_which_no_binding_was_made_is_bound_together_or_not_at_all_the
 
 @pytest.mark.parametrize("comes_first", [True, False])
 def test_a_member_that_asks_in_the_step_of_those_refusals_is_not_bound_alone(comes_first: bool) -> None:
-    """Found by the simulation: seed 6162, of which a new leader's first bindings were refused."""
+    """Simulation seed 6162: the first bindings of a new leader were refused."""
     world = World().nodes("n1")
     world.submit(job("a").workers(2, 3, asked=3))
     effects = [e for index in (0, 1) for e in world.hold(f"uid-a-worker-{index}")]
@@ -321,7 +321,7 @@ def test_a_member_that_asks_in_the_step_of_those_refusals_is_not_bound_alone(com
 
 @pytest.mark.parametrize("room", [4, 6])
 def test_a_successor_is_bound_once_its_predecessor_is_gone_or_where_there_is_room_for_both(room: int) -> None:
-    """Found by the simulation: seed 114319; kube-scheduler had lost count of a bound pod on that node."""
+    """Simulation seed 114319: kube-scheduler had lost count of a bound pod on that node."""
     world = World().nodes(node("n1", cpu=room))
     world.start(job("a").workers(2, 2))
     old = world.pod("a-worker-1")
@@ -408,7 +408,7 @@ def test_a_plan_whose_pods_are_deleted_is_given_up_at_once_and_made_again_when_t
     effects = world.do(PodGone(PODS[1]))
     assert [e.reason for e in effects if isinstance(e, Released)] == [Reason.WAITING_FOR_PODS]
     assert (world.state("a"), world.reason("a")) == (State.WAITING, "WaitingForPods")
-    assert world.gang("a").not_before == 0.0
+    assert world.gang("a").tries.not_before == 0.0
     world.see(world.fresh(replace(world.snapshot.pods[PODS[2]], uid="uid-new", name="a-worker-0", slot=w(0))))
     assert world.state("a") is State.PLANNED
 

@@ -1,4 +1,4 @@
-"""A job of which workers are done already is left as it is."""
+"""A job some of whose workers have succeeded already is not resized."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POLICIES = pytest.mark.parametrize("policy", ["kod2", "drs", "dragon"])
 
 
 def running(policy: str, *, keeps_ended: bool, cpu: int) -> tuple[World, JobBuilder]:
-    """Four workers of 2 to 8, one core each."""
+    """Start a job of 2 to 8 workers with four, of one core each."""
     world = World(make_policy(policy)).nodes(node("n1", cpu=cpu))
     one = job("a").workers(2, 8, asked=4, cpu=1).with_(keeps_ended=keeps_ended)
     world.start(one)

@@ -1,4 +1,4 @@
-"""What the API shows becomes fact, in any order, once; a restart finds it all again."""
+"""What the API server shows becomes fact once, in any order, and is found again after a restart."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ SELECTED = Constraints(node_selector=(("pool", "a"),))
 
 
 def test_members_go_where_their_pods_say_and_not_their_template() -> None:
-    """Admission has given them a toleration: the template's alone would find no node at all."""
+    """Admission has given them a toleration; with the template's alone they would find no node."""
     world = World().nodes(node("n1", taints=(taint("gpu"),)))
     world.do(JobSeen(GANG.done()))
     pods = [replace(p, places=TAINTED) for p in members(GANG.done())]
@@ -107,7 +107,7 @@ def test_the_slot_is_the_newest_living_pods_whatever_the_order() -> None:
 
 @pytest.mark.parametrize("first", [0, 1], ids=["the failed one first", "the failed one last"])
 def test_a_failed_pod_gives_its_slot_up_to_one_that_is_as_young(first: int) -> None:
-    """A Deployment's failed pods stay, and an older sibling moves into the place (simulation seed 106482)."""
+    """A Deployment's failed pods stay, and an older pod moves into the slot (simulation seed 106482)."""
     world = World().nodes("n1")
     gang = job("a").workers(2)
     waiting, other = members(gang.done())
@@ -282,7 +282,7 @@ def test_a_node_that_comes_back_brings_its_bound_pods_with_it() -> None:
 
 @pytest.mark.parametrize("job_first", [True, False], ids=["the job is known", "the job becomes known"])
 def test_a_pod_that_claims_a_slot_under_another_jobs_name_gets_none(job_first: bool) -> None:
-    """The newest pod of a slot has it: a forged owner name would push a member out, and be planned in its stead."""
+    """The newest pod has the slot, so a forged owner name would push a member out and be planned in its place."""
     rigid = job("a").ps().workers(2)
     real = [replace(p, owner="a") for p in members(rigid.done())]
     forged = replace(real[1], uid="uid-x", name="x-worker-0", owner="x", since=real[1].since + 5)

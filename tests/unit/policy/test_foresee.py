@@ -83,7 +83,7 @@ def test_time_alone_may_be_enough() -> None:
     world.submit(job("a").workers(1))
     world.pass_time(world.snapshot.rules.plan_seconds)  # nobody comes to the barrier: it backs off
     start = foresee(world.snapshot, world.policy, world.now)["job-a"]
-    assert start.at == pytest.approx(world.gang("a").not_before, abs=1.5)
+    assert start.at == pytest.approx(world.gang("a").tries.not_before, abs=1.5)
     assert start.basis == "if nobody else comes, once its back-off is over"
 
 

@@ -1,4 +1,4 @@
-"""Room that was freed for a job goes to that job, however long the pods take to go, and whoever else waits."""
+"""Room that is freed for a job goes to that job, however long the pods take to go, and whichever job waits too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ELASTIC = [
 
 
 def freeing(policy: Policy) -> World:
-    """One node, full of a light job that has been told to give three workers up for a heavy one; a third one waits."""
+    """Make a node full of a light job, which is to give up three workers for a heavy one; a third job waits."""
     world = World(policy).nodes(node("n1", cpu=10)).start(LIGHT)
     world.now += 10
     world.submit(HEAVY)
@@ -34,7 +34,7 @@ def freeing(policy: Policy) -> World:
 
 
 def obey(world: World) -> list[str]:
-    """The operator deletes the workers beyond the target, which begin to stop; their uids."""
+    """Delete the workers beyond the target, as the operator does, and return their uids; they are terminating."""
     given = world.gang("light").workers
     world.see(JobBuilder(world.snapshot.jobs["job-light"]).replicas(given))
     going = [pod for pod in world.snapshot.pods_of("job-light") if pod.slot and pod.slot.role == "worker"]

@@ -146,11 +146,15 @@ def lines(snapshot: Snapshot, now: float) -> object:
 
 
 def moment_by_hand(snapshot: Snapshot, now: float, patience: float, cooldown: float) -> float:
-    found = [gang.scaled_at + cooldown for gang in snapshot.gangs.values() if gang.grew is False and gang.scaled_at]
-    found += [turn + TURN_SECONDS for gang in snapshot.gangs.values() for turn in gang.turns]
+    found = [
+        gang.scaling.scaled_at + cooldown
+        for gang in snapshot.gangs.values()
+        if gang.scaling.grew is False and gang.scaling.scaled_at
+    ]
+    found += [turn + TURN_SECONDS for gang in snapshot.gangs.values() for turn in gang.scaling.turns]
     found += [at + MINUTE for at in snapshot.resizes]
     for job in snapshot.waiting():
-        found += [job.arrival + patience, snapshot.gang(job.uid).not_before]
+        found += [job.arrival + patience, snapshot.gang(job.uid).tries.not_before]
     return min((at for at in found if at >= now), default=math.inf)
 
 

@@ -1,4 +1,4 @@
-"""A job that ends too soon to gain what a change of its workers costs is not grown, where its training tells."""
+"""A job whose reports show that it ends too soon to gain what a resize costs is not grown."""
 
 import pytest
 
@@ -12,7 +12,7 @@ POLICIES = ["kod2", "drs"]
 
 
 def left_with(policy: str, done: float | None, **parameters: float) -> World:
-    """One worker of one to four runs; the room for the others comes 100 s after its start."""
+    """Start a job of one to four workers with one; the room for the others is there 100 s after its start."""
     world = World(make_policy(policy, **parameters)).nodes(node("n1", cpu=1)).start(ELASTIC)
     assert world.gang("a").workers == 1
     if done is not None:

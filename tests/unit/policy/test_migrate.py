@@ -1,4 +1,4 @@
-"""A whole running gang moves: room, orders, what counts as lost, and every way in which it ends."""
+"""Migration of a running gang: its room, the controller's orders, what counts as lost, and how it ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ALONE = job("a").workers(1)
 
 @dataclass
 class Mover(Policy):
-    """Admits as KOD2 does, and moves what it is told to, once."""
+    """A policy that admits as KOD2 does, and moves the named job once."""
 
     name: str = "mover"
     moves: dict[str, Mapping[Slot, str]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ def evicted(world: World) -> list[str]:
 
 
 def restart(world: World, *names: str) -> None:
-    """The old pods are gone, the operator has created their successors, and they are bound."""
+    """Let the old pods go; the operator creates their successors, and they are bound."""
     for name in names:
         old = world.pod(name)
         world.do(PodGone(old.uid))
@@ -106,7 +106,7 @@ def test_members_on_old_nodes_are_evicted_and_the_successors_are_not() -> None:
 
 
 def test_a_job_that_can_be_suspended_moves_by_its_operator() -> None:
-    """Suspended under our mark, its pods deleted, let go on, and the successors are bound on the new nodes."""
+    """We suspend the job, its operator deletes the pods, we resume it, and the successors are bound."""
     pair = PAIR.with_(suspends=True)
     world = moved(running(pair), "n2")
     assert ([order.suspend for order in desired(world.snapshot, 500).suspend], evicted(world)) == ([True], [])
@@ -149,7 +149,7 @@ def test_news_of_an_old_pod_does_not_call_the_plan_back() -> None:
 
 
 def test_a_minimum_that_is_raised_on_the_way_does_not_hold_the_gang_up() -> None:
-    """The one under which it was bound counts until the new one has been reached."""
+    """The minimum under which it was bound counts until the new one has been reached."""
     world = moved(running(), "n2")
     world.see(job("a").ps(1).workers(2, 2, asked=1))
     restart(world, "a-ps-0", "a-worker-0")
@@ -157,7 +157,7 @@ def test_a_minimum_that_is_raised_on_the_way_does_not_hold_the_gang_up() -> None
 
 
 def test_free_room_after_a_decision() -> None:
-    """What is given away counts once: not again for members that have their node already."""
+    """Room that is given away counts once, and not again for members that have their node already."""
     world = running(job("a").ps(1).workers(1, 2, asked=1))
     snapshot = world.snapshot
     assert world.plan("a") == {"ps-0": "n1", "worker-0": "n1", "worker-1": "n1"}
@@ -192,7 +192,7 @@ def test_the_pods_that_go_are_no_losses() -> None:
 
 
 def test_a_member_that_is_on_its_new_node_already_stays() -> None:
-    """Only the worker is given another node."""
+    """Only the worker gets another node."""
     world = running()
     assert isinstance(world.policy, Mover)
     world.policy.moves = {"job-a": {ps(0): "n1", w(0): "n2"}}
@@ -220,7 +220,7 @@ def test_past_the_deadline_half_a_gang_is_completed_where_its_pods_are() -> None
 
 
 def test_with_each_member_that_arrives_the_others_have_their_time_anew() -> None:
-    """A PodDisruptionBudget may let them go one by one: none is left behind for that."""
+    """A PodDisruptionBudget may let them go one by one; the migration is not given up for that."""
     world = moved(running(), "n2")
     for name in ("a-ps-0", "a-worker-0"):
         world.pass_time(world.snapshot.rules.freeing_seconds - 10)
@@ -298,7 +298,7 @@ def test_a_job_that_is_withdrawn_is_released(change: dict[str, bool]) -> None:
 
 @pytest.mark.parametrize("change", [{"suspended": True}, {"deleting": True}])
 def test_a_job_that_is_withdrawn_between_its_nodes_queues_again(change: dict[str, bool]) -> None:
-    """Simulation seed 100587: a person suspends it when its old pods have gone and no new one is bound."""
+    """Simulation seed 100587: its user suspends it when its old pods have gone and no new one is bound."""
     world = moved(running(), "n2")
     world.do(PodGone("uid-a-ps-0"), PodGone("uid-a-worker-0"))
     world.see(PAIR.with_(**change))
@@ -360,7 +360,7 @@ def test_a_replica_that_stops_leading_follows_the_pods() -> None:
 
 
 def test_nothing_is_promised_twice_on_the_way() -> None:
-    """The room on the new node is nobody else's from the first moment; the old is free when the pod is gone."""
+    """The room on the new node is charged from the first moment; the old room is free when the pod is gone."""
     world = World(Mover()).nodes(node("n1", cpu=2), node("n2", cpu=2)).start(ALONE)
     moved(world, "n2", w(0))
     world.submit(job("b").workers(1))
@@ -374,7 +374,7 @@ def test_nothing_is_promised_twice_on_the_way() -> None:
 
 
 def asked(made: JobBuilder = PAIR) -> World:
-    """The job is to be moved to n2, and is given 30 s to save."""
+    """Have the job moved to n2, with 30 s to save before."""
     world = World(Mover()).rules(checkpoint_seconds=30.0).nodes("n1", "n2", "n3").start(made)
     return moved(world, "n2")
 

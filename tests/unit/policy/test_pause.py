@@ -1,4 +1,4 @@
-"""A pause: the gang keeps its place and gives up its room; ps that come and go."""
+"""A paused gang keeps its place in the queue and gives up its room; and numbers of ps that change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWO = {ps(0): "n1", ps(1): "n1", w(0): "n1", w(1): "n1"}
 
 @dataclass(frozen=True)
 class Script(Policy):
-    """Does what the test says, once."""
+    """A policy that decides once what the test gives it."""
 
     actions: tuple[Action, ...] = ()
     name: str = "script"

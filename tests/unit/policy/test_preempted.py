@@ -38,12 +38,12 @@ URGENT = 1000
 
 
 def preemptor(name: str = "other", where: str = "n1", cpu: float = 3, priority: int = URGENT) -> Pod:
-    """A pod of another scheduler that waits for room which is being made for it."""
+    """Return a pod of another scheduler, nominated to a node where it preempts others."""
     return pod(name, nominated=where, requests=res(cpu, 1, pods=1), priority=priority)
 
 
 def full_cluster(workers: int = 6, *, cpu: float = 1, least: int = 1, most: int | None = None) -> tuple[World, Job]:
-    """Two nodes of so much that an elastic job fills both of them."""
+    """Make two nodes of that size, which an elastic job fills."""
     per_node = workers * cpu / 2
     world = World().nodes(node("n1", cpu=per_node), node("n2", cpu=per_node))
     made = job("a").workers(least, workers if most is None else most, asked=workers, cpu=cpu, memory=1).done()
@@ -57,7 +57,7 @@ def on(world: World, made: Job, where: str) -> list[Pod]:
 
 
 def evict(world: World, victims: list[Pod]) -> None:
-    """kube-scheduler marks the victims, and the API server ends them and lets them go."""
+    """Mark the victims as kube-scheduler does, and let them terminate and go."""
     for victim in victims:
         world.see(replace(victim, preempted=True))
     for victim in victims:
@@ -66,7 +66,7 @@ def evict(world: World, victims: list[Pod]) -> None:
 
 
 def recreate(world: World, victims: list[Pod]) -> list[Pod]:
-    """Their operator makes the same pods again."""
+    """Create the same pods again, as their operator does."""
     new = [world.fresh(replace(victim, node="", plan="", preempted=False, phase=Phase.PENDING)) for victim in victims]
     world.do(*(PodSeen(one) for one in new))
     return [world.snapshot.pods[one.uid] for one in new]
@@ -77,7 +77,7 @@ def binds(world: World) -> list[Bind]:
 
 
 def try_to_bind(world: World, members: list[Pod]) -> None:
-    """kube-scheduler comes with every member that has a node; the answer is obeyed."""
+    """Ask to bind every member that has a node, as kube-scheduler does, and obey the answers."""
     for member in members:
         gang = world.snapshot.gang(member.job_uid)
         if member.uid in world.snapshot.pods and member.slot in gang.nodes and not member.node:
@@ -120,7 +120,7 @@ def test_room_goes_back_to_the_workers_once_the_preemptor_has_ended() -> None:
 
 
 def waits(world: World, priority: int = 0) -> JobBuilder:
-    """A gang of one worker of 2 cores, whose pod has that priority."""
+    """Make a waiting gang of one worker of 2 cores, whose pod has that priority."""
     made = job("b").workers(1, cpu=2, memory=1).done()
     world.do(*(PodSeen(pod("b-worker-0", made, w(0), priority=priority)),))
     world.see(made)
@@ -244,7 +244,7 @@ def test_a_restart_finds_the_nomination_again() -> None:
 
 
 def test_the_room_of_a_victim_is_kept_until_the_nomination_is_seen() -> None:
-    """The watch may show that the victims are gone, and made again, before it shows for whom."""
+    """The watch may show that victims are gone, and created again, before it shows the nominated pod."""
     world, made = full_cluster()
     victims = on(world, made, "n1")[:1]
     evict(world, victims)

@@ -1,4 +1,4 @@
-"""What kube-scheduler's plugins say of a member reaches the plan: its node is avoided, and its words are told."""
+"""What kube-scheduler's plugins say of a member reaches the plan: its node is avoided, and the message is reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def released(world: World) -> list[str]:
 
 
 def woken(world: World, name: str) -> Pod:
-    """The controller has written the plan's name on the pod, so that kube-scheduler tries it again."""
+    """Write the plan's name on the pod, as the controller does, so that kube-scheduler tries it again."""
     world.see(replace(world.pod(name), woken=world.gang("a").plan))
     return world.pod(name)
 
@@ -98,7 +98,7 @@ def test_a_refusal_from_before_the_plan_does_not_count_until_the_member_was_woke
 
 
 def test_a_refusal_in_the_same_words_counts_when_the_plan_has_failed() -> None:
-    """The pod does not change then; kube-scheduler writes nothing."""
+    """The pod does not change then, because kube-scheduler writes nothing."""
     world = World().nodes(node("n1", cpu=4), node("n2", cpu=5))
     world.submit(job("a").workers(2, cpu=2, memory=1))
     turn_away(world, "a-worker-1")
@@ -108,7 +108,7 @@ def test_a_refusal_in_the_same_words_counts_when_the_plan_has_failed() -> None:
     world.pass_time(first)
     assert released(world)[-1] == "MemberRefused"
     assert {name for _, name in world.snapshot.not_offered} == {"n2"}
-    assert world.snapshot.gang("job-a").not_before == world.now + rest
+    assert world.snapshot.gang("job-a").tries.not_before == world.now + rest
 
 
 def test_a_member_that_is_refused_in_the_same_words_ends_the_window_of_the_others_at_once() -> None:

@@ -1,4 +1,4 @@
-"""Writes that the API server refuses: told once with its words, and nobody waits for what they were to bring."""
+"""Writes that the API server refuses are reported once, with its message, and no job waits for their outcome."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def resize(lasting: bool = True) -> RefusedWrite:
 
 
 def shrinking(policy: Policy) -> World:
-    """Big fills the node and is told to give two workers up for heavy, which has a plan that waits for them."""
+    """Make a node full of job big, which is to give up two workers for heavy, whose plan waits for them."""
     world = World(policy).nodes(node("n1", cpu=8)).start(BIG)
     world.now += 10
     world.submit(HEAVY)
@@ -89,7 +89,7 @@ def test_it_is_left_alone_for_ten_minutes(policy: Policy) -> None:
 
 
 def test_who_waits_takes_other_room_in_the_same_step() -> None:
-    """A second job can give: the plan is made anew on what that one gives up."""
+    """A second job can shrink, so the plan is made anew on its room."""
     other = job("other", utility=0.5).workers(1, 4, asked=4, cpu=2)
     world = World().nodes(node("n1", cpu=8), node("n2", cpu=8)).start(BIG, other)
     world.now += 10
@@ -101,7 +101,7 @@ def test_who_waits_takes_other_room_in_the_same_step() -> None:
 
 
 def test_what_may_pass_is_only_told() -> None:
-    """A conflict, a budget, a lost answer: the deadline of the plan decides, as always."""
+    """After a conflict, a refusal by a budget or a lost answer, the deadline of the plan decides."""
     world = shrinking(make_policy("kod2"))
     effects = world.do(WritesRefused((resize(lasting=False),)))
     assert len(told(effects)) == 1
@@ -135,7 +135,7 @@ def test_the_fact_goes_with_the_next_shrink_that_the_api_server_takes() -> None:
 
 
 def test_a_shrink_for_nobody_that_is_refused_stays_asked_for_and_its_room_is_no_offer() -> None:
-    """Its user has lowered the maximum; who comes then must not wait for workers that will not go."""
+    """Its user has lowered the maximum; a job that comes then must not wait for workers that will not go."""
     world = World().nodes(node("n1", cpu=8)).start(BIG)
     world.see(replace(world.snapshot.jobs["job-big"], max_workers=2, max_stated=True))
     assert world.gang("big").workers == 2
@@ -240,7 +240,7 @@ def test_the_words_go_once_the_gang_is_bound() -> None:
 
 
 def test_a_worker_that_is_bound_at_last_or_gone_bears_no_words() -> None:
-    """Its gang runs, and is not bound anew: the words go with the pod that they are about."""
+    """Its gang runs and is not bound anew, so the message is dropped with the pod that it is about."""
     world = World().nodes(node("n1", cpu=4)).start(job("a").workers(1, 3, asked=3, cpu=1))
     for gone in (False, True):
         last = world.snapshot.member("job-a", w(2))

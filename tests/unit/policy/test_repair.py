@@ -1,4 +1,4 @@
-"""Lost nodes and members: planned anew at once, mended, or released whole and queued with the first arrival."""
+"""Lost nodes and members: planned anew at once, repaired, or released as a whole and queued with the first arrival."""
 
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ def test_a_lost_member_is_restarted_in_its_place_without_a_barrier() -> None:
 
 @pytest.mark.parametrize("seconds", [5, 30, 90])
 def test_a_member_that_takes_its_time_to_stop_is_waited_for(seconds: int) -> None:
-    """A drained pod has 30 s of grace, and its successor has its name, or its room, only then."""
+    """A drained pod has a grace period of 30 s, and its successor can have its name, or its room, only after it."""
     world = World().nodes("n1").start(GANG)
     lost = world.pod("a-worker-1")
     world.see(replace(lost, terminating=True))
@@ -92,7 +92,7 @@ def test_a_member_that_stops_on_a_node_that_is_silent_is_not() -> None:
 
 
 def test_a_gang_of_which_all_that_is_left_is_on_its_way_out_begins_at_its_barrier() -> None:
-    """Simulation seed 111843: a member that had waited for its node was bound before its partner had come again."""
+    """Simulation seed 111843: a member that waited for its node was bound before the other member had come again."""
     world = World().nodes("n1").start(GANG)
     world.do(PodGone("uid-a-worker-1"))
     late = world.fresh(replace(members(GANG.done())[2], version=9))
@@ -117,7 +117,7 @@ def test_a_gang_that_cannot_be_mended_is_released_whole_and_queues_with_its_firs
 
 
 def test_a_plan_whose_only_bound_member_is_going_already_is_given_up_without_a_release() -> None:
-    """Its node is down, so it may be going for hours; the other worker has done its part (simulation seed 807)."""
+    """Its node is down, so it may terminate for hours; the other worker has succeeded (simulation seed 807)."""
     gang = job("a", suspends=True).workers(1, 3).replicas(3).done()
     lost, done, comes = members(gang)
     found = (replace(lost, node="n1", terminating=True), replace(done, node="n2", phase=Phase.SUCCEEDED))
@@ -208,7 +208,7 @@ def test_a_gang_of_such_pods_that_is_half_bound_keeps_them_and_is_mended() -> No
 
 
 def released() -> World:
-    """A TFJob that has lost a member for which there is no room, past its repair time: three of four are bound."""
+    """Make a TFJob that has lost one of four members, has no room for it, and is past its repair time."""
     world = World().nodes("n1").start(job("a", suspends=True).ps().workers(3, cpu=3))
     world.do(PodGone("uid-a-worker-2"))
     world.see(node("n1", cpu=7))
@@ -218,7 +218,7 @@ def released() -> World:
 
 
 def suspended(world: World, **how: bool) -> World:
-    """The job is seen suspended."""
+    """Show the job as suspended."""
     world.see(JobBuilder(world.snapshot.jobs["job-a"]).with_(**how))
     return world
 

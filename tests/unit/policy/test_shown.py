@@ -1,4 +1,4 @@
-"""What was planned is told as done in the step that sees the API show it, and not before."""
+"""A plan is reported as done in the step that sees the API server show it, and not before."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEAVY = job("heavy", utility=99.0).workers(1, cpu=6).arrived(10)
 
 
 def shown(world: World) -> list[Shown]:
-    """What was told since this was asked last."""
+    """Return what was reported since the last call."""
     told = [effect for effect in world.effects if isinstance(effect, Shown)]
     world.effects.clear()
     return told

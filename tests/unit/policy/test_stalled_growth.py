@@ -1,4 +1,4 @@
-"""Workers that a running job is given and that never come: reported, tried once more, given back, and rested."""
+"""Workers that a running job is given and that never come: reported, tried once more, given back, and a back-off."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ SECONDS = 60.0
 
 
 def grown(policy: str | Policy = "kod2") -> World:
-    """One worker of one to four runs, and is given room for three more, whose pods nobody creates."""
+    """Start a job of one to four workers with one; it is given room for three more, whose pods nobody creates."""
     system = make_policy(policy) if isinstance(policy, str) else policy
     world = World(system).nodes(node("n1", cpu=1)).start(ELASTIC)
     world.see(node("n1", cpu=4))
@@ -35,7 +35,7 @@ def grown(policy: str | Policy = "kod2") -> World:
 
 
 def test_what_is_given_back_is_so_too_where_another_policy_is_asked_beside() -> None:
-    """The state follows the deciding policy's, as `replay --policy` and the page's comparison promise."""
+    """The state is that of the recording policy, as `replay --policy` and the page's comparison promise."""
     kod2 = make_policy("kod2")
     alone, beside = grown(kod2), grown(Beside(kod2, make_policy("kubeflow-spread")))
     for _ in range(150):
@@ -47,7 +47,7 @@ def test_what_is_given_back_is_so_too_where_another_policy_is_asked_beside() -> 
 
 
 def come(world: World, *indices: int) -> None:
-    """The operator creates these workers, and they are bound where they were given room."""
+    """Create these workers, as the operator does, and bind them on their planned nodes."""
     this = world.snapshot.jobs["job-a"]
     wanted = {w(index) for index in indices}
     world.do(*(PodSeen(world.fresh(pod)) for pod in members(this, 4) if pod.slot in wanted))
@@ -102,7 +102,7 @@ def test_it_is_grown_again_after_a_rest_that_doubles(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", GROWING)
 def test_a_worker_that_is_lost_and_does_not_come_again_is_given_back_too(policy: str) -> None:
-    """An operator that is down, a quota that was lowered: its room would be nobody's."""
+    """Its operator may be down, or a quota lowered; its room would stay reserved for nobody."""
     world = grown(policy)
     come(world, 1, 2, 3)
     world.do(*(PodGone(pod.uid) for pod in world.snapshot.pods_of("job-a") if pod.slot == w(3)))
@@ -125,7 +125,7 @@ def test_one_that_comes_again_is_waited_for_no_more() -> None:
 
 
 def test_workers_that_are_done_are_not_waited_for() -> None:
-    """The highest indices of an Indexed Job, whose pods are removed by and by."""
+    """They have the highest indices of an Indexed Job, and their pods are removed one after the other."""
     world = grown()
     come(world, 1, 2, 3)
     world.see(replace(world.snapshot.jobs["job-a"], over=(w(2), w(3))))
@@ -151,12 +151,12 @@ def test_the_last_one_ends_the_wait_and_earlier_failures_are_forgotten() -> None
     world = grown()
     for _ in range(2):
         world.pass_time(SECONDS)
-    assert world.gang("a").attempts == 1
+    assert world.gang("a").tries.attempts == 1
     while world.gang("a").workers == 1:
         world.pass_time(1)
     come(world, 1, 2, 3)
     gang = world.gang("a")
-    assert (gang.awaited, gang.attempts, gang.not_before) == (0, 0, 0.0)
+    assert (gang.awaited, gang.tries.attempts, gang.tries.not_before) == (0, 0, 0.0)
     world.pass_time(10 * SECONDS)
     assert world.gang("a").workers == 4
 
@@ -175,7 +175,7 @@ def test_pods_that_come_after_all_are_refused_as_surplus() -> None:
 
 
 def test_a_worker_in_the_middle_that_is_lost_takes_nobody_with_it() -> None:
-    """Nor does a running one go for one that never came before it: workers are taken from the end alone."""
+    """A running one does not go for a missing one before it either: workers are only taken from the end."""
     world = grown()
     come(world, 1, 3)
     for _ in range(4):
@@ -206,7 +206,7 @@ def test_those_that_a_job_starts_with_beyond_its_minimum_are_awaited_alike() -> 
 
 @pytest.mark.parametrize("policy", ["fifo", "specon", "oasis"])
 def test_a_policy_that_never_grows_what_runs_has_it_reported_only(policy: str) -> None:
-    """It would not give again what was taken back. OASiS's schedule names the counts."""
+    """It would not give again what was taken back: OASiS's schedule names the numbers of workers."""
     world = World(make_policy(policy)).nodes(node("n1", cpu=4))
     this = job("a").workers(1, 4, asked=4, cpu=1).done()
     world.see(this)

@@ -1,4 +1,4 @@
-"""Workers that were taken for another job and do not go: told at the job that they were taken from."""
+"""Workers that were taken for another job and do not go are reported at the job that they were taken from."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ THIN = job("thin").workers(1, 2, asked=2, cpu=1)
 
 
 def awaiting() -> World:
-    """Heavy has a plan that waits for three workers of wide's and one of thin's."""
+    """Return the gang of heavy, whose plan waits for three workers of job wide and one of job thin."""
     world = World().nodes(node("n1", cpu=10)).start(WIDE.with_(utility=0.1), THIN.with_(utility=0.2).arrived(1))
     world.submit(job("heavy").workers(1, cpu=7).with_(utility=99.0).arrived(10))
     assert world.state("heavy") is State.PLANNED
@@ -55,7 +55,7 @@ def test_a_job_that_has_ended_meanwhile_is_told_nothing_though_its_pods_stay() -
 
 @pytest.mark.parametrize("awaited", ["uid-wide-worker-0", "uid-nobody"])
 def test_pods_that_no_shrink_has_taken_are_none(awaited: str) -> None:
-    """One that its job keeps (it moves, say), and one that is not there."""
+    """One pod is kept by its job (which moves, for one), and one does not exist."""
     world = awaiting()
     gang = replace(world.gang("heavy"), waits_for=(awaited,))
     assert stalled_shrinks(Draft(world.snapshot), gang) == []

@@ -1,4 +1,4 @@
-"""Room of a plan that somebody else takes: the plan ends with the fact, not with a time-out."""
+"""Room of a plan that somebody else takes: the fact ends the plan at once, without a time-out."""
 
 from policy.cluster.gang import State
 from policy.cluster.reasons import Reason
@@ -8,7 +8,7 @@ GANG = job("a").ps().workers(2, cpu=4)
 
 
 def stolen(effects: object) -> list[str]:
-    """The jobs whose plan was given up because of it."""
+    """Return the jobs whose plan was given up because its room was taken."""
     assert isinstance(effects, tuple)
     return [e.job_uid for e in effects if isinstance(e, Released) and e.reason is Reason.ROOM_TAKEN]
 
@@ -62,7 +62,7 @@ def test_what_is_bound_already_is_not_given_up_for_a_thief() -> None:
 
 
 def waiting_for_room() -> World:
-    """A heavy gang takes over the room of two workers of a light one, which still hold it."""
+    """Plan a heavy gang in the room of two workers of a light one, which still hold it."""
     world = World().nodes("n1").start(job("light").workers(1, 5, asked=5))
     world.submit(job("heavy", utility=9.0).workers(2).arrived(1))
     assert world.gang("heavy").waits_for

@@ -122,7 +122,7 @@ def test_the_end_of_the_back_off() -> None:
     world = World().nodes("n1")
     world.submit(job("a").workers(1))
     world.pass_time(world.snapshot.rules.plan_seconds)  # nobody comes to the barrier: the plan fails
-    waits = world.gang("a").not_before - world.now
+    waits = world.gang("a").tries.not_before - world.now
     assert waits > 0
     assert asked(world, "a")[Kind.WAIT].size == waits
 

@@ -1,4 +1,4 @@
-"""Somebody takes members out of a job that has its room: their places in its plan go, and with them the room."""
+"""A user takes members out of a job that is planned or runs: they leave its plan, and their room is free."""
 
 from __future__ import annotations
 
