@@ -108,7 +108,7 @@ def _fewer_workers(snapshot: Snapshot, job: Job) -> Iterator[Change]:
     """Yield the fewest workers of running jobs above their minimum that make room, whatever their weight."""
     room, ask = Room.of(snapshot), ask_of(snapshot, job, job.min_workers)
     running = sorted((other for other in snapshot.running() if other.elastic), key=lambda other: other.key)
-    victims = [victim for one in running if (victim := reclaimable_of(snapshot, one)).rooms]
+    victims = [victim for one in running if (victim := reclaimable_of(snapshot, one.uid)).rooms]
     plan = plan_shrink(room, ask, victims)
     if plan is None:
         return

@@ -16,7 +16,7 @@ from functools import cache, reduce
 from typing import Any
 
 from policy.cluster.kept import until_job_changes
-from policy.cluster.model import Job, Slot
+from policy.cluster.model import Slot
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, fits, place, takes_all
@@ -67,9 +67,9 @@ Counts = dict[int, int]  # index of a victim -> removals
 
 
 @until_job_changes
-def reclaimable_of(snapshot: Snapshot, job: Job) -> Reclaimable:
+def reclaimable_of(snapshot: Snapshot, job_uid: str) -> Reclaimable:
     """Return all that the job can give as it stands."""
-    return Reclaimable.of(job.uid, tuple(freed_rooms(snapshot, job, snapshot.gang(job.uid))))
+    return Reclaimable.of(job_uid, tuple(freed_rooms(snapshot, snapshot.jobs[job_uid], snapshot.gang(job_uid))))
 
 
 def one_by_one(victims: Sequence[Reclaimable]) -> list[int]:

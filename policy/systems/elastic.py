@@ -222,12 +222,12 @@ class ElasticCycle:
 
     def reclaimable(self, victims: Iterable[Job]) -> list[Reclaimable]:
         """Return what is leaving, then what each of these jobs, untouched by this cycle, has beyond its minimum."""
-        return [*self.leaving(), *(reclaimable_of(self.snapshot, victim) for victim in victims)]
+        return [*self.leaving(), *(reclaimable_of(self.snapshot, victim.uid) for victim in victims)]
 
     def prepare(self) -> None:
         """Work out what each running job could give back; it is kept until the job changes."""
         for job in self.yielding():
-            reclaimable_of(self.snapshot, job)
+            reclaimable_of(self.snapshot, job.uid)
 
     def may_shrink(self, victim: Job, job: Job) -> bool:
         """Tell whether the victim has workers to give now, and has not been turned to and fro for this job already."""

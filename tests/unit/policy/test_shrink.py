@@ -103,5 +103,5 @@ def test_a_worker_that_is_done_gives_no_room_back() -> None:
     world.do(PodGone(world.pod("a-worker-2").uid))
     each = world.pod("a-worker-1").requests
     assert world.snapshot.free("n1") == before + each + each
-    offered = reclaimable_of(world.snapshot, world.snapshot.jobs["job-a"]).rooms
+    offered = reclaimable_of(world.snapshot, "job-a").rooms
     assert [freed_room.requests for freed_room in offered] == [NOTHING, NOTHING, each]
