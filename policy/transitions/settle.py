@@ -1,35 +1,32 @@
 """After a batch of facts every gang that they touch follows its job and its pods, as a literal table says.
 
-A look at the job and its pods has one of six findings. ``FOLLOWS`` lists, for each state and finding, what is done, in
+A look at the job and its pods has one of six findings (``findings.py``). ``FOLLOWS`` lists, for each state and finding, what is done, in
 order; the last step of a row makes the move, if there is one. A pair that is not in the table asks for nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from policy.cluster.actions import Effect, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import NO_FAILURE, Gang, State
 from policy.cluster.lifecycle import Awaits, Move
-from policy.cluster.model import WORKER, Job, Pod, Slot, queued, releasing
+from policy.cluster.model import WORKER, Job, Pod, Slot, releasing
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import missing_pods
 from policy.transitions.barrier import commit_if_complete, send_held
 from policy.transitions.deadlines.growth import await_rest, follow_arrivals
 from policy.transitions.deadlines.patience import until
+from policy.transitions.findings import Finding, Look, look_at
 from policy.transitions.gangs import (
     any_bound,
     any_holds_room,
-    any_stays,
-    bound_slots,
     complete,
     forget,
     job_of,
-    least_workers,
     move,
     none_made,
     refuse_held,
@@ -38,43 +35,6 @@ from policy.transitions.gangs import (
 )
 from policy.transitions.migrate import follow_migration
 from policy.transitions.recovery.release import cleared, give_up
-
-
-class Finding(Enum):
-    """What a look at a job and its pods finds; the first that holds.
-
-    FINISHED: the job has ended.
-    WITHDRAWN: the job is suspended, being deleted, malformed, or asked by us to give its room up. A gang that is moved
-    is not withdrawn by the suspension that moves it.
-    ENOUGH: the minimum is bound or has succeeded, and a member is bound or being bound.
-    ENDED: the minimum has succeeded or will never come again, and no member is bound or being bound.
-    TOO_FEW: less than the minimum, and a member is bound or being bound.
-    NOBODY: less than the minimum, and no member is bound or being bound.
-
-    A member that is terminating, or whose node is gone, does not count as bound. A binding in flight does not count for
-    a gang that waits: it was sent under an earlier plan.
-    """
-
-    FINISHED = "finished"
-    WITHDRAWN = "withdrawn"
-    ENOUGH = "enough"
-    ENDED = "ended"
-    TOO_FEW = "too few"
-    NOBODY = "nobody"
-
-
-class Look(NamedTuple):
-    """One look at a job. bound: slots whose pod is bound or has succeeded, and those that are done for good."""
-
-    job: Job
-    finding: Finding
-    bound: Collection[Slot]
-    now: float
-
-    @property
-    def whole(self) -> bool:
-        """Whether the minimum is complete."""
-        return self.finding in (Finding.ENOUGH, Finding.ENDED)
 
 
 def settle(draft: Draft, now: float) -> list[Effect]:
@@ -93,23 +53,11 @@ def settle(draft: Draft, now: float) -> list[Effect]:
 def settle_gang(draft: Draft, job: Job, now: float) -> list[Effect]:
     """Carry out what the table has for one gang."""
     gang = draft.gang(job.uid)
-    look = _look(draft, job, gang, now)
+    look = look_at(draft, job, gang, now)
     effects: list[Effect] = []
     for follow in FOLLOWS.get((gang.state, look.finding), ()):
         effects += follow(draft, look)
     return effects
-
-
-def _look(draft: Draft, job: Job, gang: Gang, now: float) -> Look:
-    if job.finished:
-        return Look(job, Finding.FINISHED, (), now)
-    if not (queued(job) or (gang.state is State.MIGRATING and releasing(job))):
-        return Look(job, Finding.WITHDRAWN, (), now)
-    bound = bound_slots(draft, job.uid)
-    there = any_stays(draft, job.uid) or bool(gang.in_flight and gang.state is not State.WAITING)
-    if complete(job, bound, least_workers(job, gang), gang.ps):
-        return Look(job, Finding.ENOUGH if there else Finding.ENDED, bound, now)
-    return Look(job, Finding.TOO_FEW if there else Finding.NOBODY, bound, now)
 
 
 # -- the job has ended, or is withdrawn -------------------------------------------------------------

@@ -29,7 +29,7 @@ from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import queued, releasing
 from policy.cluster.reasons import Reason
 from policy.transitions import barrier as bars
-from policy.transitions import facts, gangs, settle
+from policy.transitions import facts, findings, gangs, settle
 from policy.transitions.deadlines import expiry
 from tests.simulation.othermutants import OTHER_MUTANTS
 from tests.simulation.policymutants import POLICY_MUTANTS, Patch
@@ -157,12 +157,12 @@ def repaired_gang_starves() -> list[Patch]:
     from policy import step
     from policy.systems.elastic import ElasticCycle
 
-    blind = {(State.RUNNING, found): settle.PLAN for found in set(settle.Finding) - _NOT_PODS}
+    blind = {(State.RUNNING, found): settle.PLAN for found in set(findings.Finding) - _NOT_PODS}
     return [(step, "repair", lambda draft, now, *, gives_back: []), (ElasticCycle, "mend", lambda self, offers: None),
             (settle, "FOLLOWS", {**settle.FOLLOWS, **blind})]  # fmt: skip
 
 
-_NOT_PODS = {settle.Finding.FINISHED, settle.Finding.WITHDRAWN}
+_NOT_PODS = {findings.Finding.FINISHED, findings.Finding.WITHDRAWN}
 
 
 def finished_jobs_admitted_again() -> list[Patch]:

@@ -10,7 +10,8 @@ from policy.cluster.lifecycle import AWAITED, TABLE, Awaits, InvalidMoveError, M
 from policy.cluster.model import Slot
 from policy.transitions.deadlines.expiry import DEADLINES
 from policy.transitions.deadlines.patience import PATIENCE
-from policy.transitions.settle import FOLLOWS, Finding
+from policy.transitions.findings import Finding
+from policy.transitions.settle import FOLLOWS
 
 W, P, B, R, M, Z, X, L, C = State
 EDGES = {
