@@ -61,3 +61,19 @@ def test_every_check_is_explained() -> None:
 
 def test_a_bar_does_not_break_a_table() -> None:
     assert table(("a",), [("x|y",)]).splitlines()[-1] == "| x\\|y |"
+
+
+ROOT = DOCS.parent
+ROOMS = "policy|extender|lab|tests|benchmarks|manifests|docs"
+PATH = re.compile(rf"`((?:{ROOMS})/[\w./-]+\.(?:py|json|toml|yaml|md))`")
+PAGES = [*sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("*.md")), *sorted((ROOT / "tests").rglob("*.md"))]
+HISTORY = {"CHANGELOG.md", "found.md"}  # they name files as they were called at the time
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in HISTORY], ids=lambda page: page.stem)
+def test_a_file_that_a_page_names_exists(page: Path) -> None:
+    assert [path for path in PATH.findall(page.read_text()) if "NAME" not in path and not (ROOT / path).exists()] == []
+
+
+def test_pages_name_files() -> None:
+    assert sum(len(PATH.findall(page.read_text())) for page in PAGES) > 50
