@@ -1,7 +1,8 @@
 """After a batch of facts every gang that they touch follows its job and its pods, as a literal table says.
 
-A look at the job and its pods has one of six findings (``findings.py``). ``FOLLOWS`` lists, for each state and finding, what is done, in
-order; the last step of a row makes the move, if there is one. A pair that is not in the table asks for nothing.
+A look at the job and its pods has one of six findings (``findings.py``). ``FOLLOWS`` lists, for each state and finding,
+what is done, in order; the last step of a row makes the move, if there is one. A pair that is not in the table asks for
+nothing.
 """
 
 from __future__ import annotations
