@@ -64,6 +64,9 @@ class Policy(ABC):
 
     Everything but ``name`` and ``decide`` has a default. Whoever asks about room or the queue asks ``policy.base``:
     under a rebalancer that is the system beneath it.
+
+    A parameter of the same name takes the place of a property here only in a dataclass with slots, and without a
+    default it must be a ``field()``: else dataclasses takes the property for its default.
     """
 
     __slots__ = ()
