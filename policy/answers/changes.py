@@ -40,7 +40,7 @@ def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iter
 
 def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
     """Yield the end of its back-off, and the moment when it has waited for so long that it comes first."""
-    limit = policy.starve_limit
+    limit = policy.base.starve_limit
     moments = [snapshot.gang(job.uid).tries.not_before, *([job.arrival + limit * A_LITTLE_MORE] if limit else [])]
     for at in sorted(moments):
         if at > now:

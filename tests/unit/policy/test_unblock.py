@@ -210,6 +210,14 @@ def test_who_waits_as_long_as_told_starts_then(seed: int) -> None:
         assert at_once == in_the_end == {name for name, wait in waits.items() if wait <= seconds}, seconds
 
 
+def test_a_rebalancer_above_the_policy_takes_no_advice_away() -> None:
+    """The limit after which a job comes first is the base's."""
+    alone = crowded(3, make_policy("kod2"))
+    beneath = crowded(3, make_policy("kod2+specon"))
+    assert Kind.WAIT in asked(alone, "late")
+    assert asked(beneath, "late").keys() == asked(alone, "late").keys()
+
+
 @pytest.mark.parametrize("seed", [3, 8, 9, 16])  # those among the first twenty where workers would do
 def test_no_smaller_set_of_workers_would_do(seed: int) -> None:
     policy = make_policy("kod2")
