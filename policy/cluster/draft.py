@@ -63,10 +63,6 @@ class Draft:
         self._view: Snapshot | None = base
         self._indexed = True  # whether the index is of these maps, but for the news
 
-    def read(self, name: str) -> Any:
-        """Return the map or value of that name, without its type; ``now`` has it with its type."""
-        return self._now[name]
-
     def edit(self, name: str) -> MutableMapping[Any, Any]:
         """Return the map of that name to be changed, copied on first use.
 

@@ -80,14 +80,14 @@ def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effe
 def hold(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
     """Answer a bind call of kube-scheduler: refuse it, send the binding, or hold it until the gang is complete."""
     pod = pod_of(draft, uid)
-    if not draft.read("synced"):
+    if not draft.now.synced:
         return [RefuseBind(uid, Reason.NOT_SYNCED)]
     if pod is None or pod.terminating or pod.slot is None:
         return [RefuseBind(uid, Reason.POD_GONE)]
     gang = draft.gang(pod.job_uid)
     if pod.node:
         return [bind(pod, pod.slot, gang)] if pod.node == node else [RefuseBind(uid, Reason.PLAN_CHANGED)]
-    if not draft.read("leading"):
+    if not draft.now.leading:
         return [RefuseBind(uid, Reason.NOT_LEADING)]
     if gang.state not in ADMITTED or pod.slot not in gang.nodes or not _has_slot(draft, pod) or _is_barred(draft, gang):
         return [RefuseBind(uid, Reason.PLAN_CHANGED)]
@@ -120,8 +120,7 @@ def _is_barred(draft: Draft, gang: Gang) -> bool:
 
 def _has_slot(draft: Draft, pod: Pod) -> bool:
     """Tell whether the slot is still this pod's: one that a newer pod has replaced would be bound beside the plan."""
-    holder: str | None = draft.read("members").get(pod.job_uid, {}).get(pod.slot)
-    return holder == pod.uid
+    return pod.slot is not None and draft.now.members.get(pod.job_uid, {}).get(pod.slot) == pod.uid
 
 
 def _follows_too_soon(draft: Draft, gang: Gang, pod: Pod, node: str) -> bool:
@@ -129,7 +128,7 @@ def _follows_too_soon(draft: Draft, gang: Gang, pod: Pod, node: str) -> bool:
 
     kube-scheduler sees that too, unless it has lost count of a binding whose answer never came.
     """
-    strays = (pod_of(draft, uid) for uid in draft.read("strays").get(pod.job_uid, ()))
+    strays = (pod_of(draft, uid) for uid in draft.now.strays.get(pod.job_uid, ()))
     if pod.uid in gang.in_flight or not any(
         old is not None and old.slot == pod.slot and old.holds_room and old.node == node for old in strays
     ):
@@ -141,7 +140,7 @@ def _follows_too_soon(draft: Draft, gang: Gang, pod: Pod, node: str) -> bool:
 def _move_member(draft: Draft, gang: Gang, pod: Pod, slot: Slot, node: str) -> Gang | None:
     """Let the plan follow kube-scheduler to another node where the setting is ``answer: ranked`` and there is room."""
     job = job_of(draft, gang.job_uid)
-    if not rules_of(draft).ranked or job is None or pod.uid in gang.in_flight or node not in draft.read("nodes"):
+    if not rules_of(draft).ranked or job is None or pod.uid in gang.in_flight or node not in draft.now.nodes:
         return None
     draft.settle()
     if not demand(job, slot, pod).fits(draft.view().free(node)):
@@ -206,13 +205,13 @@ def _is_shaken(draft: Draft, gang: Gang) -> bool:
 
 
 def _is_usable(draft: Draft, name: str) -> bool:
-    node: Node | None = draft.read("nodes").get(name)
+    node: Node | None = draft.now.nodes.get(name)
     return node is not None and node.usable
 
 
 def send_held(draft: Draft, gang: Gang, how: Move, **changes: object) -> list[Effect]:
     """Open the barrier: send every held bind, in slot order, and refuse those of members without a node."""
-    pods = draft.read("pods")
+    pods = draft.now.pods
     held = sorted(((uid, slot) for uid, slot in gang.held.items() if slot in gang.nodes), key=lambda item: item[1])
     surplus = [uid for uid, slot in gang.held.items() if slot not in gang.nodes]
     in_flight = {**gang.in_flight, **{uid: gang.nodes[slot] for uid, slot in held}}

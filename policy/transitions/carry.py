@@ -20,7 +20,7 @@ def carry_out(draft: Draft, decision: Decision, now: float) -> list[Effect]:
     effects: list[Effect] = [*decision.actions]
     for action in decision.actions:
         effects += _carry(draft, action, verdicts, now)
-    if verdicts != draft.read("verdicts"):
+    if verdicts != draft.now.verdicts:
         draft.set("verdicts", verdicts)
     draft.settle()
     return effects
@@ -79,7 +79,7 @@ def _resize(draft: Draft, action: Resize, now: float) -> None:
     if action.workers != old.workers:
         gang = replace(gang, scaling=replace(gang.scaling, on_behalf_of=action.on_behalf_of), refused=None)
         if rules_of(draft).resizes_per_minute:
-            draft.set("resizes", (*damping.recent(draft.read("resizes"), now), now))
+            draft.set("resizes", (*damping.recent(draft.now.resizes, now), now))
     if action.waits_for:
         gang = replace(gang, waits_for=action.waits_for, deadline=until(draft, Awaits.ROOM, now))
     draft.put_gang(gang)

@@ -46,7 +46,7 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
         case events.Led(leading):
             return lead(draft, leading, now)
         case events.PolicyChanged(stays):
-            kept = {key: value for key, value in draft.read("memory").items() if key.partition("/")[0] in stays}
+            kept = {key: value for key, value in draft.now.memory.items() if key.partition("/")[0] in stays}
             draft.set("memory", kept)
             if not kept:
                 draft.set("texts", {})
@@ -69,16 +69,16 @@ def take_report(draft: Draft, job_uid: str, report: Report, now: float) -> None:
     One from the future is of a clock that has been set back since, and is ignored too: no other report would count
     until then.
     """
-    known: tuple[Report, ...] = draft.read("reports").get(job_uid, ())
+    known: tuple[Report, ...] = draft.now.reports.get(job_uid, ())
     if report.at > now + AHEAD_SECONDS:
         return
-    if job_uid in draft.read("jobs") and (not known or report.at > known[-1].at):
+    if job_uid in draft.now.jobs and (not known or report.at > known[-1].at):
         draft.edit("reports")[job_uid] = (*known[:1], *known[1:][-(REPORTS_KEPT - 2) :], report)
 
 
 def see_node(draft: Draft, node: Node) -> None:
     """Add or replace a node."""
-    old: Node | None = draft.read("nodes").get(node.name)
+    old: Node | None = draft.now.nodes.get(node.name)
     if old is not None and old.uid == node.uid and old.version > node.version:
         return
     draft.put_node(node)
@@ -98,7 +98,7 @@ def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
     edits = list(_edited_bounds(old, job))
     if old.worker is not None and job.worker is not None:
         edits += _respect_edit(draft, old, old.worker.replicas, job, job.worker.replicas, now)
-    reported = draft.read("synced") and draft.read("leading") and not job.counted
+    reported = draft.now.synced and draft.now.leading and not job.counted
     return [*edits] if reported else []
 
 
@@ -122,9 +122,9 @@ def _is_stopped(job: Job) -> bool:
 
 def _strike_forged(draft: Draft, job: Job) -> None:
     """Take the slot from pods that were seen before their job and claimed it under another job's name."""
-    claimants = {*draft.read("members").get(job.uid, {}).values(), *draft.read("strays").get(job.uid, ())}
+    claimants = {*draft.now.members.get(job.uid, {}).values(), *draft.now.strays.get(job.uid, ())}
     for uid in sorted(claimants):
-        pod: Pod = draft.read("pods")[uid]
+        pod: Pod = draft.now.pods[uid]
         if _is_forged(pod, job):
             draft.put_pod(replace(pod, slot=None))
 
@@ -146,7 +146,7 @@ def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now
     if asked == gang.workers:
         draft.put_gang(replace(gang, scaling=replace(gang.scaling, targets=())))
         return []
-    follows = not draft.read("leading")
+    follows = not draft.now.leading
     wanted = _within(job, asked)
     lowered = wanted < gang.workers and asked not in gang.scaling.targets
     if follows or lowered:
@@ -178,11 +178,11 @@ def lose_job(draft: Draft, uid: str) -> list[Effect]:
     gang = draft.gang(uid)
     draft.drop_job(uid)
     draft.drop_gang(uid)
-    if uid in draft.read("verdicts"):
+    if uid in draft.now.verdicts:
         del draft.edit("verdicts")[uid]
-    if uid in draft.read("reports"):
+    if uid in draft.now.reports:
         del draft.edit("reports")[uid]
-    for key in [key for key in draft.read("not_offered") if key[0] == uid]:
+    for key in [key for key in draft.now.not_offered if key[0] == uid]:
         draft.drop_refusal(*key)
     return refuse_held(gang, Reason.POD_GONE)
 
@@ -190,7 +190,7 @@ def lose_job(draft: Draft, uid: str) -> list[Effect]:
 def see_pod(draft: Draft, pod: Pod, now: float) -> list[Effect]:
     """Add or replace a pod. A binding that we know of is not undone by an older view of the pod."""
     old = pod_of(draft, pod.uid)
-    if pod.uid in draft.read("gone") or (old is not None and old.version > pod.version):
+    if pod.uid in draft.now.gone or (old is not None and old.version > pod.version):
         return []
     if old is not None and old.node and not pod.node:
         pod = replace(pod, node=old.node, plan=old.plan)
@@ -214,10 +214,10 @@ def _as_its_pods_go(draft: Draft, job: Job) -> Job:
     Admission may add to the template's: webhooks do, and plugins for taints of GPU nodes, for a RuntimeClass, and for
     a namespace's own node selector.
     """
-    pods, first = draft.read("pods"), dict[str, Constraints]()
-    for slot, uid in sorted(draft.read("members").get(job.uid, {}).items()):
-        if pods[uid].places is not None:
-            first.setdefault(slot.role, pods[uid].places)
+    pods, first = draft.now.pods, dict[str, Constraints]()
+    for slot, uid in sorted(draft.now.members.get(job.uid, {}).items()):
+        if (places := pods[uid].places) is not None:
+            first.setdefault(slot.role, places)
     if all(first.get(role.name, role.constraints) == role.constraints for role in job.roles):
         return job
     roles = (replace(role, constraints=first.get(role.name, role.constraints)) for role in job.roles)
@@ -242,7 +242,7 @@ def _learn_node(draft: Draft, pod: Pod, gang: Gang) -> list[Effect]:
         gang = let_go(draft, gang, pod.uid)
     if pod.uid in gang.in_flight:
         gang = land(draft, gang, pod.uid)
-    if gang.state in ADMITTED and not pod.terminating and pod.node in draft.read("nodes"):
+    if gang.state in ADMITTED and not pod.terminating and pod.node in draft.now.nodes:
         _follow(draft, pod, gang)
     return effects
 
@@ -297,12 +297,12 @@ def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
     A replica that stops leading forgets its plans, follows the pods, and keeps bindings that may be in flight. One
     that begins to lead gives each gang that it finds in repair, or growing, its whole time again.
     """
-    if leading == draft.read("leading"):
+    if leading == draft.now.leading:
         return []
     draft.set("leading", leading)
     draft.set("refused_writes", {})  # they were reported by the controller of another term
     effects: list[Effect] = []
-    for _, gang in sorted(draft.read("gangs").items()):
+    for _, gang in sorted(draft.now.gangs.items()):
         settled = gang.state in (State.RUNNING, State.WAITING, State.COMPLETED)
         if settled and not (leading and (gang.in_flight or gang.awaited)):
             continue

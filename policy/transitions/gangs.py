@@ -26,13 +26,13 @@ def rules_of(draft: Draft) -> Rules:
 
 def job_of(draft: Draft, uid: str) -> Job | None:
     """Return the job of that uid as the draft has it."""
-    job: Job | None = draft.read("jobs").get(uid)
+    job: Job | None = draft.now.jobs.get(uid)
     return job
 
 
 def pod_of(draft: Draft, uid: str) -> Pod | None:
     """Return the pod of that uid as the draft has it."""
-    pod: Pod | None = draft.read("pods").get(uid)
+    pod: Pod | None = draft.now.pods.get(uid)
     return pod
 
 
@@ -41,8 +41,8 @@ def bound_slots(draft: Draft, job_uid: str) -> set[Slot]:
 
     The pod holds room on a node that exists and is not terminating, or it has succeeded, or the slot is done for good.
     """
-    pods, nodes = draft.read("pods"), draft.read("nodes")
-    members, job = draft.read("members").get(job_uid, {}), job_of(draft, job_uid)
+    pods, nodes = draft.now.pods, draft.now.nodes
+    members, job = draft.now.members.get(job_uid, {}), job_of(draft, job_uid)
     there = {slot for slot, uid in members.items() if pods[uid].phase is Phase.SUCCEEDED or stays(pods[uid], nodes)}
     return there.union(job.over) if job is not None and job.over else there
 
@@ -54,9 +54,9 @@ def stays(pod: Pod, nodes: Mapping[str, Node]) -> bool:
 
 def pods_of(draft: Draft, job_uid: str) -> Iterator[Pod]:
     """Yield every pod of the job, also those whose slot a newer pod has taken."""
-    pods = draft.read("pods")
-    yield from (pods[uid] for uid in draft.read("members").get(job_uid, {}).values())
-    yield from (pods[uid] for uid in sorted(draft.read("strays").get(job_uid, ())))
+    pods = draft.now.pods
+    yield from (pods[uid] for uid in draft.now.members.get(job_uid, {}).values())
+    yield from (pods[uid] for uid in sorted(draft.now.strays.get(job_uid, ())))
 
 
 def any_holds_room(draft: Draft, job_uid: str) -> bool:
@@ -71,8 +71,8 @@ def any_bound(draft: Draft, job_uid: str) -> bool:
 
 def any_goes(draft: Draft, job_uid: str) -> bool:
     """Tell whether a member is terminating on a ready node, whose kubelet can still report its end."""
-    pods, nodes = draft.read("pods"), draft.read("nodes")
-    members = (pods[uid] for uid in draft.read("members").get(job_uid, {}).values())
+    pods, nodes = draft.now.pods, draft.now.nodes
+    members = (pods[uid] for uid in draft.now.members.get(job_uid, {}).values())
     going = (pod for pod in members if pod.terminating and pod.holds_room)
     return any(pod.node in nodes and nodes[pod.node].ready for pod in going)
 
@@ -87,7 +87,7 @@ def none_made(draft: Draft, gang: Gang) -> bool:
 
 def any_stays(draft: Draft, job_uid: str) -> bool:
     """Tell whether a pod of the job is bound to a node that exists, and is not terminating."""
-    nodes = draft.read("nodes")
+    nodes = draft.now.nodes
     return any(stays(pod, nodes) for pod in pods_of(draft, job_uid))
 
 

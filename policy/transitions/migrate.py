@@ -12,7 +12,7 @@ from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang
 from policy.cluster.lifecycle import Awaits, Move
-from policy.cluster.model import Job, Node, Pod, Slot
+from policy.cluster.model import Job, Pod, Slot
 from policy.transitions.deadlines.growth import await_rest
 from policy.transitions.deadlines.patience import Expired, until
 from policy.transitions.gangs import (
@@ -57,7 +57,7 @@ def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
         move(draft, gang, Move.COMPLETE, deadline=None, awaited=0)
         await_rest(draft, job, now)
         return draft.gang(job.uid)
-    nodes: dict[str, Node] = draft.read("nodes")
+    nodes = draft.now.nodes
     targets = {node for slot, node in gang.nodes.items() if slot not in arrived}
     usable = {name for name in targets if name in nodes and nodes[name].ready and not nodes[name].unschedulable}
     if usable != targets:
@@ -102,6 +102,6 @@ def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
 
 def _places(draft: Draft, gang: Gang) -> dict[Slot, str]:
     """Return the node of each planned member that is bound and not terminating."""
-    nodes, members = draft.read("nodes"), draft.read("members").get(gang.job_uid, {})
+    nodes, members = draft.now.nodes, draft.now.members.get(gang.job_uid, {})
     found: dict[Slot, Pod | None] = {slot: pod_of(draft, uid) for slot, uid in members.items() if slot in gang.nodes}
     return {slot: pod.node for slot, pod in found.items() if pod is not None and stays(pod, nodes)}

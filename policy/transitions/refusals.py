@@ -66,7 +66,7 @@ def avoid_refused(draft: Draft, gang: Gang, now: float) -> Gang:
 
     A refusal in the same words as the one before changes nothing on the pod, and so is noticed only here.
     """
-    pods, members = draft.read("pods"), draft.read("members").get(gang.job_uid, {})
+    pods, members = draft.now.pods, draft.now.members.get(gang.job_uid, {})
     missing = (slot for slot in gang.nodes if slot in members and members[slot] not in gang.held)
     nodes = {gang.nodes[slot] for slot in missing if is_turned_away(pods[members[slot]])}
     for node in sorted(nodes):

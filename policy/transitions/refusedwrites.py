@@ -23,9 +23,9 @@ from policy.transitions.recovery.release import give_up
 
 def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
     """Replace the refused writes by these, and report those that were not refused before."""
-    if not draft.read("leading"):
+    if not draft.now.leading:
         return []  # they come from a controller that does not know yet that it no longer leads
-    before: dict[str, tuple[RefusedWrite, ...]] = draft.read("refused_writes")
+    before = draft.now.refused_writes
     known = {(uid, one.write) for uid, writes in before.items() for one in writes}
     found: dict[str, tuple[RefusedWrite, ...]] = {}
     effects: list[Effect] = []
@@ -80,7 +80,7 @@ def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
     gives_back: whether the policy grows a job again by itself; only then a growth is taken back.
     """
     effects: list[Effect] = []
-    for uid, writes in sorted(draft.read("refused_writes").items()):
+    for uid, writes in sorted(draft.now.refused_writes.items()):
         resize = next((one for one in writes if one.write == SET_REPLICAS and one.lasting), None)
         job, gang = job_of(draft, uid), draft.gang(uid)
         if resize is None or job is None or job.worker is None or gang.state is not State.RUNNING:
@@ -129,7 +129,7 @@ def _drop_growth(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now: 
 
 def _forget(draft: Draft, uid: str, resize: RefusedWrite) -> None:
     """Forget the refused resize, which nobody wants any more; the gang itself keeps the message."""
-    writes: dict[str, tuple[RefusedWrite, ...]] = draft.read("refused_writes")
+    writes = draft.now.refused_writes
     left = tuple(one for one in writes[uid] if one != resize)
     others = {other: refused for other, refused in writes.items() if other != uid}
     draft.set("refused_writes", {**others, uid: left} if left else others)

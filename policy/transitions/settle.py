@@ -40,7 +40,7 @@ from policy.transitions.recovery.release import cleared, give_up
 
 def settle(draft: Draft, now: float) -> list[Effect]:
     """Bring each touched gang in line with its job and pods. Nothing is concluded before every list is in."""
-    if not draft.read("synced"):
+    if not draft.now.synced:
         return []
     effects: list[Effect] = []
     # A gang that waits for another job's pods to go is not touched by their going.
@@ -146,7 +146,7 @@ def _keep_to_pods(draft: Draft, look: Look) -> list[Effect]:
 
 def _pods_in(draft: Draft, uid: str, slots: Collection[Slot]) -> Iterator[tuple[Slot, Pod]]:
     """Yield the pods in these slots; a slot for which no pod will come again may have none."""
-    pods, members = draft.read("pods"), draft.read("members").get(uid, {})
+    pods, members = draft.now.pods, draft.now.members.get(uid, {})
     return ((slot, pods[members[slot]]) for slot in slots if slot in members)
 
 
@@ -164,12 +164,12 @@ def _await_members(draft: Draft, look: Look) -> list[Effect]:
 
 def _cost_somebody(draft: Draft, uid: str) -> bool:
     """Tell whether others were shrunk for it: a job whose pods come and go must not shrink them again each time."""
-    return any(gang.scaling.on_behalf_of == uid for gang in draft.read("gangs").values())
+    return any(gang.scaling.on_behalf_of == uid for gang in draft.now.gangs.values())
 
 
 def _await_room(draft: Draft, look: Look) -> list[Effect]:
     """Count the pods that the plan waits for; each that goes, and at last the free room, starts its time anew."""
-    gang, pods = draft.gang(look.job.uid), draft.read("pods")
+    gang, pods = draft.gang(look.job.uid), draft.now.pods
     left = tuple(uid for uid in gang.waits_for if uid in pods and pods[uid].holds_room)
     if left != tuple(gang.waits_for):
         deadline = until(draft, Awaits.ROOM if left else Awaits.MEMBERS, look.now)
@@ -252,14 +252,14 @@ def _adopt(draft: Draft, look: Look) -> list[Effect]:
     most = min(max(asked, job.min_workers), job.max_workers)
     workers = min(max([job.min_workers, *indices]), most) if whole else job.min_workers
     given = sorted(slot for slot in look.bound if job.has(slot) and (slot.role != WORKER or slot.index < workers))
-    members = draft.read("members").get(job.uid, {})
+    members = draft.now.members.get(job.uid, {})
     nodes = {slot: pod.node for slot, pod in _pods_in(draft, job.uid, given) if pod.node}
     how = Move.COMPLETE if whole else Move.LOSE
     deadline = None if whole else until(draft, Awaits.REPAIR, now)
     move(
         draft, draft.gang(job.uid), how, nodes=nodes, workers=workers, least=job.min_workers, deadline=deadline,
         admitted_at=now, whole=gangs,
-        plan=next((pod.plan for uid in members.values() if (pod := draft.read("pods")[uid]).plan), ""),
+        plan=next((pod.plan for uid in members.values() if (pod := draft.now.pods[uid]).plan), ""),
     )  # fmt: skip
     return []
 

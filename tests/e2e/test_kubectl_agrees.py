@@ -63,7 +63,7 @@ TOLD: dict[str, tuple[str, ...]] = {
     "proxy-url where nobody is": ("cannot connect to the proxy 127.0.0.1:", "refused"),
     "proxy-url socks5 without the login": (
         "cannot connect to 127.0.0.1:",
-        "the SOCKS5 proxy wants a login",
+        "the SOCKS5 proxy requires a name and a password",
     ),
     "--request-timeout that is none": ("--request-timeout: 'soon' is not allowed; allowed: ",),
 }

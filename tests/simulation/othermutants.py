@@ -46,7 +46,7 @@ def refused_resize_taken_for_done() -> list[Patch]:
 
     def take(draft: drafts.Draft, refused: Any) -> Any:
         effects = _TAKE_REFUSED(draft, refused)
-        for uid, writes in draft.read("refused_writes").items():
+        for uid, writes in draft.now.refused_writes.items():
             job = gangs.job_of(draft, uid)
             if job is not None and job.worker is not None and any(one.write == SET_REPLICAS for one in writes):
                 workers = draft.gang(uid).workers

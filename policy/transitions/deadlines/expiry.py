@@ -32,12 +32,12 @@ def expire(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
 
     gives_back: whether a growth whose members never come is given back; else it is only reported.
     """
-    for key in [key for key, end in draft.read("not_offered").items() if end <= now]:
+    for key in [key for key, end in draft.now.not_offered.items() if end <= now]:
         draft.drop_refusal(*key)
-    for node, promised in [*draft.read("preemptions").items()]:
+    for node, promised in [*draft.now.preemptions.items()]:
         if (left := promised.by(now)) is not promised:
             draft.put_promised(node, left)
-    if not (draft.read("synced") and draft.read("leading")):
+    if not (draft.now.synced and draft.now.leading):
         return []
     effects: list[Effect] = []
     for uid in draft.due(now):
@@ -61,7 +61,7 @@ def _end_window(draft: Draft, gang: Gang, now: float) -> list[Effect]:
 
 def _end_deadline(draft: Draft, gang: Gang, over: Deadline, now: float, *, gives_back: bool) -> list[Effect]:
     """Carry out what the table says. A job that cannot be read any more keeps what it has until it is mended."""
-    job: Job = draft.read("jobs")[gang.job_uid]
+    job: Job = draft.now.jobs[gang.job_uid]
     if job.invalid and gang.state in ADMITTED:
         draft.put_gang(replace(gang, deadline=Deadline(over.awaits, now + rules_of(draft).repair_seconds)))
         return []

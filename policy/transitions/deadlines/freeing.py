@@ -41,7 +41,7 @@ def stalled_shrinks(draft: Draft, gang: Gang) -> list[ShrinkStalled]:
     gone), the room stays taken, and without this report the job would only be seen to shrink and to grow again.
     Pods that the job may keep, because it moves or has ended, are not counted.
     """
-    pods = draft.read("pods")
+    pods = draft.now.pods
     late = Counter[str]()
     for uid in gang.waits_for:
         pod = pods.get(uid)

@@ -26,8 +26,8 @@ def absent(draft: Draft, job: Job, gang: Gang) -> int:
 
     A worker is not missing where its pod holds room or has succeeded, or where its binding is in flight.
     """
-    pods = draft.read("pods")
-    members = draft.read("members").get(job.uid, {})
+    pods = draft.now.pods
+    members = draft.now.members.get(job.uid, {})
     there: list[int] = [
         slot.index + 1
         for slot, uid in members.items()

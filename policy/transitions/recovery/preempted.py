@@ -55,5 +55,5 @@ def shrink_to_rest(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effec
 
 
 def _is_made(draft: Draft, job: Job, index: int) -> bool:
-    pod = pod_of(draft, draft.read("members").get(job.uid, {}).get(Slot(WORKER, index), ""))
+    pod = pod_of(draft, draft.now.members.get(job.uid, {}).get(Slot(WORKER, index), ""))
     return pod is not None and not pod.terminating

@@ -14,10 +14,10 @@ from policy.cluster.charges import held_on
 from policy.cluster.draft import Draft
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import Job, Node, Phase, Pod, Slot
-from policy.cluster.preemption import NOTHING_PROMISED, Preemption, taken_on
+from policy.cluster.preemption import NOTHING_PROMISED, taken_on
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
-from policy.cluster.snapshot import Charge, priority_of
+from policy.cluster.snapshot import priority_of
 from policy.transitions.gangs import any_bound, forget, job_of
 from policy.transitions.recovery.release import give_up
 
@@ -30,7 +30,7 @@ def give_up_taken(draft: Draft, now: float) -> list[Effect]:
     effects: list[Effect] = []
     for name in sorted(draft.filled):
         draft.settle()
-        if name not in draft.read("nodes") or _charged(draft, name).fits(_allocatable(draft, name)):
+        if name not in draft.now.nodes or _charged(draft, name).fits(_allocatable(draft, name)):
             continue
         for gang in _latest_first(draft, name):
             if not _is_overfull(draft, name, gang):
@@ -54,7 +54,7 @@ def is_taken(draft: Draft, gang: Gang, pod: Pod, name: str) -> bool:
     if _charged(draft, name).fits(_allocatable(draft, name)):
         return False
     taken = held_on(draft.facts(), [name])[name]
-    taken += taken_on(draft.read("preemptions"), name, priority_of(draft.facts(), gang.job_uid))
+    taken += taken_on(draft.now.preemptions, name, priority_of(draft.facts(), gang.job_uid))
     wanted = NOTHING if pod.uid in gang.in_flight else pod.requests
     return not (taken + wanted).fits(_allocatable(draft, name))
 
@@ -63,7 +63,7 @@ def _latest_first(draft: Draft, name: str) -> list[Gang]:
     """Return the gangs that count on the node now, the latest arrival first."""
     gangs = (
         gang
-        for gang in draft.read("gangs").values()
+        for gang in draft.now.gangs.values()
         if gang.state in ADMITTED and not gang.waits_for and name in gang.nodes.values()
     )
     return sorted(gangs, key=lambda gang: _arrival(draft, gang), reverse=True)
@@ -83,23 +83,23 @@ def _drop_open_slots(draft: Draft, name: str, gang: Gang) -> list[Effect]:
 
 def _open_slots(draft: Draft, name: str, gang: Gang) -> Iterator[Slot]:
     """Yield the slots that are planned on the node and neither bound nor being bound, the last first."""
-    members, pods = draft.read("members").get(gang.job_uid, {}), draft.read("pods")
+    members, pods = draft.now.members.get(gang.job_uid, {}), draft.now.pods
     if gang.state is State.MIGRATING:
         return
     for slot in sorted(gang.nodes, reverse=True):
-        pod = pods.get(members.get(slot))
+        pod = pods.get(members.get(slot, ""))
         there = pod is not None and (pod.holds_room or pod.phase is Phase.SUCCEEDED or pod.uid in gang.in_flight)
         if gang.nodes[slot] == name and not there:
             yield slot
 
 
 def _charged(draft: Draft, name: str) -> Resources:
-    charged: Resources = draft.read("charged").get(name, NOTHING)
+    charged: Resources = draft.now.charged.get(name, NOTHING)
     return charged
 
 
 def _allocatable(draft: Draft, name: str) -> Resources:
-    node: Node | None = draft.read("nodes").get(name)
+    node: Node | None = draft.now.nodes.get(name)
     return node.allocatable if node is not None else NOTHING
 
 
@@ -113,10 +113,10 @@ def _is_overfull(draft: Draft, name: str, gang: Gang) -> bool:
 
     That is bound pods, plans that count on the node now, and room promised to pods that do not yield to the gang.
     """
-    charges: dict[str, Charge] = draft.read("charges")
-    waiting = (uid for uid, gang in draft.read("gangs").items() if gang.waits_for)
+    charges = draft.now.charges
+    waiting = (uid for uid, gang in draft.now.gangs.items() if gang.waits_for)
     later = [taken for uid in waiting for node, taken in charges.get(uid, {}).values() if node == name]
-    promised: Preemption = draft.read("preemptions").get(name, NOTHING_PROMISED)
+    promised = draft.now.preemptions.get(name, NOTHING_PROMISED)
     yielded = promised.outranked(priority_of(draft.facts(), gang.job_uid))
     now = _charged(draft, name) - sum(later, NOTHING) - yielded
     return not now.fits(_allocatable(draft, name))
