@@ -253,9 +253,7 @@ def key_is_the_name() -> list[Patch]:
 
     def lose(draft: drafts.Draft, uid: str, now: float) -> Any:
         pod = gangs.pod_of(draft, uid)
-        same = [
-            p.uid for p in draft.now.pods.values() if pod and (p.namespace, p.name) == (pod.namespace, pod.name)
-        ]
+        same = [p.uid for p in draft.now.pods.values() if pod and (p.namespace, p.name) == (pod.namespace, pod.name)]
         return [effect for one in same or [uid] for effect in _LOSE_POD(draft, one, now)]
 
     return [(reflector.Reflector, "_page", page), (facts, "lose_pod", lose)]
