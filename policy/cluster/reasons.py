@@ -166,7 +166,7 @@ TEXTS: dict[Reason, str] = {
     Reason.WINDOW_TOO_SHORT: "kohort: the gang has more members than the barrier can collect in its time",
     Reason.BACKING_OFF: "kohort: the gang backs off after a failed attempt",
     Reason.PAUSED: "kohort: the policy gives the job no workers now; it goes on in a later time slot",
-    Reason.REJECTED: "kohort: the policy refuses the job as not worth the price of its room; see kohort explain",
+    Reason.REJECTED: "kohort: the policy refuses the job as not worth its room; kohort explain shows the prices",
     Reason.STORING: "kohort: the decision about the job is being written on its object",
     Reason.RELEASING: "kohort: the gang is being released: its pods are removed before it queues again",
     Reason.SURPLUS: "kohort: the worker is beyond the number that the job was given",
