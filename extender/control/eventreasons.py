@@ -56,7 +56,7 @@ REPAIRED: Final = EventReason("Repaired", "Every member of its minimum is bound 
 PAUSING: Final = EventReason(
     "Pausing", "The policy's schedule has no work for the job now; its pods are being removed."
 )
-PAUSED: Final = EventReason("Paused", "The pods of the paused job are gone; it continues in a later slot.")
+PAUSED: Final = EventReason("Paused", "The pods of the paused job are gone; it continues in a later time slot.")
 MIGRATING: Final = EventReason("Migrating", "The whole gang is being moved to other nodes.")
 MOVED: Final = EventReason("Moved", "The gang's members are bound on their new nodes.")
 WRITE_REFUSED: Final = EventReason(

@@ -21,30 +21,40 @@ from policy.placement.gang import Ask, ask_of, fits, place, takes_all
 from policy.placement.room import Room
 from policy.systems.base import Drift, Policy
 
+MEND_REFUSED = "see whoever admits writes of pods/binding: an admission policy, a webhook, a quota, a right of Kohort's"
 MENDS: dict[Reason, str] = {
-    Reason.UNKNOWN_JOB: "see the pod's ownerReferences: kind and apiVersion must be of docs/jobkinds.md, its CRD there",
+    Reason.UNKNOWN_JOB: (
+        "see the pod's ownerReferences: the owner's kind must be listed in docs/jobkinds.md, its CRD must be installed"
+    ),
     Reason.INVALID: "correct the field that is named: the job is taken up again at once; what runs stays until then",
+    Reason.NOT_A_MEMBER: "compare the pod's role and index with the number of replicas of that role in the job",
     Reason.UNSUPPORTED: "remove the constraint from the pod template, or use another schedulerName for this job",
     Reason.SUSPENDED: "kohort resume lets it go on; kohort explain names the field",
     Reason.WAITING_FOR_PODS: "see the events of the job: a ResourceQuota or the operator may hold back its pods",
     Reason.NO_ROOM: "wait for a job to end, ask for less, or add nodes; kohort explain tells what would admit it now",
     Reason.ROOM_HELD: "set cleanPodPolicy: Running on the finished jobs, or delete them",
     Reason.ROOM_OF_OTHERS: "end or move pods of other schedulers, add nodes, or keep nodes for Kohort by a taint",
+    Reason.ROOM_BEING_FREED: "wait: pods of other jobs are stopping for this gang; kohort explain names them",
+    Reason.RESIZE_REFUSED: "see who refuses to resize the other job: an admission policy, a webhook, a missing right",
     Reason.RESIZES_LIMITED: "wait: a minute later others may be shrunk again; the setting is resizes_per_minute",
     Reason.STALLED: "see the events of the job: a ResourceQuota or the operator may hold back its pods",
     Reason.SHRINK_STALLED: "see why its pods do not go: its operator, a finalizer, a long grace period, a node down",
-    Reason.BEHIND: "raise kohort.dev/utility, or wait: it comes first once it has waited for the starvation limit",
+    Reason.BEHIND: "wait for the jobs ahead, or raise kohort.dev/utility (kod2, drs); kohort explain names these jobs",
     Reason.TOO_LARGE: "ask for fewer or smaller members, or add nodes",
     Reason.NODES_CLOSED: "uncordon the nodes that are named, or wait until they are ready",
     Reason.WINDOW_TOO_SHORT: "raise barrier.http_timeout_seconds and httpTimeout together, see kohort check-config",
+    Reason.BACKING_OFF: "wait: Kohort tries again by itself; kohort explain has the last attempts and why they failed",
+    Reason.REJECTED: "change the job and submit it again; kohort explain names a change that is enough",
     Reason.NODE_NOT_OFFERED: "see the PodScheduled condition: a plugin of kube-scheduler refuses the planned nodes",
+    Reason.BARRIER_TIMEOUT: "wait: Kohort tries again; if that happens often, see docs/operations/sizing.md",
+    Reason.BARRIER_FULL: "wait: kube-scheduler tries the pod again; see barrier.gangs_at_once and server.connections",
+    Reason.BIND_FAILED: MEND_REFUSED,
     Reason.PREEMPTED: "wait for room, or give the job's pods a PriorityClass as high as that of the pods which came",
     Reason.MEMBER_REFUSED: "mend what kube-scheduler names, a volume for example: kubectl describe tells more of it",
     Reason.MEMBERS_UNPLACED: "wait for room, scale the job back, or add nodes",
     Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
-    Reason.NOT_LEADING: "ask the replica that leads",
+    Reason.NOT_LEADING: "ask the leading replica: kohort without --server finds it by its Lease",
 }
-MEND_REFUSED = "see whoever admits writes of pods/binding: an admission policy, a webhook, a quota, a right of Kohort's"
 BARRED = frozenset({Reason.INVALID, Reason.UNSUPPORTED})
 """What is wrong with the job itself: no room and nobody's place in the queue has to do with it."""
 NAMED = 3  # members, in a sentence
