@@ -1,9 +1,9 @@
 """The controller of Indexed Jobs: ``syncJob`` and ``manageJob`` of pkg/controller/job/job_controller.go.
 
 A pod that fails or terminates gets a successor with its index at once (podReplacementPolicy TerminatingOrFailed). A
-succeeded pod is counted once; the real controller uses a finalizer for this, and here it is a set. An index beyond the
-completions is dropped. Not simulated: back-off between failures and its limit, slow start, deadlines, and pod failure
-policies.
+succeeded pod is counted once; the real controller uses a finalizer for this, and here a set of UIDs does. An index
+beyond the completions is dropped. Not simulated: back-off between failures and its limit, slow start, deadlines, and
+pod failure policies.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure a pod-level run from the world's own objects, never from the ledger's view of them."""
+"""Measures a pod-level run from the objects of the simulated world, independently of the ledger's snapshot."""
 
 from __future__ import annotations
 
