@@ -49,8 +49,8 @@ class Change:
     """One change that may admit the job.
 
     text: the change in words. size: how large it is, in the unit of its kind (seconds, workers, nodes ...). apply:
-    returns a copy of a snapshot with the change made. wait: seconds after which the job is admitted. finer: the smaller
-    changes that the candidates before this one leave out.
+    returns a copy of a snapshot with the change made. wait: seconds until the policy decides about it. finer: the
+    smaller changes that the candidates before this one leave out.
     """
 
     kind: Kind

@@ -24,7 +24,7 @@ MOST_ENDS = 64
 MOST_MOMENTS = 64  # moments at which time alone may change the policy's decision
 HORIZON_SECONDS = 7 * 86_400.0
 LEAST_STEP = 1.0
-JUST_AFTER = 0.01  # a job starves once it has waited for longer than the limit, not at it
+JUST_AFTER = 0.01  # seconds; because a job starves only after its limit, not at it
 NAMED = 3
 REFUSED = "the API server has refused its binding; that is tried again after each back-off"
 

@@ -208,7 +208,8 @@ def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
     requests, room = worker_demand(snapshot, job), Room.of(snapshot)
     where = policy.base.grows_on
     asked, hosts = in_words(requests), _may_grow_on(snapshot, job, where)
-    if not all(_lacking(snapshot, job, host, requests) for host in hosts):  # its rules are its own
+    # A node has room for a worker, and yet the policy gives none: it divides room by rules of its own.
+    if not all(_lacking(snapshot, job, host, requests) for host in hosts):
         return f"room: {policy.name} would give it one more worker if its nodes were larger by that ({asked})"
     text = f"room: no node that it may grow on has what one more worker asks for ({asked})"
     told = [_lacking(snapshot, job, host, requests) for host in hosts[:NODES_TOLD]]

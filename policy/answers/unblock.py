@@ -56,7 +56,10 @@ def admits(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change:
 
 
 def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
-    """Yield the changes of each kind, smallest first."""
+    """Yield the changes of each kind that may help, smallest first.
+
+    Under a policy that decides only once, these are to wait for the job's time slot, and to submit it again.
+    """
     concern = reason_of(snapshot, job).reason.concern
     if policy.base.judges_once and concern in (Concern.ROOM, Concern.DECISION):
         yield _its_slot(snapshot, job, policy, now)

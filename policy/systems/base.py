@@ -1,4 +1,4 @@
-"""What a scheduling system is to the rest of Kohort: one base class, whose defaults are those of a plain system."""
+"""The base class of all scheduling systems; its defaults suit a system that only admits jobs, in order of arrival."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class Dragon(Policy):
         return replace(snapshot, memory={**snapshot.memory, **idle})
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """Return when a job becomes urgent, room has been idle long enough, a back-off ends, or a turn is forgotten."""
+        """Return when a job becomes urgent, room was idle long enough, a back-off ends, or a turn no longer counts."""
         acted = snapshot.memory.get(ACTED)
         if self.idle is Idle.NODE or not isinstance(acted, float):
             return now
@@ -162,7 +162,7 @@ class DragonCycle(ElasticCycle):
         in_turn = policy.victims is Victims.QUEUE
         super().__init__(snapshot, now, one_by_one if in_turn else self.largest_surplus, by_node=not blind)
         self.policy = policy
-        self._shares: dict[Resources, float] = {}  # by a worker's demand
+        self._shares: dict[Resources, float] = {}  # dominant share by a worker's demand
 
     def run(self) -> Decision:
         """Carry out the boxes of Figure 5. A start only takes room, so that one look at each waiting job is enough."""

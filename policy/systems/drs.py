@@ -112,7 +112,7 @@ class Drs(Policy):
         return lambda job: self.utility(snapshot, job, job.arrival)
 
     def utility(self, snapshot: Snapshot, job: Job, since: float) -> float:
-        """Return U. ``since``: when the job starts or has started, seconds since the epoch."""
+        """Return the job's utility U. ``since``: when the job starts or has started, seconds since the epoch."""
         training = job.training
         if self.worth is Worth.STATED or training is None or training.utility is None:
             return utility_of(snapshot, job)

@@ -31,8 +31,8 @@ from policy.systems.progress import remaining_seconds
 from policy.systems.queue import WaitingQueue
 from policy.systems.runninggangs import RunningGangs
 
-# A job whose plans keep failing must not shrink and grow others again and again. So each of them is turned (shrunk for
-# a plan that fails, and grown back) at most twice in ten minutes.
+# A turn: a job is shrunk for a plan that fails, and grown back. A job whose plans keep failing must not do that to
+# others without end, so each job has at most two turns in ten minutes.
 TURNS = 2
 TURN_SECONDS = 600.0
 
@@ -237,7 +237,7 @@ class ElasticCycle:
             reclaimable_of(self.snapshot, job.uid)
 
     def may_shrink(self, victim: Job, job: Job) -> bool:
-        """Tell whether the victim may give workers now, and was not shrunk and grown back too often (``TURNS``)."""
+        """Tell whether the victim may be shrunk for the job now; not if it has had too many turns (``TURNS``)."""
         gang = self.gangs.running(victim.uid)
         if gang.state is not State.RUNNING or victim.uid in self.scaled or victim.uid == job.uid or not victim.elastic:
             return False

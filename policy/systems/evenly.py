@@ -58,7 +58,7 @@ def _turn(snapshot: Snapshot) -> int:
 
 
 def _at_turn(room: Room, ask: Ask, turn: int, scored: Mapping[str, float]) -> dict[Slot, str] | None:
-    """Return the first node in turn that takes all members, for each of them; if none does, a place on few nodes."""
+    """Return a node for each member: the first in turn that takes the whole gang, or else as few nodes as possible."""
     names = list(room)
     whole = set(room.fitting(ask.whole))
     begin = turn % len(names) if names else 0

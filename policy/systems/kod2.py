@@ -130,7 +130,7 @@ class Kod2(Policy):
         return now - job.arrival > self.starve_limit
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """Return when a job starves, a back-off or a cool-down ends, or a turn is forgotten."""
+        """Return when a job starves, a back-off or a cool-down ends, or a turn (elastic.py) no longer counts."""
         return next_moment(snapshot, now, self.starve_limit, self.cooldown)
 
 

@@ -30,7 +30,7 @@ class Balance(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reallocation:
-    """Algorithm 2. weights: of the categories.
+    """Algorithm 2, which chooses a job's new node. weights: of the categories.
 
     guard: move a job only to a node that is the lighter one even with that job; this is not in the paper.
     """

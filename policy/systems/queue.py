@@ -20,7 +20,7 @@ from policy.placement.binding import binding, closed_nodes
 from policy.placement.gang import Ask, ask_of, fits
 from policy.placement.room import Room
 
-_UID = itemgetter(-1)  # of an entry
+_UID = itemgetter(-1)  # the uid of an entry
 
 
 def in_order(jobs: Iterable[Job], weight: Callable[[Job], float], starving: Callable[[Job], bool]) -> list[Job]:

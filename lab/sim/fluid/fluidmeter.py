@@ -54,7 +54,7 @@ class FluidMeter:
         self._outcomes: dict[str, JobOutcome] = {}
 
     def run_to(self, now: float) -> None:
-        """Let time pass in the state last looked at."""
+        """Let time pass until ``now`` in the present state."""
         passed = now - self._at
         if passed <= 0:
             return
@@ -134,7 +134,7 @@ class FluidMeter:
     # -- results -----------------------------------------------------------------------------------
 
     def end(self, uid: str, work: JobWork, now: float, **how: bool) -> None:
-        """Record the end of the job, or of the run before it; ``how`` is finished, terminated or rejected."""
+        """Record how the job ended: ``how`` sets finished, terminated or rejected; none: the run ended first."""
         record, spec = self._records.pop(uid, None) or JobRecord(), work.spec
         curve = spec.training.utility if spec.training is not None and how.get("finished") else None
         late = delay(self._start + spec.arrival, now, self._slot)

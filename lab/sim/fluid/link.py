@@ -55,7 +55,7 @@ DRAGON: Mapping[str, Trained] = {
 
 @dataclass(frozen=True, slots=True)
 class SharedLinks:
-    """Rates by the measured table and by traffic over links; a job's ``model`` names its row.
+    """A speed model: rates by the measured table and by traffic over links; a job's ``model`` names its row.
 
     ``batch`` is the images in one worker's step, ``volume`` a factor on the traffic, and ``bandwidth`` the bytes per
     second of a node's link in each direction.

@@ -63,7 +63,7 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Rates from step times; a job's ``model`` names its table.
+    """A speed model: rates from step times; a job's ``model`` names its table.
 
     A job counts with its local batch, or else with the median batch of the table.
     """

@@ -87,7 +87,7 @@ def flat_utility(seed: int) -> Row:
 
 
 def _ratio(ours: str, rival: str) -> Callable[[Sequence[Row]], float]:
-    """Return a function that computes mean utility over mean utility."""
+    """Return a function that divides the mean utility ``ours`` by the mean utility ``rival``."""
     return lambda rows: mean(ours)(rows) / mean(rival)(rows)
 
 

@@ -77,7 +77,10 @@ def _index(pod: PodObject) -> int:
 
 
 def _surplus(job: JobObject, active: Sequence[PodObject]) -> PodObject | None:
-    """Return an active pod to delete: any of a suspended or ended job, else one whose index needs no pod, or None."""
+    """Return an active pod to delete, or None.
+
+    Of a suspended or ended job it is any pod; of another job, a pod whose index is complete, too high, or has two pods.
+    """
     if job.suspended or job.phase.ended:
         return active[0] if active else None
     first = {_index(pod): pod for pod in reversed(active)}

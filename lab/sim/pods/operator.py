@@ -55,7 +55,7 @@ class Operator(Reconciler):
         self._core.write_job(replace(job, phase=phase, started=started, ended=now if phase.ended else None))
 
     def _surplus(self, job: JobObject, pods: Iterable[PodObject]) -> PodObject | None:
-        """Return a pod to delete, the highest index first, or None."""
+        """Return the pod to delete next, or None: surplus pods are deleted by index, the highest first."""
         living = [pod for pod in pods if pod.deleted is None]
         if job.phase.ended:
             policy = job.spec.clean_pods

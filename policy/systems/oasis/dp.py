@@ -118,8 +118,8 @@ def best_schedule(costs: Array, work: int, worth: Callable[[int], float], begin:
 def in_blocks(costs: Array, block: int) -> tuple[Array, Counts]:
     """Return what each number of blocks costs in each time slot, and how many workers that number stands for.
 
-    b blocks stand for b * block workers or more, but for fewer than b + 1 blocks have; of these the cheapest number is
-    taken. So a gang of exactly 101 workers is 50 blocks of 2.
+    b blocks stand for the cheapest number of workers from b * block to (b + 1) * block - 1. So a gang of exactly 101
+    workers is 50 blocks of 2.
     """
     slots, size = costs.shape
     padded = np.pad(costs, ((0, 0), (0, -size % block)), constant_values=np.inf).reshape(slots, -1, block)

@@ -255,7 +255,7 @@ class Slotwork:
         return {slot: spare[slot.role].pop(0) for slot in self._slots(job, shift) if slot not in kept}
 
     def _take(self, job: Job, nodes: Mapping[Slot, str]) -> bool:
-        """Charge room for these members, or for none if a node lacks it or was not offered lately; tell which."""
+        """Charge room for these members; tell whether it was free and offered lately, as else none is charged."""
         if not barred(self.snapshot, job).isdisjoint(nodes.values()):
             return False
         trial = self._room.branch()

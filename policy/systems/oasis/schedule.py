@@ -22,7 +22,7 @@ Layout = tuple[tuple[str, str, int], ...]  # role, node, how many members there;
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """What a plan has for one time slot."""
+    """What a plan has for one time slot: how many members of each role run on which node."""
 
     slot: int
     layout: Layout
