@@ -39,8 +39,9 @@ class Engine(Generic[E]):
         return self._heap[0][0] if self._heap else None
 
     def due(self, until: float) -> Iterator[tuple[float, E]]:
-        """Yield (time, event) for all events up to and including that time, also those scheduled during the
-        iteration.
+        """Yield (time, event) for all events up to and including that time.
+
+        Events that are scheduled during the iteration are included.
         """
         while (at := self.next_time()) is not None and at <= until:
             _, _, ticket = heapq.heappop(self._heap)

@@ -55,7 +55,7 @@ class CleanPods(Enum):
 class JobSpec:
     """A training job as a user submits it, with the work that it has to do.
 
-    ``work_seconds`` is how long one worker beside its ps would take, ``contention`` is ``a`` of the speed model, and
+    ``work_seconds`` is how long one worker beside its ps would take, ``contention`` is ``a`` of lab/sim/speed.py, and
     ``arrival`` is in seconds after the start of the trace. With ``restarts`` a failed pod is replaced; without, it
     fails the job. ``model`` chooses the job's curve in the speed model. ``local_batch`` is the number of samples that a
     worker takes in a step, where speeds are measured (None: not given). ``decay`` is ``k`` of the loss exp(-k p), with
@@ -122,7 +122,7 @@ class JobPhase(Enum):
 class JobObject:
     """A job in the API. ``spec.roles`` has the current replicas; times are seconds since the epoch.
 
-    ``released`` tells that Kohort suspended the job to release its gang, and that no user has suspended it since.
+    ``released`` says that Kohort suspended the job to release its gang, and that no user has suspended it since.
     ``over`` has the completed indices of an Indexed Job.
     """
 
@@ -251,7 +251,7 @@ class WorldRefusal:
 
 
 def facts(change: WorldChange, scheduler: str = KOHORT) -> Event | None:
-    """Return the event that this change is to a Kohort with that scheduler name, or None if it does not concern it."""
+    """Return the event that this change is for a Kohort with that scheduler name; None if it ignores the change."""
     gone, found = change.verb is Verb.DELETED, change.object
     if isinstance(found, Node):
         return NodeGone(found.name) if gone else NodeSeen(found)

@@ -1,8 +1,8 @@
 """Compute the offline optimum of small instances (OASiS, section III-C): all jobs known, a MILP solved by HiGHS.
 
-Constraint (8), the completion slot, is linear here: there is one variable for each job and completion slot, and no work
-after that slot. The solver may finish a job earlier than its counted slot; this never pays, because the earlier slot
-could be counted instead.
+Constraint (8), on the completion slot, is linear here: there is one variable for each job and completion slot, and no
+work after that time slot. The solver may finish a job before its counted slot; this never pays, because the earlier
+slot could be counted instead. Slots here are OASiS's time slots.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from policy.placement.fit import accepts
 class Optimum:
     """The solver's result.
 
-    ``utility`` is that of the best schedule found, and no schedule exceeds ``bound``; ``proved`` tells whether the gap
-    is as small as asked. ``completions`` maps each admitted job's name to its completion slot. ``slots`` is T, and
-    ``variables`` is the size of the MILP.
+    ``utility`` is that of the best schedule found, and no schedule exceeds ``bound``; ``proved`` says whether the gap
+    between them is as small as asked. ``completions`` maps each admitted job's name to its completion slot. ``slots``
+    is T, and ``variables`` is the size of the MILP.
     """
 
     utility: float

@@ -18,9 +18,9 @@ class JobOutcome:
     ``started`` is when it first computed. A job that has neither finished nor been terminated or rejected was open at
     the horizon. ``pairs`` counts the ps-worker pairs that were ever bound, ``cross_pairs`` those across two nodes.
 
-    Only the job-level simulator measures the following. ``scaling_seconds`` is the time of standing still for a change
-    of members or a move, ``running_seconds`` the time of computing. ``ideal_seconds`` is how long its work takes with
-    the workers asked for, together and alone on one node. ``utility`` and ``lateness`` (slots after the target;
+    Only the job-level simulator measures the following. ``scaling_seconds`` is the time in which the job stopped for a
+    change of members or a move, ``running_seconds`` the time of computing. ``ideal_seconds`` is how long its work takes
+    with the workers asked for, together and alone on one node. ``utility`` and ``lateness`` (slots after the target;
     negative is early) belong to a finished job with a utility curve.
     """
 
@@ -48,7 +48,7 @@ class JobOutcome:
 
     @property
     def waiting_seconds(self) -> float:
-        """Return the time in which the job neither computed nor stood still for a change.
+        """Return the time in which the job neither computed nor stopped for a change.
 
         Where running time is not measured, this is the time from arrival until the job first computed.
         """
@@ -131,7 +131,7 @@ class RunResult:
 
     @property
     def mean_scaling_seconds(self) -> float:
-        """Return the mean time that a job stood still for changes of its members."""
+        """Return the mean time for which a job stopped for changes of its members."""
         return _mean(job.scaling_seconds for job in self.jobs)
 
     @property
@@ -152,7 +152,7 @@ class RunResult:
 
     @property
     def fairness(self) -> float:
-        """Return Jain's index of the finished jobs' slowdowns: 1 if all are equal, 1/n if one bears everything."""
+        """Return Jain's index of the finished jobs' slowdowns: 1 if all are equal, near 1/n if one has nearly all."""
         slowdowns = [job.slowdown for job in self.jobs if job.slowdown is not None]
         squares = sum(value * value for value in slowdowns)
         return sum(slowdowns) ** 2 / (len(slowdowns) * squares) if squares else 1.0

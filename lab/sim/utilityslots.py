@@ -1,4 +1,4 @@
-"""The slots in which utility curves count a delay: slots of the clock, and their length."""
+"""The time slots in which utility curves count a delay: their length, and which of them a time is in."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from lab.sim.traces.trace import Trace
 from policy.cluster.training import SLOT_SECONDS
 from policy.systems.base import Policy
 
-LATE = 1e-6  # slots; with fluid work, rounding may end a job just after its slot
+LATE = 1e-6  # time slots; rounding may end a job just after its time slot
 
 
 def slot_of(given: float | None, trace: Trace, policy: Policy) -> float:
-    """Return the slot length of a run: as its settings say, else the trace's, else the one that the policy plans in.
+    """Return the length of a run's time slots in seconds: ``given``, or else the trace's, or else the policy's.
 
     For a rebalanced policy, the base policy counts.
     """
@@ -21,15 +21,15 @@ def slot_of(given: float | None, trace: Trace, policy: Policy) -> float:
 
 
 def delay(arrived: float, ended: float, slot_seconds: float) -> int:
-    """Return the delay that OASiS's f takes: completion slot less arrival slot, 0 within one slot."""
+    """Return the delay that OASiS's f takes: the completion's time slot less the arrival's; 0 within one."""
     return max(0, completion(ended, slot_seconds) - arrival(arrived, slot_seconds))
 
 
 def arrival(at: float, slot_seconds: float) -> int:
-    """Return the slot of an arrival at that time; a slot includes its first moment."""
+    """Return the time slot of an arrival at that time; a time slot includes its first moment."""
     return math.floor(at / slot_seconds + LATE)
 
 
 def completion(at: float, slot_seconds: float) -> int:
-    """Return the slot of a completion at that time; a slot includes the moment at which it ends."""
+    """Return the time slot of a completion at that time; here a time slot includes the moment at which it ends."""
     return math.ceil(at / slot_seconds - LATE) - 1

@@ -1,1 +1,1 @@
-"""What the verbs answer and what people are told: pure functions of the snapshot."""
+"""The answers to the verbs and to people's questions: pure functions of the snapshot."""

@@ -1,4 +1,4 @@
-"""A change that might admit a waiting job, and the search for the smallest of a kind."""
+"""A change that might admit a waiting job, and the search for the smallest change of one kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policy.cluster.snapshot import Snapshot
 
 
 class Kind(StrEnum):
-    """What a change would change."""
+    """The kinds of changes."""
 
     AGAIN = "again"
     WAIT = "wait"
@@ -29,13 +29,13 @@ class Kind(StrEnum):
 
     @property
     def only_waits(self) -> bool:
-        """Whether nobody does anything but wait."""
+        """Whether the change is only to wait."""
         return self in (Kind.WAIT, Kind.END)
 
 
 @dataclass(frozen=True, slots=True)
 class Finer:
-    """The changes between a change and the one that was tried before it.
+    """The changes of sizes between one candidate and the smaller candidate before it, to search for the smallest.
 
     ``at(0)`` is the smallest of them, ``at(count - 1)`` the largest.
     """
@@ -46,10 +46,11 @@ class Finer:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change that admits the job.
+    """One change that may admit the job.
 
-    size: how large the change is, in the unit of its kind (seconds, workers, nodes ...). finer: the smaller changes
-    that were stepped over before it.
+    text: the change in words. size: how large it is, in the unit of its kind (seconds, workers, nodes ...). apply:
+    returns a copy of a snapshot with the change made. wait: seconds until the policy decides about it. finer: the
+    smaller changes that the candidates before this one leave out.
     """
 
     kind: Kind
@@ -61,9 +62,10 @@ class Change:
 
 
 def smallest(changes: Iterable[Change], proved: Callable[[Change], bool]) -> Change | None:
-    """Return the first change that is proved, or the smallest of those that were stepped over before it.
+    """Return the smallest change that is proved, of candidates that grow; None if none is.
 
-    Few proofs are asked for.
+    ``proved`` tells whether a change admits the job, and is costly. So the first candidate that is proved is found,
+    then bisection looks among the smaller changes that were left out before it.
     """
     found = next(filter(proved, changes), None)
     if found is None or found.finer is None:

@@ -39,7 +39,7 @@ def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iter
 
 
 def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """Yield the end of its back-off, and the moment when it has waited for so long that it comes first."""
+    """Yield waits: until the job's back-off ends, and until it has waited so long that it comes first."""
     limit = policy.base.starve_limit
     moments = [snapshot.gang(job.uid).tries.not_before, *([job.arrival + limit * A_LITTLE_MORE] if limit else [])]
     for at in sorted(moments):
@@ -48,10 +48,7 @@ def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator
 
 
 def _lower_minima(job: Job) -> Iterator[Change]:
-    """Yield lower minima, of a job that can run with any number between its bounds.
-
-    Where the policy scales no job, no proof holds.
-    """
+    """Yield lower minima for an elastic job. Under a policy that scales no job none of them helps."""
     if not job.elastic:
         return
     for least in range(job.min_workers - 1, 0, -1):
@@ -60,9 +57,9 @@ def _lower_minima(job: Job) -> Iterator[Change]:
 
 
 def _fewer_asked(job: Job) -> Iterator[Change]:
-    """Yield fewer workers from the start.
+    """Yield lower numbers of workers that the job asks for.
 
-    That is for a rigid job, and where the policy starts jobs with all that they ask for.
+    They help a rigid job, and any job under a policy that starts jobs with all the workers they ask for.
     """
     asked = job.worker.replicas if job.worker is not None else 0
     for fewer in range(asked - 1, 0, -1):
@@ -83,7 +80,7 @@ def _uncordoned(snapshot: Snapshot) -> Iterator[Change]:
 
 
 def _more_nodes(snapshot: Snapshot) -> Iterator[Change]:
-    """Yield so many more nodes like the largest one that can be used."""
+    """Yield the addition of 1, 2 and more nodes like the largest usable node, up to ``MOST_NODES``."""
     usable = [node for _, node in sorted(snapshot.nodes.items()) if node.ready and not node.unschedulable]
     like = max(usable, key=lambda node: sorted(node.allocatable.amounts.items()), default=None)
     if like is None:
@@ -105,7 +102,7 @@ def _with_nodes(nodes: Sequence[Node], snapshot: Snapshot) -> Snapshot:
 
 
 def _fewer_workers(snapshot: Snapshot, job: Job) -> Iterator[Change]:
-    """Yield the fewest workers of running jobs above their minimum that make room, whatever their weight."""
+    """Yield the removal of the fewest workers, above their jobs' minima, that makes room, whatever the jobs' weight."""
     room, ask = Room.of(snapshot), ask_of(snapshot, job, job.min_workers)
     running = sorted((other for other in snapshot.running() if other.elastic), key=lambda other: other.key)
     victims = [victim for one in running if (victim := reclaimable_of(snapshot, one.uid)).rooms]
@@ -121,7 +118,10 @@ def _fewer_workers(snapshot: Snapshot, job: Job) -> Iterator[Change]:
 
 
 def _fewest(room: Room, ask: Ask, victims: Sequence[Reclaimable], most: int) -> dict[str, int] | None:
-    """Return fewer than ``most`` removals that suffice, as far as a bounded search tells."""
+    """Return the fewest removals (workers by job uid) that make room, if fewer than ``most`` do; None if none is found.
+
+    The search ends without a result after ``MOST_LOOKS`` trials.
+    """
     looks = 0
     for size in range(1, most):
         for chosen in combinations_with_replacement(range(len(victims)), size):
@@ -145,7 +145,7 @@ def _given(room: Room, victims: Sequence[Reclaimable], counts: dict[int, int]) -
 
 
 def _without_workers(counts: dict[str, int], snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot as if the highest workers of these jobs had left."""
+    """Return the snapshot as if so many workers of each of these jobs, those of the highest indices, had gone."""
     draft = Draft(snapshot)
     for uid, count in counts.items():
         job, gang = snapshot.jobs[uid], snapshot.gang(uid)
@@ -161,7 +161,7 @@ def _without_workers(counts: dict[str, int], snapshot: Snapshot) -> Snapshot:
 
 
 def _ended(snapshot: Snapshot, job: Job) -> Iterator[Change]:
-    """Yield the end of one other job: of finished ones that keep their room first, then of the smallest."""
+    """Yield the end of one other job: first finished jobs that still hold room, then running ones; small ones first."""
     holders = [one for one in snapshot.jobs.values() if one.uid != job.uid and _holds(snapshot, one)]
     whole = {one.uid: sum(pod.requests["cpu"] for pod in snapshot.every_pod_of(one.uid)) for one in holders}
     for other in sorted(holders, key=lambda one: (not one.finished, whole[one.uid], one.key)):

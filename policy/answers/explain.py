@@ -1,4 +1,4 @@
-"""Why a job stands where it stands, for people: its needs, what each node lacks, who is ahead, and what mends it."""
+"""Explains to people why a job is in its state: its needs, what each node lacks, the jobs ahead, and what helps."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MENDS: dict[Reason, str] = {
 }
 BARRED = frozenset({Reason.INVALID, Reason.UNSUPPORTED})
 """What is wrong with the job itself: no room and nobody's place in the queue has to do with it."""
-NAMED = 3  # members, in a sentence
+NAMED = 3  # how many members or pods a sentence names
 KEEPS_ROOM = "its pods hold room: set spec.runPolicy.cleanPodPolicy: Running, or delete the job"
 
 
@@ -72,9 +72,11 @@ class RoleNeed:
 
 @dataclass(frozen=True, slots=True)
 class NodeRoom:
-    """One node as the job sees it. ``missing``: what it lacks for the whole gang; ``refused``: why it is no choice.
+    """One node from the job's point of view.
 
-    ``promised``: pods of other schedulers (namespace/name) whose nomination keeps room there that is not free then.
+    ``missing``: what it lacks for the whole gang. ``refused``: why the job may not use it; empty if it may.
+    ``promised``: pods of other schedulers (namespace/name) that are nominated there and whose room is therefore not
+    free.
     """
 
     node: str
@@ -86,7 +88,7 @@ class NodeRoom:
 
 @dataclass(frozen=True, slots=True)
 class HeldRoom:
-    """Room that the pods of a finished job still hold (cleanPodPolicy None)."""
+    """Room that one pod of a finished job still holds (cleanPodPolicy None)."""
 
     job: str
     pod: str
@@ -96,7 +98,7 @@ class HeldRoom:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A job that comes first, and why."""
+    """A job that the policy considers before this one, and why."""
 
     job: str
     why: str
@@ -104,11 +106,13 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a job stands where it stands now.
+    """Why a job is in its present state. Names are ``namespace/name``.
 
-    ``reason`` is None where nothing is amiss; names are ``namespace/name``. ``drift``: how the job stands against its
-    schedule, where the policy makes one and the job has reported how far it is. ``held``: of a job that waits, the room
-    that finished jobs hold; of one that has finished, the room that it holds itself.
+    ``reason``: None if nothing is wrong. ``mend``: what a user can do about it. ``plan``: the planned node by slot.
+    ``shrunk_for``: the job for which this one was shrunk. ``waits_for``: the pods whose room it waits for. ``held``:
+    for a waiting job, the room that finished jobs hold; for a finished job, the room that it holds itself.
+    ``arithmetic``: how much of its minimum would fit now, in words. ``drift``: how far the job is behind its schedule
+    or ahead of it, if the policy makes schedules and the job has reported its progress.
     """
 
     job: str
@@ -129,12 +133,12 @@ class Explanation:
 
     @property
     def text(self) -> str:
-        """The constant sentence of the reason."""
+        """The fixed sentence of the reason; empty if there is none."""
         return self.reason.text if self.reason else ""
 
 
 def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Explanation | None:
-    """Return why the job stands where it stands; None if there is no such job."""
+    """Return why the job is in its present state; None if there is no such job."""
     job = snapshot.jobs.get(job_uid)
     if job is None:
         return None
@@ -143,7 +147,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
     waits = gang.state not in ADMITTED and not completed
     held = held_room(snapshot, None if waits else job)
     asks = waits and (verdict is None or verdict.reason not in BARRED)
-    sized = asks and job.size > 0  # one that is scaled to 0, or a group before its pods, lacks nothing anywhere
+    sized = asks and job.size > 0  # a job scaled to 0, or a pod group without pods yet, lacks no room
     nodes = _nodes(snapshot, job) if sized else ()
     return Explanation(
         job=job.key,
@@ -173,7 +177,7 @@ def _mend(verdict: Verdict, held: tuple[HeldRoom, ...], gang: Gang) -> str:
 
 
 def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
-    """Return why the job is not simply running; None if it is, or if all it needs is on its way."""
+    """Return why the job does not run as it should; None if it does, or if all that it needs is on its way."""
     gang = snapshot.gang(job.uid)
     if not snapshot.synced:
         return Verdict(Reason.NOT_SYNCED)
@@ -195,9 +199,9 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
 
 
 def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
-    """Return what kube-scheduler says against members that have a node.
+    """Return why kube-scheduler refuses members that have a planned node; empty if it does not.
 
-    What it said before they were given the node does not count.
+    What it said before they had the node does not count.
     """
     pods, members = snapshot.pods, snapshot.members.get(gang.job_uid, {})
     planned = ((slot, pods[members[slot]]) for slot in gang.nodes if slot in members)
@@ -216,7 +220,7 @@ def _to_go(pods: int) -> str:
 
 
 def held_room(snapshot: Snapshot, job: Job | None = None) -> tuple[HeldRoom, ...]:
-    """Return the pods of finished jobs, or of this one, that still hold room, and will until the job is deleted."""
+    """Return the pods of finished jobs that hold room until their job is deleted; with ``job``, only its own."""
     jobs = [job] if job is not None else [snapshot.jobs[uid] for uid in sorted(snapshot.jobs)]
     return tuple(
         HeldRoom(one.key, pod.name, pod.node, pod.requests)
@@ -228,9 +232,9 @@ def held_room(snapshot: Snapshot, job: Job | None = None) -> tuple[HeldRoom, ...
 
 
 def _ahead(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> tuple[Ahead, ...]:
-    """Return the jobs that the policy looks at before this one.
+    """Return the jobs that the policy considers before this one.
 
-    The one that the verdict names comes first, if it does not wait itself.
+    The job that this one's verdict names is added in front if it is not in the queue itself.
     """
     verdict, order = reason_of(snapshot, job), places(snapshot, policy, now)
     own = next((place for place in order if place.job.uid == job.uid), None)
@@ -276,7 +280,7 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
 
 
 def _arithmetic(snapshot: Snapshot, job: Job, nodes: Iterable[NodeRoom]) -> str:
-    """Return how much of the minimum would fit now, and what the node that comes closest lacks for all of it."""
+    """Return in words how much of the minimum would fit now, and what the closest node lacks for all of it."""
     ask, room = ask_of(snapshot, job, job.min_workers), Room.of(snapshot)
     if place(room, ask) is not None:
         refused = snapshot.gang(job.uid).refused
@@ -295,9 +299,9 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Iterable[NodeRoom]) -> str:
 
 
 def _outranked(snapshot: Snapshot, room: Room, ask: Ask) -> Iterator[str]:
-    """Name pods of other schedulers with a lower priority, if the gang would fit without them.
+    """Yield a sentence that names pods of other schedulers with a lower priority, if the gang would fit without them.
 
-    Kohort does not preempt them.
+    Kohort does not preempt such pods.
     """
     lower = [
         pod for pod in snapshot.pods.values()

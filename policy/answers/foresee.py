@@ -1,7 +1,7 @@
-"""When a waiting job may start, if no other job comes: running jobs end as they say, and the same policy decides.
+"""Foresees when a waiting job may start if no other job comes: running jobs end as they state, and the policy decides.
 
-What a running job still has to do is known from its reports of work done, else from its annotation of training. Where
-it tells neither, it runs on, and a job that waits for it has no expected start.
+What a running job still has to do is known from its progress reports, or else from its training annotation. A job that
+has neither is taken to run on, and a job that waits for its end has no expected start.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from policy.systems.base import Policy
 from policy.systems.progress import remaining_seconds
 
 MOST_ENDS = 64
-MOST_MOMENTS = 64  # at which time alone may change the policy's mind
+MOST_MOMENTS = 64  # moments at which time alone may change the policy's decision
 HORIZON_SECONDS = 7 * 86_400.0
 LEAST_STEP = 1.0
-JUST_AFTER = 0.01  # a job starves once it has waited for longer than the limit, not at it
+JUST_AFTER = 0.01  # seconds; because a job starves only after its limit, not at it
 NAMED = 3
 REFUSED = "the API server has refused its binding; that is tried again after each back-off"
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """When a job may start, in seconds since the epoch, None where that is not known; and what that is based on."""
+    """When a job may start (``at``, in seconds since the epoch; None: not known), and in words what that depends on."""
 
     at: float | None
     basis: str
@@ -44,10 +44,10 @@ def foresee(snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Star
 
 
 class Course:
-    """The cluster's next hours on a copy.
+    """Plays the cluster's next hours on a copy of the snapshot.
 
-    ``snapshot``: the state as time has left it; ``before``: the state on which the last moment's decision was made.
-    ``_left``: worker-seconds by uid of the jobs whose end is known.
+    ``snapshot``: the state that has been reached. ``before``: the state on which the last decision was made. ``_left``:
+    the worker-seconds of work left, by uid, of the jobs whose end is known.
     """
 
     def __init__(self, snapshot: Snapshot, policy: Policy, now: float) -> None:
@@ -57,7 +57,10 @@ class Course:
         self._ended: list[str] = []
 
     def starts(self, waiting: list[str]) -> dict[str, Start]:
-        """Run until all of them have started, or nothing is known that would change."""
+        """Return the expected starts of these jobs by uid.
+
+        It plays on until all of them have started, or nothing more is known to change.
+        """
         gangs = self._begun.gangs
         found = {uid: Start(None, REFUSED) for uid in waiting if uid in gangs and backs_off_from_refusal(gangs[uid])}
         for _ in self.moments():
@@ -70,7 +73,10 @@ class Course:
         return found | {uid: Start(None, self._unknown(jobs[uid])) for uid in waiting if uid not in found}
 
     def moments(self) -> Iterator[float]:
-        """Yield now, then each end of a job and each moment at which the policy may decide otherwise."""
+        """Yield the time now, each end of a job, and each moment at which the policy may decide otherwise.
+
+        At each of these times ``snapshot`` has the state after the policy's decision.
+        """
         ends = idle = 0
         self._to(self._now, "")
         yield self._now
@@ -85,7 +91,7 @@ class Course:
             yield at
 
     def _to(self, at: float, ending: str) -> None:
-        """Let time pass, end that job if one is named, and see what was decided."""
+        """Let time pass until ``at``, end the job ``ending`` if one is named, and carry out the policy's decision."""
         for uid, left in self._left.items():
             done = (at - self._now) * self.snapshot.gang(uid).workers
             self._left[uid] = max(0.0, left - done)
@@ -105,7 +111,7 @@ class Course:
         return self._now + self._left[uid] / workers if workers else math.inf
 
     def _next_change(self) -> float:
-        """Return the next moment that the policy names, or its next slot."""
+        """Return the next moment at which the policy says that it may decide otherwise, or its next time slot."""
         policy = self._policy.base
         change = policy.next_change(self.snapshot, self._now + LEAST_STEP)
         if change is not None:
@@ -114,9 +120,9 @@ class Course:
         return min([policy.next_moment(self._now), *rests])
 
     def _left_of(self, job: Job) -> float | None:
-        """Return what is left of the job in worker-seconds, by its reports, else by its training's model.
+        """Return the job's work left in worker-seconds, by its reports or else by its training annotation.
 
-        A job that has no workers counts as one worker. None where it tells neither.
+        A job without workers counts as one worker. None: it has neither reports nor an annotation of its duration.
         """
         gang, training = self.snapshot.gang(job.uid), job.training
         workers = max(1, gang.workers)
@@ -137,7 +143,7 @@ class Course:
         return f"if nobody else comes, once {self._in_time(job)}" if self._now > self._began else "now"
 
     def _in_time(self, job: Job) -> str:
-        """Return in words what is over by now and was not at the beginning."""
+        """Return in words which wait has ended since the beginning and so lets the job start."""
         limit = self._policy.base.starve_limit
         if self._began < self._begun.gang(job.uid).tries.not_before <= self._now:
             return "its back-off is over"
@@ -146,7 +152,7 @@ class Course:
         return "a cool-down or a slot of the policy is over"
 
     def _unknown(self, job: Job) -> str:
-        """Return why the job's start is not known: who does not tell how long it runs, or what else it waits for."""
+        """Return why the job's start is not known: running jobs without a known end, or what else the job waits for."""
         silent = [one.key for one in self.snapshot.running() if one.uid not in self._left]
         reason = reason_of(self._begun, job).reason
         if reason.concern not in (Concern.ROOM, Concern.DECISION) or reason.lasts is Lasts.CHANGE:

@@ -1,7 +1,7 @@
-"""What holds back the growth of a running job: hindrances that are enough to lift, and none of them needlessly.
+"""What holds back the growth of a running job: a set of hindrances without which it grows, and none too many.
 
-Each can be lifted on a copy of the snapshot. They are lifted one after the other until the job grows; then each without
-which it also grows is put back. That takes two decisions at most for each.
+Each can be lifted on a copy of the snapshot. They are lifted one after the other until the job grows. Then each that
+need not be lifted for this is put back. That takes at most two decisions for each hindrance.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ NODES_TOLD = 3
 class Hindrance:
     """One thing that may hold the job back.
 
-    lift: returns a copy of the snapshot without it. text: returns it in words, given a function that makes the copy in
-    which all else is lifted. own: it counts only where lifting it gives nothing to any job that does not grow.
+    lift: returns a copy of the snapshot without the hindrance. text: returns it in words, given a function that makes
+    the copy in which all others are lifted. own: it counts only if lifting it leads to no other action than growing
+    jobs.
     """
 
     lift: Callable[[Snapshot], Snapshot]
@@ -44,10 +45,10 @@ class Hindrance:
 
 
 def held_by(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
-    """Return the hindrances in words; empty where the job would not grow with all of them lifted."""
+    """Return the hindrances in words; empty if the job would not grow even with all of them lifted."""
     every = tuple(_hindrances(snapshot, job, policy, now))
 
-    @cache  # to lift one costs more than to decide: what has been lifted in this order is kept
+    @cache  # lifting a hindrance costs more than a decision, so each copy is kept for reuse
     def lifted(*some: Hindrance) -> Snapshot:
         return some[-1].lift(lifted(*some[:-1])) if some else snapshot
 
@@ -67,7 +68,7 @@ def held_by(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
 def grows(snapshot: Snapshot, job: Job, policy: Policy, now: float, *, alone: bool = False) -> bool:
     """Tell whether the policy would now give the job more workers than it has.
 
-    alone: only if it admits, mends and shrinks no job at that.
+    alone: only if it admits, repairs and shrinks no job in the same decision.
     """
     resized = False
     for action in policy.decide(snapshot, now).actions:
@@ -83,9 +84,9 @@ def _but(found: Sequence[Hindrance], one: Hindrance) -> tuple[Hindrance, ...]:
 
 
 def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Hindrance]:
-    """Yield the hindrances that there are.
+    """Yield the possible hindrances of the job.
 
-    Room is near the end, because in more of it others would start and the job grow after them.
+    Room is near the end, because with more room other jobs would start, and the job would grow only after them.
     """
     base, gang = policy.base, snapshot.gang(job.uid)
     cooldown = base.cooldown
@@ -135,7 +136,7 @@ def _unlimited(snapshot: Snapshot) -> Snapshot:
 
 
 def _mended(snapshot: Snapshot) -> Snapshot:
-    """Lift repairs: those in repair were just bound, keep their room, and neither ask for more nor grow."""
+    """Lift repairs: return a copy in which gangs in repair are binding, so they keep their room and get no more."""
     draft = Draft(snapshot)
     for uid in snapshot.index.repairing:
         draft.put_gang(replace(snapshot.gang(uid), state=State.BINDING, deadline=None, waits_for=()))
@@ -154,7 +155,7 @@ def _without_queue(snapshot: Snapshot) -> Snapshot:
 
 
 def _others_at_most(job: Job, snapshot: Snapshot) -> Snapshot:
-    """Lift the growth of others: every other job has as many workers as it may have."""
+    """Lift the growth of others: return a copy in which every other job is at its maximum."""
     draft = Draft(snapshot)
     for uid in snapshot.index.growing:
         if uid != job.uid:
@@ -163,7 +164,10 @@ def _others_at_most(job: Job, snapshot: Snapshot) -> Snapshot:
 
 
 def _more_room(job: Job, snapshot: Snapshot) -> Snapshot:
-    """Lift the lack of room: each of its nodes is open to it, and larger by a worker and by what it has promised."""
+    """Lift the lack of room: return a copy in which each of the job's nodes is open to it and has room for a worker.
+
+    A node that is overcommitted is also made larger by what it lacks.
+    """
     draft, more, refused = Draft(snapshot), worker_demand(snapshot, job), barred(snapshot, job)
     for host in _hosts(snapshot, job):
         free = snapshot.free(host.name)
@@ -181,7 +185,7 @@ def _more_room(job: Job, snapshot: Snapshot) -> Snapshot:
 
 
 def _queue_in_words(snapshot: Snapshot, rest: Snapshot, policy: Policy, now: float) -> str:
-    """Name the first job that waits for room. ``rest``: the snapshot in which all else is lifted."""
+    """Return in words that jobs wait, with the first that waits for room. ``rest``: without the other hindrances."""
     verdicts = policy.decide(rest, now).verdicts
     waiting = [place.job for place in places(snapshot, policy, now)]
     for_room = (
@@ -191,7 +195,7 @@ def _queue_in_words(snapshot: Snapshot, rest: Snapshot, policy: Policy, now: flo
 
 
 def _others_in_words(rest: Snapshot, policy: Policy, now: float, job: Job) -> str:
-    """Name the first job that grows; on the nodes of this one, if any does."""
+    """Return in words that other jobs grow first, naming one, if possible one that grows on this job's nodes."""
     grown = [one for one in policy.decide(rest, now).actions if isinstance(one, Resize) and one.job_uid != job.uid]
     near = set(rest.gang(job.uid).nodes.values())
     there = (one for one in grown if near & {n for s, n in one.nodes.items() if s not in rest.gang(one.job_uid).nodes})
@@ -200,11 +204,12 @@ def _others_in_words(rest: Snapshot, policy: Policy, now: float, job: Job) -> st
 
 
 def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
-    """Say what each node lacks that the job may grow on, and why a node with free room is no choice."""
+    """Return in words what each node lacks on which the job may grow, and why it may not grow on one with free room."""
     requests, room = worker_demand(snapshot, job), Room.of(snapshot)
     where = policy.base.grows_on
     asked, hosts = in_words(requests), _may_grow_on(snapshot, job, where)
-    if not all(_lacking(snapshot, job, host, requests) for host in hosts):  # it shares out by rules of its own
+    # A node has room for a worker, and yet the policy gives none: it divides room by rules of its own.
+    if not all(_lacking(snapshot, job, host, requests) for host in hosts):
         return f"room: {policy.name} would give it one more worker if its nodes were larger by that ({asked})"
     text = f"room: no node that it may grow on has what one more worker asks for ({asked})"
     told = [_lacking(snapshot, job, host, requests) for host in hosts[:NODES_TOLD]]
@@ -223,7 +228,7 @@ def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
 
 
 def _lacking(snapshot: Snapshot, job: Job, host: Node, requests: Resources) -> str:
-    """Return why no worker of the job goes to that node; empty where one may."""
+    """Return why no worker of the job fits on that node; empty if one does."""
     if host.closed:
         return f"{host.name} is {host.closed}"
     if host.name in barred(snapshot, job):
@@ -236,7 +241,7 @@ def _lacking(snapshot: Snapshot, job: Job, host: Node, requests: Resources) -> s
 
 
 def _why_here(snapshot: Snapshot, room: Room, job: Job, where: Where | None, policy: Policy) -> str:
-    """Return why the job does not grow on a node that it is not on; empty where it may."""
+    """Return why the job may not grow on nodes where it does not run yet; empty if it may."""
     if where is Where.TOGETHER and could_be_together(snapshot, room, job):
         return "a job that one node could hold whole grows only on nodes that it runs on (scale_out: together)"
     if where is Where.HOSTS:

@@ -1,6 +1,6 @@
-"""The figures that a decision was made from.
+"""The figures on which a decision was based.
 
-They are written down beside it, because the state that it was made on is gone later.
+They are recorded with the decision, because the state on which it was made is not kept.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from policy.cluster.words import in_words
 from policy.placement.gang import cross_node_pairs
 from policy.systems.base import Policy
 
-MOST = 64  # of one step: a step that resizes hundreds of jobs must not wait for its figures
+MOST = 64  # effects of one step; a step that resizes hundreds of jobs must not be slowed down
 
 
 def inputs_of(
     before: Snapshot, after: Snapshot, effects: Iterable[Effect], policy: Policy, now: float
 ) -> dict[int, Mapping[str, str]]:
-    """Return names and figures by the place of each resize, migration and refusal among the effects.
+    """Return the figures (name to text) of each resize, migration and rejection, by its index in ``effects``.
 
-    ``before`` has the gangs and the room as they were, ``after`` the jobs, also those that the step has heard of.
+    ``before``: the snapshot before the step, for gangs and room. ``after``: the snapshot after it, for jobs, because it
+    also has those that arrived in the step.
     """
     told: dict[int, Mapping[str, str]] = {}
     for at, effect in enumerate(effects):
@@ -68,6 +69,6 @@ def _migrate(before: Snapshot, move: Migrate, now: float) -> Mapping[str, str]:
 
 
 def _weight(snapshot: Snapshot, policy: Policy, name: str, uid: str) -> dict[str, str]:
-    """Return the published weight, where the policy weighs."""
+    """Return the job's published weight under the key ``name``; empty if the policy has no weights."""
     weight = weights(snapshot, policy)(snapshot.jobs[uid])
     return {} if weight is None else {name: f"{weight:.4f}"}

@@ -15,7 +15,7 @@ MOST_RESOURCES: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of a cluster. waiting, running: numbers of jobs. used: share of what ready nodes have, by resource."""
+    """The load of a cluster. waiting, running: numbers of jobs. used: share of ready nodes' amounts, by resource."""
 
     waiting: int = 0
     running: int = 0
@@ -39,5 +39,5 @@ def load(snapshot: Snapshot) -> Load:
 
 
 def is_shown(resource: str) -> bool:
-    """Tell whether people watch the resource: cpu, memory and devices."""
+    """Tell whether the resource is part of the load that people are shown: cpu, memory and devices are."""
     return resource in ("cpu", "memory") or resource.endswith(GPU_SUFFIX)

@@ -1,6 +1,6 @@
-"""A copy of the snapshot run forward: what job operators, the controller and kube-scheduler would do, at once.
+"""Runs a copy of the snapshot forward, as if job operators, the controller and kube-scheduler acted at once.
 
-It makes no decision of its own: ``step`` decides, and what a decision asks for comes back as facts.
+It makes no decision of its own: ``step`` decides, and what a decision orders comes back as facts.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from policy.cluster.snapshot import Snapshot
 from policy.step import step
 from policy.systems.base import Policy
 
-ROUNDS = 6  # shrink, start, grow, each carried out
+ROUNDS = 6  # enough to shrink, start and grow jobs, and to carry each of these out
 
 
 def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float) -> Snapshot:
-    """Return the state once these facts are in and what was decided has been carried out.
+    """Return the snapshot after these facts have been applied and the policy's decisions have been carried out.
 
     ``now``: seconds since the epoch.
     """
@@ -28,7 +28,7 @@ def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: fl
     for _ in range(ROUNDS):
         snapshot, _ = step(snapshot, batch, policy, now)
         if any(_gives_up(snapshot, uid) for uid in snapshot.index.unsettled):
-            # A suspended job's pods go slowly: it is decided again while they are there.
+            # A suspended job's pods take time to go, so the policy decides once more while they are there.
             snapshot, _ = step(snapshot, [Tick()], policy, now)
         batch = list(_carried_out(snapshot, now))
         if not batch:
@@ -56,7 +56,7 @@ def _carried_out(snapshot: Snapshot, now: float) -> Iterator[Event]:
 
 
 def _running(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> Iterator[Event]:
-    """Yield the facts by which surplus workers go, new ones come, and each pod that has a node is bound there."""
+    """Yield the facts by which surplus workers go, new ones come, and each pod is bound to its planned node."""
     if job.worker is not None and job.worker.replicas != gang.workers:
         roles = tuple(replace(role, replicas=gang.workers) if role.name == WORKER else role for role in job.roles)
         yield JobSeen(replace(job, roles=roles, version=job.version + 1))
@@ -68,7 +68,7 @@ def _running(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> Iterator[E
             continue
         there.add(slot)
         planned = gang.nodes.get(slot, "")
-        if pod.node and planned not in ("", pod.node):  # it migrates
+        if pod.node and planned not in ("", pod.node):  # the job migrates
             yield PodGone(pod.uid)
             yield PodSeen(_fresh(job, slot, planned, now))
         elif planned and not pod.node and not gang.waits_for:
@@ -80,13 +80,13 @@ def _running(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> Iterator[E
 
 
 def _gives_up(snapshot: Snapshot, uid: str) -> bool:
-    """Tell whether the pods of the gang are to go and new ones to wait in their slots."""
+    """Tell whether the gang is released or paused and its pods still hold room: they go, and new ones wait."""
     given_up = snapshot.gang(uid).state in (State.RELEASING, State.PAUSED) and uid in snapshot.jobs
     return given_up and any(pod.holds_room for pod in snapshot.every_pod_of(uid))
 
 
 def _given_up(snapshot: Snapshot, job: Job, now: float) -> Iterator[Event]:
-    """Yield the facts by which its pods go, and new ones wait in their slots."""
+    """Yield the facts by which the job's pods go and new ones wait in their slots."""
     for pod in list(snapshot.every_pod_of(job.uid)):
         if pod.holds_room and pod.slot is not None:
             yield PodGone(pod.uid)
@@ -98,7 +98,7 @@ def _bound(pod: Pod, node: str, gang: Gang) -> Pod:
 
 
 def _fresh(job: Job, slot: Slot, node: str, now: float) -> Pod:
-    """Return a pod that the operator would make; on that node, if one is named."""
+    """Return the pod that the operator would create for the slot; it runs on ``node`` unless that is empty."""
     role = job.role(slot.role)
     pod = Pod(f"{job.uid}/{slot}@{now}", job.namespace, f"{job.name}-{slot}", job_uid=job.uid, slot=slot,
               opted_in=True, since=now)  # fmt: skip

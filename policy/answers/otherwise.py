@@ -1,4 +1,4 @@
-"""What another policy would decide about the very states about which one has decided, step by step."""
+"""What another policy would decide, step by step, in the same states in which the recorded policy decided."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from policy.systems.base import Parts, Policy
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One action for people.
+    """One action in words.
 
-    job: ``namespace/name``, or ``?`` of a job that is gone; verb: start, resize, move, reject.
+    verb: start, resize, move or reject. job: ``namespace/name``, or ``?`` for a job that is gone. what: the rest, with
+    a leading space or colon.
     """
 
     verb: str
@@ -25,7 +26,7 @@ class Told:
 
     @property
     def text(self) -> str:
-        """The action as ``start team/mnist with 2 on n1 (3)``."""
+        """The whole action, such as ``start team/mnist with 2 on n1 (3)``."""
         return f"{self.verb} {self.job}{self.what}"
 
 
@@ -40,10 +41,10 @@ class Difference:
 
 @dataclass(slots=True)
 class Beside(Policy):
-    """A policy that decides as ``policy`` does and asks ``other`` about the same states; ``other`` has its own memory.
+    """A policy that decides as ``policy`` does, and also asks ``other`` in each state, which has its own memory.
 
-    asked: the decisions so far; counts: actions by who would take them (``recorded``, ``other``), then by verb.
-    differences: those that are new since they were last taken.
+    asked: the number of decisions so far. counts: numbers of actions by policy (``recorded`` or ``other``), then by
+    verb. differences: decisions that differ, since the last call of ``taken``.
     """
 
     policy: Policy
@@ -55,12 +56,12 @@ class Beside(Policy):
 
     @property
     def name(self) -> str:
-        """The deciding policy's."""
+        """The deciding policy's name."""
         return self.policy.name
 
     @property
     def grows(self) -> bool:
-        """Whether the deciding policy gives workers again that did not come."""
+        """Whether the deciding policy gives running jobs more workers whenever there is room."""
         return self.policy.base.grows
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
@@ -78,25 +79,25 @@ class Beside(Policy):
 
     @property
     def keeps(self) -> bool:
-        """Whether the deciding policy keeps anything on the jobs' objects."""
+        """Whether the deciding policy writes what it remembers of a job to the job's object."""
         return self.policy.keeps
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """Return what the deciding policy keeps on the jobs' objects."""
+        """Return by uid what each job's object should hold for the deciding policy."""
         return self.policy.parts(memory)
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """Return what the deciding policy reads there."""
+        """Return the entries of the memory that the deciding policy restores from the parts."""
         return self.policy.recalled(snapshot, parts)
 
     def taken(self) -> list[Difference]:
-        """Return the differences since the last call."""
+        """Return the differences since the last call, and forget them."""
         found, self.differences = self.differences, []
         return found
 
 
 def told(snapshot: Snapshot, decision: Decision) -> tuple[Told, ...]:
-    """Return the decision's actions for people, without what the policy remembers."""
+    """Return the decision's actions in words, without those by which the policy remembers something."""
     return tuple(_told(snapshot, action) for action in decision.actions if not isinstance(action, Remember))
 
 

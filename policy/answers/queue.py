@@ -12,13 +12,13 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 from policy.systems.queue import equivalence_classes, in_order
 
-# These bar a job until others have done something; then it goes first.
+# Reasons that pass without a change of the job: such a job may starve, and then comes first once it can start.
 PASSING: Final = (Reason.BACKING_OFF, Reason.RELEASING, Reason.ROOM_HELD, Reason.ROOM_OF_OTHERS)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One waiting job's place. ``position`` counts from 1; ``weight`` is the published one, if the policy has any."""
+    """One waiting job's place. ``position`` counts from 1; ``weight`` is the published one, None without weights."""
 
     position: int
     job: Job
@@ -27,7 +27,7 @@ class Place:
 
 
 def places(snapshot: Snapshot, policy: Policy, now: float) -> tuple[Place, ...]:
-    """Return the waiting jobs in order; without weights, the job that came first is first."""
+    """Return the places of the waiting jobs, in order; a policy without weights orders them by arrival."""
     system = policy.base
     weight = system.weights(snapshot)
     if weight is None:
@@ -39,9 +39,9 @@ def places(snapshot: Snapshot, policy: Policy, now: float) -> tuple[Place, ...]:
 
 
 def _starving(snapshot: Snapshot, system: Policy, now: float) -> Callable[[Job], bool]:
-    """Return which jobs have waited for too long, and go first for it, as a function.
+    """Return a function that tells whether a job starves and therefore comes first.
 
-    A job that no turn would help is never one of them.
+    It is never true for a job that could not start even if it came first.
     """
     _, barred = equivalence_classes(snapshot, now)
     helpless = {uid for uid, verdict in barred.items() if verdict.reason not in PASSING}
@@ -49,9 +49,9 @@ def _starving(snapshot: Snapshot, system: Policy, now: float) -> Callable[[Job],
 
 
 def weights(snapshot: Snapshot, policy: Policy) -> Callable[[Job], float | None]:
-    """Return the published weight of any job that can be weighed, as a function.
+    """Return a function that computes a job's published weight; None for a malformed job, or without weights.
 
-    The nodes are looked at once, so ask once and weigh many jobs.
+    The function is costly to make, because it looks at all nodes, and cheap to call: make it once for many jobs.
     """
     system = policy.base
     weight, published = system.weights(snapshot), system.published

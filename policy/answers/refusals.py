@@ -1,4 +1,4 @@
-"""Which writes the API server refuses, and which jobs are told so."""
+"""Which writes the API server refuses, and which jobs must know of each."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from policy.cluster.snapshot import Snapshot
 
 
 def refusals(snapshot: Snapshot) -> Iterator[tuple[str, str, RefusedWrite]]:
-    """Yield the uid of the job that is told, the uid of the job whose write it is, and the write.
+    """Yield the uid of the job to tell, the uid of the job whose write was refused, and the refused write.
 
-    Each job's own writes are first. A job that waits is also told of the job that was to be shrunk for it.
+    Each job's own writes come first. A waiting job is also told of the refused shrink of a job that was to give it
+    room.
     """
     writes = [(uid, one) for uid, found in snapshot.refused_writes.items() if uid for one in found]
     borne = [(uid, gang.refused) for uid, gang in snapshot.gangs.items() if gang.refused and _stands(snapshot, gang)]
@@ -26,10 +27,7 @@ def refusals(snapshot: Snapshot) -> Iterator[tuple[str, str, RefusedWrite]]:
 
 
 def _stands(snapshot: Snapshot, gang: Gang) -> bool:
-    """Tell whether what was refused is still to be done.
-
-    The binding of a pod that is gone, or was bound meanwhile, is not.
-    """
+    """Tell whether the refused write still has to be made; a pod that is gone or bound needs no binding."""
     if gang.refused is None or gang.refused.write != BIND:
         return gang.refused is not None
     pod = snapshot.pods.get(gang.refused.uid)
@@ -41,5 +39,5 @@ def _waits(gang: Gang) -> bool:
 
 
 def backs_off_from_refusal(gang: Gang) -> bool:
-    """Tell whether the gang waits only to have its bindings tried again: it does not lack room."""
+    """Tell whether the gang lacks no room and only waits until its refused bindings are tried again."""
     return gang.state is State.WAITING and gang.refused is not None and gang.refused.write == BIND

@@ -1,8 +1,8 @@
-"""A recorded cluster run again under some policy: what came from outside comes as recorded, all else is made anew.
+"""Runs a recorded cluster again under some policy: facts from outside come as recorded, all others follow from it.
 
-From outside come nodes, pods of others, jobs, and what users changed of them. A job that finished in the record
-finishes here once it has had as many worker-seconds; one that did not runs on. Pods come, are bound and go at once
-(``operated``), so two policies are compared with one another here, and with the record only as far as that is so.
+From outside come nodes, foreign pods, jobs, and users' changes of jobs. A job that finished in the record finishes here
+once it has had as many worker-seconds; a job that did not finish runs on. Pods are created, bound and deleted at once
+(``operated``), unlike in the record. So compare two policies with each other here, rather than one with the record.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AT_WORK = (State.RUNNING, State.MIGRATING, State.REPAIRING)
 
 
 class Works:
-    """What recorded jobs ran for until they finished. ``done``: worker-seconds by uid of the jobs that finished."""
+    """How much work each recorded job did until it finished. ``done``: in worker-seconds, by uid."""
 
     def __init__(self, at: float) -> None:
         self._at = at
@@ -42,13 +42,13 @@ class Works:
         self.done: dict[str, float] = {}
 
     def look(self, snapshot: Snapshot, at: float) -> None:
-        """Count the time that has passed in that state until ``at`` (seconds since the epoch)."""
+        """Add the time from the last call to ``at`` (seconds since the epoch) to each job that runs in ``snapshot``."""
         passed, self._at = at - self._at, at
         for uid, workers in _working(snapshot):
             self._so_far[uid] = self._so_far.get(uid, 0.0) + passed * workers
 
     def finish(self, events: Iterable[Event]) -> None:
-        """Keep what those had that finish with these events."""
+        """Record the work of the jobs that finish with these events."""
         for event in events:
             if isinstance(event, JobSeen) and event.job.finished and event.job.uid not in self.done:
                 self.done[event.job.uid] = self._so_far.pop(event.job.uid, 0.0)
@@ -60,7 +60,7 @@ def finishes(events: Iterable[Event]) -> bool:
 
 
 def _working(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
-    """Yield the jobs that compute, with their workers; a job that has none of its own counts as one."""
+    """Yield the uids of the jobs that compute, with their workers; a job without workers counts as one."""
     for uid in snapshot.index.admitted:
         gang = snapshot.gang(uid)
         if gang.state in AT_WORK:
@@ -70,8 +70,8 @@ def _working(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
 class Rerun:
     """The recorded cluster under ``policy``.
 
-    work: worker-seconds by uid of the jobs that are to finish. started, ended: numbers of jobs so far. ``same``: the
-    policy is the recorded one, which goes on from what it remembered.
+    begun: the state from which it starts. work: by uid, the worker-seconds after which jobs finish. at: the time at the
+    start. same: the policy is the recorded one, which keeps what it remembered. started, ended: numbers of jobs so far.
     """
 
     def __init__(self, begun: Snapshot, policy: Policy, work: Mapping[str, float], at: float, *, same: bool) -> None:
@@ -86,7 +86,10 @@ class Rerun:
         self.started = self.ended = 0
 
     def to(self, at: float, events: Sequence[Event]) -> Load:
-        """Let time pass until ``at`` with these facts on the way, and decide once. How busy the cluster is then."""
+        """Let time pass until ``at``, apply those of these facts that come from outside, and let the policy decide.
+
+        Return the cluster's load after that.
+        """
         passed, self._at = at - self._at, at
         for uid, workers in _working(self._snapshot):
             if uid in self._work:
@@ -106,7 +109,7 @@ class Rerun:
         self.ended += 1
 
     def _outside(self, events: Iterable[Event]) -> Iterator[Event]:
-        """Yield what does not follow from the recorded policy's decisions: before the first of them, everything."""
+        """Yield the events that do not follow from the recorded policy's decisions; before the first, all events."""
         jobs, synced = dict(self._snapshot.jobs), self._snapshot.synced
         for event in events:
             match event:
@@ -136,16 +139,16 @@ class Rerun:
                     pass
 
     def _note(self, event: Event, jobs: dict[str, Job]) -> None:
-        """Note which jobs are there when deciding begins."""
+        """Note the jobs and foreign pods that exist before the first decision."""
         if isinstance(event, JobSeen):
             jobs[event.job.uid] = event.job
         elif isinstance(event, PodSeen) and not event.pod.job_uid:
             self._others.add(event.pod.uid)
 
     def _seen(self, job: Job, known: Job | None) -> Iterator[Event]:
-        """Yield the facts of a new job with its pods, and of a known one what its user changed.
+        """Yield the facts of a new job and its pods; for a known job, what its user has changed.
 
-        How many workers it has is decided here.
+        The recorded number of workers of a known job is left out, because the policy decides it here.
         """
         if known is None:
             yield from submitted(replace(job, released=False)) if not job.suspended else (JobSeen(job),)
@@ -163,7 +166,7 @@ class Rerun:
             yield from self._resumed(changed)
 
     def _resumed(self, job: Job) -> Iterator[Event]:
-        """Yield the facts by which its operator makes new pods; those that were there are gone for good."""
+        """Yield the facts of a job that is resumed, with new pods under new uids: the old pods do not come back."""
         for event in submitted(job):
             if isinstance(event, PodSeen):
                 yield PodSeen(replace(event.pod, uid=f"{event.pod.uid}@{self._at}"))

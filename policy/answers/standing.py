@@ -1,6 +1,6 @@
-"""Why a running job stands where it does: its nodes, what crosses the network, and what holds its growth back.
+"""Why a running job runs as it does: its nodes, what crosses the network, and what holds its growth back.
 
-What holds growth back is found by asking the policy again on copies (hindrances.py).
+What holds its growth back is found by asking the policy again on copies of the snapshot (hindrances.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Grounds:
 
 
 def grounds(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Grounds | None:
-    """Return why the job runs as it does; None where it has no room."""
+    """Return why the job runs as it does; None if it holds no room."""
     gang = snapshot.gang(job.uid)
     if gang.state not in ADMITTED or not gang.nodes:
         return None
@@ -64,7 +64,7 @@ def _placement(snapshot: Snapshot, job: Job, gang: Gang) -> str:
     if len(hosts) == 1:
         return f"whole on {next(iter(hosts))}: one node takes all of it, so no traffic leaves it"
     spread = ", ".join(f"{node}: {count}" for node, count in sorted(hosts.items()))
-    if job.invalid:  # what it asks for cannot be read, so nobody knows where it would go now
+    if job.invalid:  # what it asks for cannot be read, so where it would be placed now is not known
         return f"on {len(hosts)} nodes ({spread})"
     room = Room.of(snapshot)
     for slot, node in gang.nodes.items():
@@ -115,7 +115,7 @@ def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
 
 
 def _unsettled(gang: Gang) -> str:
-    """Return what the gang has to get over first; empty where its members stand."""
+    """Return which binding or state must end before the gang can grow; empty if none."""
     if gang.held:
         return f"its members: {len(gang.held)} of them wait to be bound"
     sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not gang.tries.misses)
@@ -123,7 +123,7 @@ def _unsettled(gang: Gang) -> str:
 
 
 def _rule(gang: Gang, policy: Policy) -> str:
-    """Return how the policy names numbers of workers: what is left where no copy has the job grow."""
+    """Return how the policy sets numbers of workers: the explanation that is left if no hindrance was found."""
     if policy.base.grows:
         return f"the policy {policy.name} gives it no more workers now"
     workers = "the worker" if gang.workers == 1 else f"the {gang.workers} workers"

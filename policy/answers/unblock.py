@@ -1,7 +1,7 @@
-"""What would admit a waiting job now: for each kind of change the smallest one, each proved by the policy itself.
+"""What would admit a waiting job now: for each kind of change the smallest one that the policy itself proves.
 
-A change is made to a copy of the snapshot and the policy decides on that copy; only a change after which it admits the
-job is shown. So an answer is never a guess, and there is none where no such change is enough.
+A change is made to a copy of the snapshot, and the policy decides on that copy; only a change after which it admits the
+job is shown. So an answer is never a guess, and there is none if no change suffices.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from policy.cluster.reasons import Concern
 from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.systems.base import Policy
 
-MOST_PROOFS = 64  # of each kind: every one is a decision about the whole cluster, beside a loop that answers verbs
-MOST_PRICED = 12  # of each kind: a schedule is planned for every one of them
+MOST_PROOFS = 64  # of each kind; each proof is a decision about the whole cluster, and slows the service down meanwhile
+MOST_PRICED = 12  # of each kind; each proof plans a schedule
 
 
 def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tuple[Change, ...]:
-    """Return the smallest change of each kind after which the policy admits the job; empty where it waits for no room.
+    """Return the smallest change of each kind after which the policy admits the job.
 
-    ``now``: seconds since the epoch. The order of the kinds is that of ``Kind``: the least disturbing first.
+    It is empty if the job does not wait for room. The kinds are in the order of ``Kind``, the least disturbing first.
+    ``now``: seconds since the epoch.
     """
     job = snapshot.jobs.get(job_uid)
     if job is None or not queued(job) or snapshot.gang(job_uid).state not in (State.WAITING, State.PAUSED):
@@ -46,16 +47,19 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
 
 
 def admits(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change: Change) -> bool:
-    """Tell whether the policy admits the job once the change is made; after a wait, at that moment, if not at once."""
+    """Tell whether the policy admits the job after the change, and after its wait if it has one."""
     copy, at = change.apply(snapshot), now + change.wait
     if any(isinstance(action, Admit) and action.job_uid == job_uid for action in policy.decide(copy, at).actions):
         return True
-    # By then others pause, or start before it: that has to be carried out before it is the job's turn.
+    # After the wait, other jobs may first have to pause or start, and that must be carried out before the job's turn.
     return change.wait > 0 and forward(copy, (), policy, at).gang(job_uid).state in ADMITTED
 
 
 def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
-    """Yield the changes of each kind, smallest first."""
+    """Yield the changes of each kind that may help, smallest first.
+
+    Under a policy that decides only once, these are to wait for the job's time slot, and to submit it again.
+    """
     concern = reason_of(snapshot, job).reason.concern
     if policy.base.judges_once and concern in (Concern.ROOM, Concern.DECISION):
         yield _its_slot(snapshot, job, policy, now)
@@ -64,11 +68,11 @@ def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterat
         yield from candidates(snapshot, job, policy, now)
 
 
-# -- what was decided once for all -----------------------------------------------------------------
+# -- policies that decide about a job only once ----------------------------------------------------
 
 
 def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """Yield the slot in which the job's own plan has it run, where the others end as they say."""
+    """Yield the wait until the time slot in which the job's plan starts it, if the others end as they state."""
     course = Course(snapshot, policy, now)
     for at in course.moments():
         if course.snapshot.gang(job.uid).state in ADMITTED:
@@ -83,12 +87,12 @@ def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Itera
 
 
 def _then(then: Snapshot, _: Snapshot) -> Snapshot:
-    """Return the cluster as time has left it."""
+    """Return the snapshot ``then``, in place of the snapshot that a change is applied to."""
     return then
 
 
 def _anew(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
-    """Yield the job submitted again, as it is or with a change; it could start with the next slot."""
+    """Yield submitting the job again, unchanged or with a change, so that it could start in the next time slot."""
     at = policy.next_moment(now)
     if math.isinf(at):
         return
@@ -113,7 +117,7 @@ def _anew(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[
     as_it_is = Change(Kind.AGAIN, f"submit it anew, for the slot that begins in {wait:.0f} s", 1, again, wait)
     yield [as_it_is]
     if admits(snapshot, job.uid, policy, now, as_it_is):
-        return  # whatever else is changed is of no account
+        return  # no other change is needed
     begun = again(snapshot)
     fresh = begun.jobs[job.uid]
     for kind in (dearer(fresh), with_more_time(fresh), *candidates(begun, fresh, policy, at)):

@@ -15,7 +15,7 @@ from policy.placement.room import Room
 
 
 def unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, list[Slot]]]:
-    """Yield every admitted job of which members have no node, by name, and these members."""
+    """Yield every admitted job that has members without a node, in order of name, with the slots of these members."""
     jobs = (snapshot.jobs[uid] for uid in snapshot.index.lacking if uid in snapshot.jobs)
     for job in sorted(jobs, key=lambda one: one.key):
         if missing := unplaced_of(snapshot, job):
@@ -23,7 +23,7 @@ def unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, list[Slot]]]:
 
 
 def unplaced_of(snapshot: Snapshot, job: Job) -> list[Slot]:
-    """Return the members of an admitted gang that have no node; none of a gang that waits as a whole."""
+    """Return the slots of an admitted gang that have no node; none for a gang that waits as a whole."""
     gang = snapshot.gang(job.uid)
     if gang.state not in ADMITTED or (gang.whole and not in_sorted(snapshot.index.lacking, job.uid)):
         return []
@@ -31,7 +31,7 @@ def unplaced_of(snapshot: Snapshot, job: Job) -> list[Slot]:
 
 
 def unplaced_in_words(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Slot]) -> str:
-    """Return how many members have no node, and what binds them."""
+    """Return in words how many members have no node, and which resource they lack."""
     size = len(job.slots(gang.workers, gang.ps))
     rigid = [slot for slot in missing if slot.role != WORKER]
     ask = ask_for(snapshot, job, rigid, len(missing) - len(rigid), gang.workers)

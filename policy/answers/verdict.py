@@ -1,4 +1,4 @@
-"""The four verbs' answers as pure functions of (snapshot, pod, offered nodes)."""
+"""The answers to the verbs, as pure functions of the snapshot, the pod and the offered nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOP_SCORE = 10
 
 @dataclass(frozen=True, slots=True)
 class FilterAnswer:
-    """Filter's answer: the nodes that stay, or why none does.
+    """The answer to the filter verb: the nodes that the pod may use, or why there are none.
 
     ``missed``: the planned node that kube-scheduler did not offer; the caller reports it as NodeNotOffered.
     """
@@ -27,9 +27,9 @@ class FilterAnswer:
 
 
 def filter_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> FilterAnswer:
-    """Return the nodes on which this member of a gang may go.
+    """Return the nodes, of those offered, that this member of a gang may use.
 
-    That is its planned one or, ranked, every node with which the plan still holds.
+    That is its planned node; under ``rules.ranked`` it is every node with which the plan still works.
     """
     pod = snapshot.pods.get(uid)
     refusal = refuse_pod(snapshot, pod)
@@ -46,14 +46,14 @@ def filter_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> FilterAn
 
 
 def _could_move(snapshot: Snapshot, pod: Pod, slot: Slot, node: str) -> bool:
-    """Tell whether the plan stays feasible with this member there: the rest of it stands as it is."""
+    """Tell whether the plan stays feasible with this member on that node and all others as planned."""
     job = snapshot.jobs[pod.job_uid]
     known = snapshot.nodes.get(node)
     return known is not None and demand(job, slot, pod).fits(snapshot.free(node))
 
 
 def prioritize_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> dict[str, int]:
-    """Return scores 0-10: the planned node first, then by the share of the gang's other members planned there."""
+    """Return scores 0-10: 10 for the planned node, else by the share of the gang's other members planned there."""
     pod = snapshot.pods.get(uid)
     if pod is None or pod.slot is None:
         return dict.fromkeys(offered, 0)
@@ -70,10 +70,10 @@ def _score(name: str, planned: str | None, others: Sequence[str]) -> int:
 
 
 def preempt_pod(snapshot: Snapshot, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Return the candidates for another pod's preemption (node -> pod uids), each gang whole among them or spared.
+    """Return the nodes that may be preempted for another pod, with their victims (node -> pod uids).
 
-    A node is dropped if taking its victims would leave a running gang below its minimum: half a gang is no use to
-    anybody, and its other members cannot be named here because they sit on other nodes.
+    A node is left out if taking its victims would leave a running gang below its minimum: half a gang is of no use, and
+    its other members cannot be named here because they are on other nodes.
     """
     return {node: list(uids) for node, uids in sorted(victims.items()) if not _breaks_a_gang(snapshot, set(uids))}
 

@@ -1,4 +1,4 @@
-"""What would happen: the same ``step`` on a copy of the snapshot, and which jobs then stand elsewhere."""
+"""What would happen: runs the same ``step`` on a copy of the snapshot, and lists the jobs whose standing changes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from policy.systems.base import Policy
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a job stands: its state, the workers it was given, the nodes of its members, and why it waits, if it does.
+    """A job's standing: its state, target of workers, nodes of its members, and why it waits, if it does.
 
-    ``position``: in the queue, from 1; None where it does not wait. ``ahead``: the waiting job directly before it.
+    ``position``: in the queue, from 1; None if it does not wait. ``ahead``: the waiting job directly before it.
     """
 
     state: State
@@ -33,7 +33,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A job that would stand elsewhere; ``before`` is None for a job that is not there yet."""
+    """A job whose standing would change; ``before`` is None for a job that does not exist yet."""
 
     job: Job
     before: Standing | None
@@ -46,10 +46,10 @@ Standings = Callable[[Job], Standing]
 def what_if(
     snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float, in_force: Policy | None = None
 ) -> tuple[Moved, ...]:
-    """Return the jobs that would stand elsewhere after one decision of ``policy`` with these facts, by arrival.
+    """Return the jobs whose standing one decision of ``policy`` with these facts would change, by arrival.
 
-    A shrink is shown as decided: the room that it frees is waited for, as the state of the job that it is for says.
-    ``in_force``: the policy whose queue it is now; None: the same.
+    A shrink is shown as decided but not carried out: the job that it is for waits for the room. ``in_force``: the
+    policy that orders the queue now; None: the same policy.
     """
     after, _ = step(snapshot, events, policy, now)
     was, would = _standings(snapshot, in_force or policy, now), _standings(after, policy, now)
@@ -59,7 +59,7 @@ def what_if(
 def submitted(job: Job) -> Iterator[Event]:
     """Yield the facts of a job with all pods that it asks for, as its operator would have created them.
 
-    A job that asks for fewer workers than its minimum is given its minimum: it would be while it waits.
+    A job that asks for fewer workers than its minimum gets pods for its minimum, as it would while it waits.
     """
     yield JobSeen(job)
     workers = max(job.worker.replicas, job.min_workers) if job.worker else 0
@@ -91,9 +91,9 @@ def _moved(before: Snapshot, after: Snapshot, standing: Standings, then: Standin
 
 
 def _standings(snapshot: Snapshot, policy: Policy, now: float) -> Standings:
-    """Return where any job stands in that snapshot, as a function.
+    """Return a function that gives a job's standing in that snapshot.
 
-    The queue is sorted once, so ask once for many jobs.
+    The function is costly to make, because it sorts the queue, and cheap to call: make it once for many jobs.
     """
     order = places(snapshot, policy, now)
     ahead = (None, *(place.job for place in order))
@@ -108,6 +108,6 @@ def _standings(snapshot: Snapshot, policy: Policy, now: float) -> Standings:
 
 
 def _compared(standing: Standing) -> tuple[object, ...]:
-    """Return what makes a difference; the figures behind a reason and who is ahead do not."""
+    """Return the parts of a standing that count as a change; a reason's figures and the job ahead do not."""
     reason = standing.verdict.reason if standing.verdict else None
     return standing.state, standing.workers, standing.nodes, reason, standing.position

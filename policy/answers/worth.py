@@ -1,8 +1,9 @@
-"""Changes of what a job is worth: its utility where jobs are weighed, its value and target where OASiS judges by them.
+"""Changes of what a job is worth: its utility for policies with weights, its value and target for OASiS.
 
-A worth has four significant figures, and is the smallest such number that admits the job. OASiS's prices depend on the
-highest worth that there is, so a higher value may postpone a job that a lower one would start: of values the smallest
-is shown from the first step on that admits, and a range between two steps that fail may hide a smaller one.
+A proposed number has four significant figures, and is the smallest such number that admits the job. OASiS's prices
+depend on the highest worth of all jobs, so a higher value may postpone a job that a lower one would start. Values are
+tried in steps, and the smallest is searched for only below the first step that admits the job; a smaller one between
+two steps that fail is not found.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from policy.systems.base import Policy
 
 FIGURES = 4
 A_STEP_MORE = 1.5
-MOST_STEPS = 12  # of value: a hundred times as much
+MOST_STEPS = 12  # of values, up to a hundred times the present one
 MOST_SLOTS = 100
 
 
 def higher_utilities(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """Yield utilities just above each job that comes before this one, and level with it.
+    """Yield utilities at which the job weighs just more than, or as much as, each job of more weight.
 
-    These are jobs that wait, and jobs that could be shrunk.
+    These are waiting jobs, which come before it, and running jobs, which could be shrunk for it.
     """
     weight = policy.base.weights(snapshot)
     if weight is None or job.utility <= 0:
@@ -45,16 +46,16 @@ def _only(change: Change) -> Finer:
 
 
 def _heavier(job: Job, utility: float) -> Change:
-    """Return the job with that utility."""
+    """Return the change that gives the job that utility."""
     text = f"raise kohort.dev/utility from {_shown(job.utility)} to {_shown(utility)}"
     made = replace(job, utility=utility, utility_stated=True)
     return Change(Kind.UTILITY, text, utility - job.utility, with_job(made))
 
 
 def dearer(job: Job) -> Iterator[Change]:
-    """Yield higher values of the job, by half as much more and more.
+    """Yield higher values of the job, each 1.5 times the one before.
 
-    They are for a system that judges by the value and does not weigh.
+    They are for a system, such as OASiS, that judges a job by its value and has no weights.
     """
     value = _value(job)
     tried = value
@@ -76,7 +77,7 @@ def _value(job: Job) -> float:
 
 
 def _worth(job: Job, more: float) -> Change:
-    """Return the job with that value."""
+    """Return the change that gives the job that value."""
     training = job.training
     if training is not None and training.utility is not None:
         made = replace(job, training=replace(training, utility=replace(training.utility, value=more)))
@@ -87,7 +88,7 @@ def _worth(job: Job, more: float) -> Change:
 
 
 def with_more_time(job: Job) -> Iterator[Change]:
-    """Yield later targets of its utility, in whole slots."""
+    """Yield later targets of the job's utility curve, in whole time slots."""
     training = job.training
     utility = training.utility if training is not None else None
     if training is None or utility is None:
@@ -104,19 +105,19 @@ def with_more_time(job: Job) -> Iterator[Change]:
 
 
 def just_above(value: float) -> float:
-    """Return the smallest number of four significant figures that is larger. value: above 0."""
+    """Return the smallest number of four significant figures that is larger than ``value``, which is above 0."""
     step = _unit(value)
     return _rounded((math.floor(value / step * (1 + 1e-12)) + 1) * step)
 
 
 def _at_least(value: float) -> float:
-    """Return the smallest number of four significant figures that is no smaller. value: above 0."""
+    """Return the smallest number of four significant figures that is not below ``value``, which is above 0."""
     step = _unit(value)
     return _rounded(math.ceil(value / step * (1 - 1e-12)) * step)
 
 
 def _unit(value: float) -> float:
-    """Return what one more in the last of four figures is."""
+    """Return by how much a number of four significant figures grows if its last figure grows by one."""
     return float(10.0 ** (math.floor(math.log10(value)) - FIGURES + 1))
 
 
@@ -125,5 +126,5 @@ def _rounded(value: float) -> float:
 
 
 def _shown(value: float) -> str:
-    """Return the value as a user would write it, with every figure that it has up to twelve."""
+    """Return the value as a user would write it, with up to twelve significant figures."""
     return f"{value:.12g}"

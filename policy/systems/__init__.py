@@ -38,15 +38,16 @@ SYSTEMS: dict[str, type[Any]] = {
 POD_BY_POD = frozenset({"fifo-pod"})
 # What may move jobs under another system: ``kod2+specon``.
 REBALANCERS: dict[str, type[Any]] = {"specon": SpeCon, "guests": Guests}
-# The names that people are told, with their unit, of what some systems call by less; both are taken everywhere.
+# Documented names, with their unit, of parameters that some systems name without it; both names are accepted.
 WITH_UNIT = {"starve_limit_seconds": "starve_limit", "cooldown_seconds": "cooldown"}
 
 
 def make_policy(name: str, **parameters: object) -> Policy:
-    """Return the system of that name from plain values (an enum by its value).
+    """Return the system of that name, with parameters given as plain values (an enum by its value).
 
-    ``BASE+REBALANCER``: the rebalancer moves what the base leaves undisturbed; a parameter with its name before a dot,
-    ``specon.interval``, is its own, the others are the base's. Raises ValueError that names what is wrong.
+    In ``BASE+REBALANCER`` the rebalancer moves jobs that the base's decision leaves alone. A parameter that begins with
+    the rebalancer's name and a dot, ``specon.interval``, belongs to it; the others belong to the base. An unknown name
+    or a wrong value raises a ValueError that names it.
     """
     base, plus, above = name.partition("+")
     own = {key: value for key, value in parameters.items() if plus and key.startswith(f"{above}.")}
@@ -69,7 +70,7 @@ def _make(name: str, parameters: dict[str, object]) -> Policy:
 
 
 def built(name: str, system: type[Any], parameters: dict[str, object]) -> Any:
-    """Return that system or rebalancer from plain values. Raises ValueError that names what is wrong."""
+    """Return that system or rebalancer from plain values; a wrong one raises a ValueError that names it."""
     known = {field.name: field for field in fields(system)}
     told = {long: short for long, short in WITH_UNIT.items() if short in known}
     if twice := sorted(long for long, short in told.items() if {long, short} <= parameters.keys()):
@@ -82,7 +83,7 @@ def built(name: str, system: type[Any], parameters: dict[str, object]) -> Any:
 
 
 def _plain(system: str, field: Field[object], value: object) -> object:
-    """Return the value as the field's default has it: an enum member, a truth value, a whole or another number."""
+    """Return the value in the type of the field's default: an enum member, a truth value, a whole or another number."""
     like = type(field.default) if field.default is not MISSING else str
     try:
         if issubclass(like, Enum):

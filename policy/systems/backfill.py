@@ -1,9 +1,9 @@
 """FIFO with EASY backfill (Lifka, JSSPP 1995): younger jobs use idle room where that does not delay the oldest one.
 
-The oldest job that does not fit has a reservation: the earliest time at which enough of what runs has ended, and its
-nodes then. A younger job starts if it ends before that time, or beside those nodes. How long a job trains is its own
-statement (``kohort.dev/training``, at the workers that it has) less what it has reported as done. Jobs that state
-nothing are taken to end some day, in the order of their starts, after all jobs that do.
+The oldest job that does not fit has a reservation: the earliest time at which enough running jobs have ended, and the
+room that it takes then. A younger job starts if it ends before that time, or if it fits beside that room. How long a
+job trains is what the job itself states (``kohort.dev/training``, at the workers that it has), less what it has
+reported as done. Jobs that state nothing are assumed to end after all jobs that do, in the order of their starts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from policy.systems.queue import asked_workers, queue
 
 @dataclass(frozen=True, slots=True)
 class FifoBackfill(Policy):
-    """``fifo``, whose idle room younger jobs may use as long as nobody delays the oldest."""
+    """``fifo``, except that younger jobs may use idle room where that does not delay the oldest one."""
 
     @property
     def name(self) -> str:
@@ -36,7 +36,7 @@ class FifoBackfill(Policy):
         return "fifo-backfill"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Start whole jobs at the workers they ask for, in order of arrival, then what may pass the head."""
+        """Start whole jobs at the workers they ask for, in order of arrival, then those that may pass the head."""
         return BackfillCycle(snapshot, now).run()
 
 
@@ -52,11 +52,11 @@ class BackfillCycle:
         self._reserved: tuple[float, Room] | None = None  # when the head may start, and what is free beside it then
 
     def run(self) -> Decision:
-        """Give each job what it asks for, or say why not."""
+        """Start each job at the workers it asks for, or say why not."""
         found = queue(self._snapshot, self._now)
         verdicts = dict(found.barred)
         known = misfits(self._snapshot, FifoBackfill.__name__)
-        crowded_out: set[Ask] = set()  # what found no room beside those that were started before it
+        crowded_out: set[Ask] = set()  # demands that found no room after this cycle had started other jobs
         for job in found.ready:
             ask = ask_of(self._snapshot, job, asked_workers(job))
             nodes = None if ask in known or ask in crowded_out else spread(self._room, ask)
@@ -89,7 +89,7 @@ class BackfillCycle:
     def _reservation(self, ask: Ask) -> tuple[float, Room] | None:
         """Return the head's reservation: when it may start, and what is free beside it then.
 
-        None where the head would not fit if all that runs had ended: then no job can delay it.
+        None if the head would not fit even after all running jobs had ended: then no job can delay it.
         """
         running = {job.uid: self._snapshot.gang(job.uid) for job in self._snapshot.running()} | self._given
         ends = sorted((self._ends(gang), gang.admitted_at or self._now, uid) for uid, gang in running.items())
@@ -111,7 +111,7 @@ class BackfillCycle:
         return (ends[count - 1][0] if count else self._now), room
 
     def _ends(self, gang: Gang) -> float:
-        """Return when a running job ends, by its own account; infinite where it has none."""
+        """Return when a running job ends, by its own statement and reports; infinite where it states nothing."""
         job, began = self._snapshot.jobs[gang.job_uid], gang.admitted_at or self._now
         told = [report for report in self._snapshot.reports.get(job.uid, ()) if report.done is not None]
         whole = _seconds(job, gang.workers)

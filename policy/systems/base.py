@@ -1,4 +1,4 @@
-"""What a scheduling system is to the rest of Kohort: one base class, whose defaults are those of a plain system."""
+"""The base class of all scheduling systems; its defaults suit a system that only admits jobs, in order of arrival."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 
-# What one job's object holds of a policy's memory, by system: JSON's types, to be checked by whoever reads them.
+# What one job's object holds of a policy's memory, by system: values of JSON's types, which their reader must check.
 Parts = Mapping[str, object]
 
 
 class Promised:
-    """What a system has promised of the time to come, to a rebalancer that moves jobs after its decisions.
+    """The room that a system's plans need later, which a rebalancer must respect when it moves jobs.
 
-    This class stands for a system that promises nothing.
+    This class stands for a system that plans nothing ahead.
     """
 
     def leaves(self, job_uid: str, node: str) -> bool:
-        """Tell whether the system leaves the job the room to sit on that node from now on."""
+        """Tell whether the system's plans leave the job room to run on that node from now on."""
         return True
 
     def moved(self, job_uid: str, node: str) -> None:
-        """Note that the job sits on that node from now on."""
+        """Note that the job runs on that node from now on."""
 
     def actions(self) -> tuple[Action, ...]:
-        """Return what the system remembers of these moves."""
+        """Return the actions by which the system remembers these moves."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How a job stands against its schedule, in worker-slots (a worker that runs for a slot), as of its last report.
+    """How far a job is behind its schedule or ahead of it, in worker-slots (one worker for one time slot).
 
-    needed: what the job still needs by that report; scheduled: what its schedule has for it from then on; whole: all of
-    its work. at: time of the report, seconds since the epoch. follows: what is done about it, in words; empty: nothing.
+    needed: what the job still needs by its last report; scheduled: what its schedule has for it from then on; whole:
+    all of its work. at: time of the report, seconds since the epoch. follows: what is done about it, in words; empty:
+    nothing.
     """
 
     needed: float
@@ -50,7 +51,7 @@ class Drift:
 
     @property
     def behind(self) -> float:
-        """Return by how many worker-slots the job is late; below 0 it is early."""
+        """Return by how many worker-slots the job is late; a job that is early has a number below 0."""
         return self.needed - self.scheduled
 
 
@@ -62,11 +63,10 @@ class Policy(ABC):
     3. The actions are applied in their order and as a whole: an Admit may count on the Resize before it.
     4. There is a verdict for every waiting job that is not admitted.
 
-    Everything but ``name`` and ``decide`` has a default. Whoever asks about room or the queue asks ``policy.base``:
-    under a rebalancer that is the system beneath it.
-
-    A parameter of the same name takes the place of a property here only in a dataclass with slots, and without a
-    default it must be a ``field()``: else dataclasses takes the property for its default.
+    Everything but ``name`` and ``decide`` has a default. Questions about room or the queue go to ``policy.base``: for a
+    rebalanced system that is the system below the rebalancer. A subclass may replace a property of this class by a
+    parameter of the same name, but only in a dataclass with slots. A parameter without a default must then be a
+    ``field()``, because dataclasses would take the property for its default.
     """
 
     __slots__ = ()
@@ -82,37 +82,38 @@ class Policy(ABC):
 
     @property
     def base(self) -> Policy:
-        """The system that decides about room and the queue: this one, or the one beneath a rebalancer."""
+        """The system that decides about room and the queue: this one, or the one below a rebalancer."""
         return self
 
     # -- time --------------------------------------------------------------------------------------
 
     def next_moment(self, now: float) -> float:
-        """Return when the system wants to be asked next, whatever happens until then: the beginning of its next slot.
+        """Return when the system must be asked next, whatever happens until then: the beginning of its next time slot.
 
-        Seconds since the epoch, after ``now``; infinite where the system has no such moments.
+        The moment is in seconds since the epoch, after ``now``; infinite if the system has no time slots.
         """
         del now
         return math.inf
 
     def next_change(self, snapshot: Snapshot, now: float) -> float | None:
-        """Return a moment, at or after ``now``, before which ``decide`` does nothing here if it does nothing now.
+        """Return a moment, at or after ``now``, until which time alone gives ``decide`` nothing to do.
 
-        Seconds since the epoch; infinite where only facts can change the decision. An earlier moment costs no more than
-        a decision without actions. None: the system does not know, and is asked at every tick.
+        It may be used if ``decide`` does nothing now. It is in seconds since the epoch; infinite if only new facts can
+        change the decision. A moment that is too early only costs a decision without actions. None: the system does not
+        know, and is asked at every tick.
         """
         del snapshot, now
         return None
 
     @property
     def ahead_seconds(self) -> float:
-        """How far ahead the system plans: for so long every job may pause under it."""
+        """How many seconds the system plans ahead, which is also how long its plan may pause a job."""
         return 0.0
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
-        """Work out, while nothing happens, what the next decision may ask, and keep it with the snapshot.
+        """Compute in idle time what the next decision may need, and keep it with the snapshot.
 
-        No decision differs for it.
+        This makes the decision faster and does not change it.
         """
         del snapshot, now
 
@@ -121,23 +122,23 @@ class Policy(ABC):
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float] | None:
         """Return the weight by which jobs are compared, as a function; None where the queue is not ordered by weight.
 
-        The nodes are looked at once, so ask once and weigh many jobs.
+        The function is costly to make, because it looks at all nodes, and cheap to call: make it once for many jobs.
         """
         del snapshot
         return None
 
     def published(self, weight: float) -> float:
-        """Return that weight as people are shown it."""
+        """Return that weight in the form in which REST and the page show it."""
         return weight
 
     def starving(self, job: Job, now: float) -> bool:
-        """Tell whether the job goes before every weight."""
+        """Tell whether the job has waited so long that it comes before all others, whatever their weight."""
         del job, now
         return False
 
     @property
     def starve_limit(self) -> float:
-        """For how many seconds a job waits before it starves; 0: no job ever starves."""
+        """After how many seconds of waiting a job starves; 0: no job ever starves."""
         return 0.0
 
     # -- growth ------------------------------------------------------------------------------------
@@ -146,7 +147,7 @@ class Policy(ABC):
     def grows(self) -> bool:
         """Whether the system gives running jobs more workers whenever there is room.
 
-        Other systems keep to the numbers that they have named: workers that are taken back stay away.
+        Other systems keep to the numbers that they have decided: workers that are taken from a job do not come back.
         """
         return False
 
@@ -170,11 +171,11 @@ class Policy(ABC):
         del now
         return snapshot
 
-    # -- drawing -----------------------------------------------------------------------------------
+    # -- random choices ----------------------------------------------------------------------------
 
     @property
     def draws(self) -> bool:
-        """Whether the system draws by its ``seed``, so that another seed can decide otherwise."""
+        """Whether the system makes random choices from its ``seed``, so that another seed can decide otherwise."""
         return False
 
     # -- prices, promises, schedules ---------------------------------------------------------------
@@ -185,12 +186,12 @@ class Policy(ABC):
         return {}
 
     def promised(self, snapshot: Snapshot, decided: Decision, now: float) -> Promised:
-        """Return what stands promised once ``decided`` is carried out."""
+        """Return the room that the system's plans need later, once the decision ``decided`` is carried out."""
         del snapshot, decided, now
         return Promised()
 
     def against_schedule(self, snapshot: Snapshot, job_uid: str, now: float) -> Drift | None:
-        """Return how the job stands against its schedule; None where it has none, or has not reported how far it is."""
+        """Return how far the job is behind its schedule or ahead of it; None without a schedule or progress report."""
         del snapshot, job_uid, now
         return None
 
@@ -198,32 +199,32 @@ class Policy(ABC):
 
     @property
     def judges_once(self) -> bool:
-        """Whether the system decides about each job when it comes, and keeps to that."""
+        """Whether the system decides about each job only once, when it arrives."""
         return False
 
     def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
-        """Return the memory as if the job had not been decided about: what it would be judged by if it came now."""
+        """Return the memory without the decision about that job, so that the job is judged as if it arrived now."""
         del job_uid
         return memory
 
     @property
     def keeps(self) -> bool:
-        """Whether what the system remembers of a job stands on the job's object and is read at a restart."""
+        """Whether what the system remembers of a job is written to the job's object and read back at a restart."""
         return False
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """Return what each job's object should hold (by job uid): all that ``recalled`` needs."""
+        """Return by job uid what each job's object should hold, so that ``recalled`` can restore the memory."""
         del memory
         return {}
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """Return the changes to ``snapshot.memory`` that these parts make; a part that makes no sense is left out."""
+        """Return the entries of ``snapshot.memory`` that these parts restore; invalid parts are left out."""
         del snapshot, parts
         return {}
 
 
 class Rebalancer(Policy):
-    """A system that can also move running jobs after another one's decisions."""
+    """A system that can also move running jobs after another system's decisions."""
 
     __slots__ = ()
 
@@ -231,7 +232,8 @@ class Rebalancer(Policy):
     def moves(
         self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
     ) -> tuple[Action, ...]:
-        """Return moves, and what the system remembers of them.
+        """Return moves of running jobs, and actions that remember them.
 
-        It moves no job that ``decided`` touches, and into no room that ``decided`` gives away or that is ``promised``.
+        decided: the other system's decision in this step; none of its jobs is moved, and no room that it gives away is
+        used. promised: the room that the other system's plans need later, which is not used either.
         """

@@ -1,10 +1,10 @@
-"""What Kohort is compared with. None of them scales a job.
+"""The baselines that Kohort is compared with. None of them scales a job.
 
 ``fifo-pod``: no gang; each pod is placed alone, as the default scheduler does, and half-placed jobs hold their room
 (the deadlock of KOD2's experiment). ``kubeflow-spread``: jobs are admitted whole, in order of arrival, and
 spread over the least allocated nodes (DRAGON's published baseline). ``locality-only``: whole jobs on the fewest nodes
-(its other one). ``fifo``: OASiS's; with backfill: backfill.py. ``round-robin``: whole jobs node after node, which
-SpeCon's paper calls the default scheduler.
+(DRAGON's other baseline). ``fifo``: OASiS's baseline; backfill.py has it with backfill. ``round-robin``: each whole job
+on the next node, which SpeCon's paper calls the default scheduler.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TURN = "spread/turn"  # how many members have been placed
 
 
 class Retry(Enum):
-    """In which order pods that found no room are tried again: by creation, or (back-off) by chance."""
+    """In which order pods that found no room are tried again: by creation, or at random, as after a back-off."""
 
     FIFO = "fifo"
     RANDOM = "random"
@@ -38,7 +38,10 @@ class Retry(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FifoPod(Policy):
-    """Pod by pod, least allocated node first. It binds without a barrier, and nothing is ever released."""
+    """Places pod by pod, on the least allocated node, without a barrier. No pod is ever released.
+
+    ``seed``: of the random order in which pods are tried again.
+    """
 
     retry: Retry = Retry.FIFO
     seed: int = 0
@@ -50,11 +53,11 @@ class FifoPod(Policy):
 
     @property
     def draws(self) -> bool:
-        """Whether another seed can decide otherwise: only the random order is drawn."""
+        """Whether another seed can decide otherwise: it can if pods are tried again in random order."""
         return self.retry is Retry.RANDOM
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Give every pod that has no node the idlest one that takes it."""
+        """Place every pod without a node on the idlest node that takes it."""
         del now  # time plays no part in this order
         room = Room.of(snapshot)
         given: dict[str, dict[Slot, str]] = {}
@@ -76,7 +79,7 @@ class FifoPod(Policy):
 
 
 def _unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, Slot, Pod]]:
-    """Yield the living pods without a node of the jobs that wait or run."""
+    """Yield the live pods that have no node, of all jobs that wait or run."""
     for uid in sorted(snapshot.jobs):
         job, gang = snapshot.jobs[uid], snapshot.gang(uid)
         if not queued(job) or gang.state is State.RELEASING:
@@ -99,9 +102,10 @@ def _given(snapshot: Snapshot, uid: str, nodes: dict[Slot, str]) -> Action:
 class KubeflowSpread(Policy):
     """Whole jobs in order of arrival, at the number of workers they ask for; no scaling, no care for locality.
 
-    ``backfill``: the first job that fits is started, as DRAGON's code does; else nobody passes the oldest one.
-    ``seed``: kube-scheduler draws among equal nodes; below 0: the first by name. ``order``: which nodes are equal;
-    ``chance``: all, as nearly all were to kube-schedulers with whole-numbered scores; ``turn``: each has its turn.
+    ``backfill``: every job that fits is started, as DRAGON's code does; otherwise no job passes the oldest one.
+    ``seed``: of the random choice between equal nodes, as kube-scheduler makes one; below 0: the first by name.
+    ``order``: which nodes count as equal; ``chance``: all, as nearly all did in kube-schedulers with whole-numbered
+    scores; ``turn``: none, because each node has its turn.
     """
 
     backfill: bool = True
@@ -115,7 +119,7 @@ class KubeflowSpread(Policy):
 
     @property
     def draws(self) -> bool:
-        """Whether another seed can decide otherwise: one of equal nodes is drawn, unless each has its turn."""
+        """Whether another seed can decide otherwise: it can unless each node has its turn."""
         return self.order is not Order.TURN
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
@@ -166,7 +170,7 @@ class LocalityOnly(Policy):
 
 @dataclass(frozen=True, slots=True)
 class Fifo(Policy):
-    """OASiS's rival: whole jobs strictly in order of arrival, at the workers they ask for, spread over the nodes."""
+    """OASiS's baseline: whole jobs strictly in order of arrival, at the workers they ask for, spread over the nodes."""
 
     @property
     def name(self) -> str:
@@ -184,7 +188,7 @@ class Fifo(Policy):
 
 @dataclass(frozen=True, slots=True)
 class RoundRobin(Policy):
-    """SpeCon's baseline "DS": its own initial placement, and nothing is ever moved (section VI-A)."""
+    """SpeCon's baseline "DS": jobs are placed as SpeCon first places them, and never moved (section VI-A)."""
 
     @property
     def name(self) -> str:
@@ -200,15 +204,16 @@ Placement = Callable[[Room, Ask, Job], dict[Slot, str] | None]
 
 
 def first_come(name: Hashable, snapshot: Snapshot, now: float, placement: Placement, *, backfill: bool) -> Decision:
-    """Start whole jobs in order of arrival, at the workers they ask for; not ``backfill``: none passes the oldest one.
+    """Start whole jobs in order of arrival, at the workers they ask for.
 
-    ``name``: of the placement, with all its parameters.
+    ``name``: identifies the placement with all its parameters, because demands that found no room are remembered by it.
+    ``backfill``: younger jobs may pass the oldest job that finds no room.
     """
     found = queue(snapshot, now)
     verdicts, actions = dict(found.barred), list[Action]()
     room, head = Room.of(snapshot), None
     known = misfits(snapshot, name)
-    crowded_out: set[Ask] = set()  # what found no room beside those that were started before it
+    crowded_out: set[Ask] = set()  # demands that found no room after this cycle had started other jobs
     for job in found.ready:
         if head is not None and not backfill:
             verdicts[job.uid] = Verdict(Reason.BEHIND, f"behind {head.key}", head.uid)

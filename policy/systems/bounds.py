@@ -21,14 +21,14 @@ def from_0(system: Any, *names: str) -> None:
 
 
 def up_to(system: Any, most: float, *names: str) -> None:
-    """Check that the numbers are from 0 to ``most``: far beyond it they mean nothing."""
+    """Check that the numbers are from 0 to ``most``."""
     for name in names:
         if not 0 <= getattr(system, name) <= most:
             raise _error(system, name, f"from 0 to {most:,}")
 
 
 def patience(system: Any, *names: str) -> None:
-    """Check that the numbers of seconds are 0 or more; infinite: for ever."""
+    """Check that the numbers of seconds are 0 or more; they may be infinite, which means never."""
     for name in names:
         if not getattr(system, name) >= 0.0:
             raise _error(system, name, "0 or more")

@@ -1,7 +1,7 @@
-"""DRAGON (Lin, Yeh and Chou, CLOSER 2019): urgent jobs first, AFCFS, and a scale-up of what has been idle.
+"""DRAGON (Lin, Yeh and Chou, CLOSER 2019): urgent jobs first, then AFCFS, then a scale-up into idle room.
 
-Boxes are those of Figure 5. Where its text is silent the decision is stated at the line; "the author's code" is the
-controller that the paper names, whose victims and sizes differ from the text.
+Box numbers are those of the paper's Figure 5. Where the paper leaves a choice open, a comment at the line says what is
+done. "The author's code" is the controller that the paper names, which chooses victims and sizes differently.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from policy.systems.elastic import ElasticCycle, next_moment
 from policy.systems.progress import remaining_seconds
 from policy.systems.queue import EquivalenceClass, WaitingQueue, asked_workers, equivalence_classes
 
-ACTED = "dragon/acted"  # when a job was last started or shrunk for another, or a scale-up was looked at
+ACTED = "dragon/acted"  # when a job was last started or shrunk for another, or a scale-up was last considered
 ROOM = "dragon/room"  # each node's free room and since when it has been the same
 
 
 class Victims(Enum):
     """Whose workers are taken (box 2).
 
-    ``NODE_AWARE``: on the node that takes the fewest, the largest surplus first. ``SURPLUS``: the largest surplus
-    first, on whatever node, as the paper says. ``QUEUE``: as in the author's code, job after job in the order of their
-    starts, each down to its minimum. Both of the latter leave the urgent job on several nodes.
+    ``NODE_AWARE``: on the one node where the fewest workers have to go, the largest surplus first. ``SURPLUS``: the
+    largest surplus first, on whatever node, as the paper says. ``QUEUE``: as in the author's code, job after job in the
+    order of their starts, each down to its minimum. The last two may spread the urgent job over several nodes.
     """
 
     NODE_AWARE = "node-aware"
@@ -47,9 +47,9 @@ class Victims(Enum):
 class Urgent(Enum):
     """Which urgent job counts as the smallest.
 
-    ``RESOURCES``: by the resources of its minimum; ``WORKERS``: by its minimum of workers alone, as in the code.
-    ``ARRIVAL``: none does; the job that came first is helped first, as in the rewrite of the code by the same
-    laboratory.
+    ``RESOURCES``: by the resources of its minimum; ``WORKERS``: by its minimum of workers alone, as in the author's
+    code. ``ARRIVAL``: size does not count; the job that came first is helped first, as in a later version of the code
+    from the same laboratory.
     """
 
     RESOURCES = "resources"
@@ -60,7 +60,8 @@ class Urgent(Enum):
 class Sizes(Enum):
     """With how many workers a job may start (box 3).
 
-    ``ASKED``: as asked; ``ASKED_OR_LEAST``: or with its minimum, if more does not fit; ``MOST``: with as many as fit.
+    ``ASKED``: as many as it asks for; ``ASKED_OR_LEAST``: as many as it asks for, or its minimum if those do not fit;
+    ``MOST``: as many as fit, from those it asks for down to its minimum.
     """
 
     ASKED = "asked"
@@ -71,8 +72,8 @@ class Sizes(Enum):
 class Idle(Enum):
     """From when the idle threshold counts (box 4).
 
-    ``GLOBAL``: from DRAGON's last action, as in the code; ``NODE``: since a node's free room has been the same, and
-    only such nodes are filled.
+    ``GLOBAL``: from DRAGON's last action, as in the author's code; ``NODE``: for each node from the last change of its
+    free room, and only nodes that were idle for long enough are filled.
     """
 
     GLOBAL = "global"
@@ -81,16 +82,16 @@ class Idle(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dragon(Policy):
-    """DRAGON's parameters. Times are in seconds; the paper gives no values, these are the author's code's.
+    """DRAGON's parameters. Times are in seconds; the paper gives no values, so these are those of the author's code.
 
     urgent_threshold (tau): a job that waits longer is urgent. idle_threshold (mu): room that is idle for longer is used
-    to scale up. restart_seconds: what a change of the workers costs a job (section 4.2: 40 s to 1 min); a job that
+    to scale up. restart_seconds: how long a change of its workers stops a job (section 4.2: 40 s to 1 min); a job that
     would be done in twice that is not scaled up. scale_up: where a job grows (section 3.3: nodes on which it runs).
-    in_turns: one worker for each job in turn; else each to its maximum. victims, smallest, sizes, idle: variants, see
-    each. strict_surplus: others are shrunk only if the workers that they all have beyond their minima are more than the
-    urgent job's minimum, whatever is idle, as in the author's code; else if they suffice together with what is idle.
-    behind_urgent: scale up also while an urgent job waits that no shrink can help; Figure 5 asks for no more than that
-    nothing was started or shrunk.
+    in_turns: one worker for each job in turn; otherwise each grows to its maximum. victims, smallest, sizes, idle: see
+    their classes. strict_surplus: others are shrunk only if together they have more workers beyond their minima than
+    the urgent job's minimum, whatever is idle, as in the author's code; otherwise they are shrunk if those workers and
+    the idle room suffice together. behind_urgent: scale up also while an urgent job waits that no shrink can help;
+    Figure 5 only demands that nothing was started or shrunk.
     """
 
     urgent_threshold: float = 120.0
@@ -116,7 +117,7 @@ class Dragon(Policy):
 
     @property
     def grows(self) -> bool:
-        """Whether running jobs are given more workers whenever there is room: they are."""
+        """Whether running jobs are given more workers whenever there is room; always true here."""
         return True
 
     @property
@@ -125,11 +126,11 @@ class Dragon(Policy):
         return self.scale_up
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Start urgent jobs, by scale-down if need be, then whoever fits (AFCFS); else scale up (Figure 5)."""
+        """Start urgent jobs, by scale-down if need be, then all that fit (AFCFS); otherwise scale up (Figure 5)."""
         return DragonCycle(self, snapshot, now).run()
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
-        """Work out what a job that must shrink others asks of all that run."""
+        """Compute in advance what each running job could give to a job that must shrink others."""
         DragonCycle(self, snapshot, now).prepare()
 
     def after_idling(self, snapshot: Snapshot, now: float) -> Snapshot:
@@ -139,7 +140,7 @@ class Dragon(Policy):
         return replace(snapshot, memory={**snapshot.memory, **idle})
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """Return when a job becomes urgent, room was idle for long enough, a back-off ends, or a turn is forgotten."""
+        """Return when a job becomes urgent, room was idle long enough, a back-off ends, or a turn no longer counts."""
         acted = snapshot.memory.get(ACTED)
         if self.idle is Idle.NODE or not isinstance(acted, float):
             return now
@@ -149,7 +150,7 @@ class Dragon(Policy):
 
 @until_nodes_change
 def whole_cluster(snapshot: Snapshot) -> Resources:
-    """Return the sum of all that the nodes have."""
+    """Return the resources of all nodes together."""
     return total(node.allocatable for node in snapshot.nodes.values())
 
 
@@ -161,19 +162,19 @@ class DragonCycle(ElasticCycle):
         in_turn = policy.victims is Victims.QUEUE
         super().__init__(snapshot, now, one_by_one if in_turn else self.largest_surplus, by_node=not blind)
         self.policy = policy
-        self._shares: dict[Resources, float] = {}  # by a worker's demand
+        self._shares: dict[Resources, float] = {}  # dominant share by a worker's demand
 
     def run(self) -> Decision:
         """Carry out the boxes of Figure 5. A start only takes room, so that one look at each waiting job is enough."""
-        # 0. Ours: a running gang that has lost members comes before the queue.
+        # 0. Not in the paper: a running gang that has lost members comes before the queue.
         self.mend(lambda job: self.reclaimable(self._victims(job)))
         classes, barred = equivalence_classes(self.snapshot, self.now, "workers asked for", asked_workers)
         self.verdicts.update(barred)
         # Boxes 1 and 2: start the urgent jobs, the smallest first, by scale-down if need be.
         urgent_waits = self._start_urgent(classes)
-        # Box 3: start whoever fits, first come, first served (AFCFS).
+        # Box 3: start all jobs that fit, first come, first served (AFCFS).
         acted = self._start_first_come(WaitingQueue(classes, lambda alike, *arrival_and_key: arrival_and_key))
-        # Boxes 4 and 5: scale up when nothing was started or shrunk, and the room has been idle for long enough.
+        # Boxes 4 and 5: scale up if nothing was started or shrunk, and the room has been idle for long enough.
         if acted:
             self._remember(ACTED, self.now)
         elif (self.policy.behind_urgent or not urgent_waits) and self.mending is None and not self.freeing:
@@ -183,10 +184,10 @@ class DragonCycle(ElasticCycle):
     # -- boxes 1 and 2 -----------------------------------------------------------------------------
 
     def _start_urgent(self, classes: Sequence[EquivalenceClass]) -> bool:
-        """Start the smallest first, each in free room or in room that others give back; tell whether one still waits.
+        """Start urgent jobs, the smallest first, in free room or by shrinking others; tell whether one still waits.
 
-        "If we cannot release enough resources for the smallest job, then the larger urgent jobs certainly cannot be
-        launched as well."
+        The paper has the reason to stop at the first that cannot start: "If we cannot release enough resources for the
+        smallest job, then the larger urgent jobs certainly cannot be launched as well."
         """
         waiting = WaitingQueue(classes, self._urgent_in_order)
         while waiting:
@@ -197,7 +198,7 @@ class DragonCycle(ElasticCycle):
         return False
 
     def _start_in_place_of(self, victims: Sequence[Job], job: Job) -> bool:
-        """Start the job in room that these give back; the author's code wants more surplus than the job needs."""
+        """Start the job in room that the victims give back; ``strict_surplus`` limits when; tell whether it started."""
         if self.policy.strict_surplus:
             surplus = sum(self.gangs[victim.uid].workers - victim.min_workers for victim in victims)
             if surplus <= job.min_workers:
@@ -211,7 +212,7 @@ class DragonCycle(ElasticCycle):
         return (*self._size(alike.ask), arrival, key) if urgent else None
 
     def _size(self, least: Ask) -> tuple[float, int]:
-        """Return the least resource requirement: the dominant share of ps and minimum of workers; then the workers."""
+        """Return the size of an urgent job: the dominant share of its minimum, then its minimum of workers."""
         if self.policy.smallest is Urgent.ARRIVAL:
             return 0.0, 0
         if self.policy.smallest is Urgent.WORKERS:
@@ -226,15 +227,18 @@ class DragonCycle(ElasticCycle):
         return self.gangs[job.uid].admitted_at or self.now, job.uid
 
     def largest_surplus(self, victims: Sequence[Reclaimable]) -> list[int]:
-        """Return what leaves anyway, then worker by worker of the job whose surplus is the largest at that moment."""
+        """Return indices of victims in the order in which they give: first room that is being freed anyway.
+
+        Then follow the workers, one by one, each from the job whose surplus is the largest at that moment.
+        """
         turns = [index for index, victim in enumerate(victims) if victim.job_uid == NOBODY]
         given = ((index, victim) for index, victim in enumerate(victims) if victim.job_uid != NOBODY)
-        # A job's surplus shrinks with each worker: all of them in order are what choosing one by one would come to.
+        # A job's surplus shrinks with each worker, so sorting all of them gives the same order as choosing one by one.
         turns += [index for _, index in sorted(self._surpluses(given))]
         return turns
 
     def _surpluses(self, given: Iterable[tuple[int, Reclaimable]]) -> Iterator[tuple[float, int]]:
-        """Yield, for each worker that can be taken, its job's surplus until then (negative) and the job's index."""
+        """Yield, for each worker that can be taken, its job's surplus before that, negated, and the job's index."""
         for index, victim in given:
             share = self._share(worker_demand(self.snapshot, self.snapshot.jobs[victim.job_uid]))
             for left in range(len(victim.rooms), 0, -1):
@@ -249,7 +253,7 @@ class DragonCycle(ElasticCycle):
     # -- box 3 -------------------------------------------------------------------------------------
 
     def _start_first_come(self, waiting: WaitingQueue) -> bool:
-        """Start the first that fits, then the next; tell whether anything was started, urgent jobs included."""
+        """Start each job that fits, in order of arrival; tell whether anything was started, urgent jobs included."""
         while waiting:
             job = self.snapshot.jobs[waiting.first]
             if job.uid in self.gangs or self._start(job):
@@ -282,7 +286,10 @@ class DragonCycle(ElasticCycle):
             self.grow_greedily(jobs, self.policy.scale_up)
 
     def _has_been_idle(self) -> bool:
-        """Tell whether nothing was done for so long; the clock starts at the first look, and anew at each scale-up."""
+        """Tell whether nothing was done for ``idle_threshold``.
+
+        The clock starts at the first call, and again at each scale-up.
+        """
         acted = self.snapshot.memory.get(ACTED)
         idle = isinstance(acted, float) and self.now - acted > self.policy.idle_threshold
         if idle or acted is None:
@@ -290,7 +297,7 @@ class DragonCycle(ElasticCycle):
         return idle
 
     def _close_busy_nodes(self) -> None:
-        """Close the nodes whose free room has changed lately: only what has been idle for long enough is given away."""
+        """Close the nodes whose free room has changed lately: jobs grow only into room that has long been idle."""
         known, seen = self.snapshot.memory.get(ROOM), dict[str, tuple[Resources, float]]()
         before: Mapping[str, tuple[Resources, float]] = known if isinstance(known, Mapping) else {}
         for name in self.room:
@@ -303,7 +310,7 @@ class DragonCycle(ElasticCycle):
         self.close(name for name, (_, since) in seen.items() if self.now - since <= self.policy.idle_threshold)
 
     def _worth_it(self, job: Job) -> bool:
-        """Tell whether the job runs on for long enough after the restart that a growth costs it."""
+        """Tell whether the job still runs for at least twice as long as the restart that growing costs it."""
         left = remaining_seconds(self.snapshot.reports.get(job.uid, ()), self.now)
         return left is None or left >= 2 * self.policy.restart_seconds
 

@@ -1,4 +1,4 @@
-"""Dominant resource fairness (Ghodsi et al., NSDI 2011), as OASiS's rival: all jobs share, by progressive filling."""
+"""Dominant resource fairness (Ghodsi et al., NSDI 2011), a baseline of OASiS: all jobs share by progressive filling."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from policy.systems.shares import Orders, Pools
 class Drf(Policy):
     """The job with the least dominant share gets the next worker, with the ps that it needs, until nothing fits.
 
-    Numbers depend only on which jobs there are, so they change when a job comes or ends, as OASiS's paper has it. A job
-    that cannot start, whatever the room, has no share: its share would be kept from the others for as long as that
-    lasts.
+    The shares depend only on which jobs there are, so they change when a job comes or ends, as in OASiS's paper. A job
+    that cannot start for a reason other than room gets no share, because the others would lose it for nothing.
     """
 
     @property
@@ -28,7 +27,7 @@ class Drf(Policy):
         return "drf"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Share out the cluster anew; nothing happens where the numbers are as they were."""
+        """Compute the shares of all jobs again, and order changes only where a number of workers differs."""
         running = [job for job in snapshot.running() if queued(job)]
         line = queue(snapshot, now)
         jobs = sorted((*running, *line.ready), key=lambda job: (job.arrival, job.uid))
@@ -38,7 +37,7 @@ class Drf(Policy):
 
 
 def fill(snapshot: Snapshot, jobs: list[Job]) -> dict[str, int]:
-    """Return workers by job uid, by progressive filling; among equals the job that came first is first."""
+    """Return the number of workers by job uid, by progressive filling; of equal shares the oldest job's is first."""
     pools, given = Pools(snapshot), {job.uid: 0 for job in jobs}
     heap = [(0.0, number) for number in range(len(jobs))]
     heapify(heap)

@@ -1,7 +1,7 @@
 """DRS, the dynamic resource scheduler for Kubeflow (Bestari): jobs by utility, gangs packed, scale-down, scale-up.
 
-Its text is an article with five listings. Their slips are corrected at the line that says so (docs/policies/drs.md has
-the list); where a listing and the text differ the listing's reading is a setting.
+The source is an article with five listings. Comments mark where a slip in a listing is corrected (docs/policies/drs.md
+lists them). Where a listing and the text differ, a parameter selects the listing's reading.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ LARGEST_EXPONENT = 700.0
 class Worth(Enum):
     """What a job's utility is.
 
-    ``STATED``: the number that the job object gives. ``SIGMOID``: OASiS's curve of the job at its earliest possible
-    completion, where the job has one.
+    ``STATED``: the number that the job object states. ``SIGMOID``: the value of the job's OASiS curve at its earliest
+    possible completion; a job without a curve has the stated number.
     """
 
     STATED = "stated"
@@ -43,7 +43,7 @@ class Victims(Enum):
     """Whose workers may be taken.
 
     ``LOWER``: those of jobs with less utility, as the text says. ``ALL``: those of all jobs, the least utility first,
-    as the listing has it.
+    as the listing says.
     """
 
     LOWER = "lower"
@@ -51,7 +51,7 @@ class Victims(Enum):
 
 
 class Requirement(Enum):
-    """By which requirement equal utilities are ordered: with the minimum of workers, or with those asked for."""
+    """Which requirement orders jobs of equal utility: that of the minimum of workers, or of those asked for."""
 
     MINIMUM = "minimum"
     ASKED = "asked"
@@ -61,12 +61,12 @@ class Requirement(Enum):
 class Drs(Policy):
     """DRS's parameters, for none of which the article gives a value. Times are in seconds.
 
-    cooldown: a job that was resized is not scaled up for so long. by_node: workers are taken where the gang then is on
-    one node. scale_up: where a job grows (the listing: on any node). in_turns: one worker for each job in turn; else
-    each to its maximum. behind_head: jobs are scaled up also while the head waits for room that no shrink can give
-    (main listing, line 26). slot_seconds: the slot in which OASiS's curve counts a delay. restart_seconds: what a
-    change of its workers costs a job: a job that reports that it ends too soon to gain so much is not grown; 0: as in
-    the article.
+    cooldown: a job that was resized is not scaled up for so long. by_node: workers are taken so that the gang they make
+    room for fits on one node. scale_up: where a job grows (the listing: on any node). in_turns: one worker for each job
+    in turn; otherwise each grows to its maximum. behind_head: jobs are scaled up also while the head waits for room
+    that no shrink can give (main listing, line 26). slot_seconds: length of the time slots in which OASiS's curve
+    counts a delay. restart_seconds: how long a change of its workers stops a job; a job that would gain less than that
+    by growing is not grown; 0: every job may grow, as in the article.
     """
 
     worth: Worth = Worth.STATED
@@ -91,7 +91,7 @@ class Drs(Policy):
 
     @property
     def grows(self) -> bool:
-        """Whether running jobs are given more workers whenever there is room: they are."""
+        """Whether running jobs are given more workers whenever there is room; always true here."""
         return True
 
     @property
@@ -100,19 +100,19 @@ class Drs(Policy):
         return self.scale_up
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Start the most useful job, by scale-down if need be, then whoever fits; else scale up (main listing)."""
+        """Start the job of most utility, by scale-down if need be, then all that fit; else scale up (main listing)."""
         return DrsCycle(self, snapshot, now).run()
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
-        """Work out what a job that must shrink others asks of all that run."""
+        """Compute in advance what each running job could give to a job that must shrink others."""
         DrsCycle(self, snapshot, now).prepare()
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
-        """Return the utility as of the job's arrival, for people; the requirement between equals is not shown."""
+        """Return the function that computes the utility as of a job's arrival, which people are shown."""
         return lambda job: self.utility(snapshot, job, job.arrival)
 
     def utility(self, snapshot: Snapshot, job: Job, since: float) -> float:
-        """Return U. ``since``: when the job starts or has started, seconds since the epoch."""
+        """Return the job's utility U. ``since``: when the job starts or has started, seconds since the epoch."""
         training = job.training
         if self.worth is Worth.STATED or training is None or training.utility is None:
             return utility_of(snapshot, job)
@@ -137,16 +137,16 @@ class DrsCycle(ElasticCycle):
 
     def run(self) -> Decision:
         """Carry out the main listing, which calls scale-down and scale-up."""
-        # 0. Ours: a running gang that has lost members comes before the queue.
+        # 0. Not in the article: a running gang that has lost members comes before the queue.
         self.mend(self._victims)
         # 1. Weighting listing: order the waiting jobs by utility, then by requirement.
         waiting = self._most_useful_first()
-        # 2. Lines 2-16: start the head if it is worth more than all that runs, by scale-down if need be.
+        # 2. Lines 2-16: start the head if it has more utility than every running job, by scale-down if need be.
         head = self._start_head(waiting)
-        # 3. Lines 17-25: start whoever fits, unless the head waits.
+        # 3. Lines 17-25: start all jobs that fit, unless the head waits.
         if head is None:
             self._start_who_fits(waiting)
-        # 4. Line 26: scale up when nothing was started or shrunk.
+        # 4. Line 26: scale up if nothing was started or shrunk.
         idle = not self.actions and self.mending is None and not self.freeing
         if idle and (head is None or self.policy.behind_head):
             self._scale_up()
@@ -155,7 +155,7 @@ class DrsCycle(ElasticCycle):
     # -- weighting listing ---------------------------------------------------------------------------
 
     def _most_useful_first(self) -> list[Job]:
-        """Return the waiting jobs that may start; the others are given their verdicts."""
+        """Return the waiting jobs that may start, most utility first; note the verdicts of the others."""
         found = queue(self.snapshot, self.now)
         self.verdicts.update(found.barred)
         return sorted(found.ready, key=lambda job: (*self._rank(job), job.arrival, job.key))
@@ -166,11 +166,11 @@ class DrsCycle(ElasticCycle):
         return self.policy.utility(self.snapshot, job, self.now if started is None else started)
 
     def _rank(self, job: Job) -> tuple[float, float]:
-        """Return the sort key: more utility first, among equals the larger requirement."""
+        """Return the sort key: more utility first, then the larger requirement."""
         return -self._utility(job), -self._requirement(job)
 
     def _requirement(self, job: Job) -> float:
-        """Return R: CPU and memory, each as its share of the cluster's; the listing adds them as they are."""
+        """Return R, the sum of the shares of the cluster's CPU and memory; the listing adds the plain amounts."""
         least = self.policy.requirement is Requirement.MINIMUM
         workers = job.min_workers if least else asked_workers(job)
         asked = ask_of(self.snapshot, job, workers).whole
@@ -179,10 +179,10 @@ class DrsCycle(ElasticCycle):
     # -- main listing --------------------------------------------------------------------------------
 
     def _start_head(self, waiting: list[Job]) -> Job | None:
-        """Start a head with more utility than all that runs, by shrinking others if need be; else it stops the queue.
+        """Start the head if it has more utility than every running job, by shrinking others if need be.
 
-        Return the head if it waits, else None. The listing shrinks others even for a head that has just started, and
-        may then start another job in the room; here the room is the head's.
+        Return the head if it finds no room and so stops the queue, otherwise None. The listing shrinks others even for
+        a head that has just started, and may then start another job in that room; here the room is the head's.
         """
         running = (self._utility(self.snapshot.jobs[uid]) for uid in self.gangs)
         if not waiting or self._utility(waiting[0]) <= max(running, default=-math.inf):
@@ -195,13 +195,13 @@ class DrsCycle(ElasticCycle):
         return head
 
     def _start_who_fits(self, waiting: list[Job]) -> None:
-        """Start all that fit, in their order; the listing starts one in each pass."""
+        """Start all jobs that fit, in their order; the listing starts only one in each pass."""
         for job in waiting:
             if job.uid not in self.gangs and not self.start_with_most(job, asked_workers(job)):
                 self.verdicts[job.uid] = self.no_room(job)
 
     def prepare(self) -> None:
-        """Work out what each running job could give, and how much it requires."""
+        """Compute in advance what each running job could give, and its requirement."""
         super().prepare()
         for job in self.yielding():
             self._requirement(job)
@@ -209,7 +209,7 @@ class DrsCycle(ElasticCycle):
     # -- scale-down and scale-up listings ------------------------------------------------------------
 
     def _victims(self, job: Job) -> list[Reclaimable]:
-        """Return what can be taken: of the least utility first, then of the smaller requirement, then the latest."""
+        """Return what running jobs can give: least utility first, then smaller requirement, then latest start."""
         utility, lower = self._utility(job), self.policy.victims is Victims.LOWER
         willing = (victim for victim in self.yielding() if self.may_shrink(victim, job))
         victims = [v for v in willing if not (lower and self._utility(v) >= utility)]
@@ -221,7 +221,7 @@ class DrsCycle(ElasticCycle):
         return self.gangs[job.uid].admitted_at or self.now
 
     def _scale_up(self) -> None:
-        """Let running jobs grow in the queue's order; there is no idle threshold as DRAGON has it."""
+        """Let running jobs grow in the queue's order; unlike DRAGON, DRS has no idle threshold."""
         jobs = (job for job in self.could_grow(self.policy.scale_up) if self._rested(job))
         ordered = sorted(jobs, key=lambda job: (*self._rank(job), job.arrival, job.key))
         if self.policy.in_turns:

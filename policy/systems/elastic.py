@@ -1,7 +1,7 @@
 """One cycle of an elastic system on a working copy of the room: what KOD2, DRS and DRAGON have in common.
 
-A cycle starts a gang, shrinks others for it, mends one that has lost members, and grows what runs. Which jobs, and in
-which order, each system says itself.
+A cycle starts gangs, shrinks other jobs for them, repairs gangs that have lost members, and grows running jobs. Each
+system chooses the jobs and their order itself.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from policy.systems.progress import remaining_seconds
 from policy.systems.queue import WaitingQueue
 from policy.systems.runninggangs import RunningGangs
 
-# A job whose plans keep failing may not have others shrunk and grown for ever: two turns in ten minutes at most (L3).
+# A turn: a job is shrunk for a plan that fails, and grown back. A job whose plans keep failing must not do that to
+# others without end, so each job has at most two turns in ten minutes.
 TURNS = 2
 TURN_SECONDS = 600.0
 
 
 def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float | None = None) -> float:
-    """Return when time alone may next change what an elastic cycle does, now or later; infinite: never.
+    """Return when the passing of time alone may next change what an elastic cycle does; infinite: never.
 
-    That is when a back-off ends, a turn or a resize is forgotten, a job has waited for ``patience`` seconds, or it is
-    ``cooldown`` seconds since a job was shrunk.
+    That is when a back-off ends, a turn or a resize no longer counts, a job has waited for ``patience`` seconds, or a
+    job was shrunk ``cooldown`` seconds ago.
     """
 
     def place_moments(uid: str) -> tuple[GroupEntry, ...]:
@@ -65,9 +66,11 @@ def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float
 
 
 class ElasticCycle:
-    """The working copy: ``gangs`` is what runs, as the cycle leaves it; ``scaled``: the jobs that were shrunk in it.
+    """The working copy of one cycle; ``snapshot`` is not changed.
 
-    ``snapshot`` is not changed. ``order``, ``by_node``: how removals are chosen among the victims (``plan_shrink``).
+    ``gangs``: the running gangs, with the changes of this cycle. ``scaled``: the jobs that this cycle has shrunk.
+    ``mending``: the job in repair for which room is kept, if any. ``order``, ``by_node``: how the workers to be taken
+    are chosen among the victims (``plan_shrink``).
     """
 
     def __init__(self, snapshot: Snapshot, now: float, order: Order = one_by_one, *, by_node: bool = True) -> None:
@@ -80,14 +83,14 @@ class ElasticCycle:
         self.mending: Job | None = None
         self._order, self._by_node = order, by_node
         self._left = resizes_left(snapshot, now)
-        self._limited: set[str] = set()  # those for which the limit of resizes alone forbids to shrink others
+        self._limited: set[str] = set()  # jobs that start only by shrinking others, which the limit of resizes forbids
         self._misfits: set[Ask] = set()
         self._grown: dict[str, dict[Slot, str]] = {}
         self._room: Room | None = None
 
     @property
     def room(self) -> Room:
-        """Free room as this pass has left it; made only when somebody asks for it."""
+        """The free room after what this cycle has given away; computed on first use."""
         if self._room is None:
             self._room = Room.of(self.snapshot)
         return self._room
@@ -97,17 +100,17 @@ class ElasticCycle:
         self._room = self.room.but(nodes)
 
     def decision(self) -> Decision:
-        """Return what the cycle has come to."""
+        """Return the actions and verdicts of this cycle; each job that has grown is resized once."""
         grown = [Resize(uid, self.gangs[uid].workers, nodes) for uid, nodes in self._grown.items()]
         return Decision((*self.actions, *grown), self.verdicts)
 
     # -- gangs in repair ---------------------------------------------------------------------------
 
     def mend(self, victims: Callable[[Job], list[Reclaimable]]) -> None:
-        """Shrink others for members that have found no room, or else keep what they could use from everybody.
+        """Shrink other jobs for lost members that find no room; if that does not suffice, keep usable room for them.
 
-        That lasts until the gang's repair deadline; then it is released and queues again. The limit of resizes does not
-        count.
+        victims: returns, for a gang in repair, what other jobs can give. The gang's repair deadline ends this: then it
+        is released and queues again. The limit of resizes does not apply.
         """
         for uid in self.gangs.listed(self.snapshot.index.repairing):
             job, gang = self.snapshot.jobs[uid], self.gangs[uid]
@@ -130,7 +133,7 @@ class ElasticCycle:
     # -- starting ----------------------------------------------------------------------------------
 
     def start(self, job: Job, workers: int) -> bool:
-        """Admit the job with so many workers where there is room for all of it."""
+        """Admit the job with so many workers if there is room for the whole gang; tell whether it was admitted."""
         ask = ask_of(self.snapshot, job, workers)
         nodes = None if ask in self._misfits else place(self.room, ask)
         if nodes is None:
@@ -141,7 +144,7 @@ class ElasticCycle:
         return True
 
     def start_with_most(self, job: Job, most: int) -> bool:
-        """Admit the job with as many workers as there is room for, from ``most`` down to its minimum."""
+        """Admit the job with as many workers as fit, from ``most`` down to its minimum; tell whether it succeeded."""
         least = ask_of(self.snapshot, job, job.min_workers)
         if least in self._misfits:
             return False
@@ -149,7 +152,10 @@ class ElasticCycle:
         return any(self.start(job, workers) for workers in counts)
 
     def start_by_shrinking(self, job: Job, victims: list[Reclaimable]) -> bool:
-        """Admit the job at its minimum in room that the victims give back; all of that or nothing."""
+        """Admit the job at its minimum in room that the victims give back; tell whether it succeeded.
+
+        If their room does not suffice, none of them is shrunk.
+        """
         ask = ask_of(self.snapshot, job, job.min_workers)
         plan = self._plan(ask, victims) if victims or ask not in self._misfits else None
         if plan is not None and len(plan.taken) > self._left:
@@ -168,26 +174,27 @@ class ElasticCycle:
         self.gangs[job.uid] = Gang(job.uid, State.PLANNED, nodes=nodes, workers=workers, waits_for=waits_for)
 
     def no_room(self, job: Job) -> Verdict:
-        """Return why a job that found no room waits."""
+        """Return the reason for which a job that found no room waits."""
         if job.uid in self._limited:
             most = self.snapshot.rules.resizes_per_minute
             return self.verdict(Reason.RESIZES_LIMITED, f"{most} resizes in any minute are the cluster's limit")
         return self.no_room_for(ask_of(self.snapshot, job, job.min_workers))
 
     def no_room_for(self, ask: Ask) -> Verdict:
-        """Return why all jobs wait that ask for this."""
+        """Return the reason for which all jobs with that demand wait."""
         if self.mending is not None:
             return self.verdict(Reason.BEHIND, f"{self.mending.key} is being repaired", self.mending.uid)
         return ask.no_room
 
     def verdict(self, reason: Reason, detail: str, behind: str = "") -> Verdict:
-        """Return the verdict, as the same object as in the last step: a thousand of them are then compared at once."""
+        """Return the verdict as the same object as in the last step, so that comparing a thousand verdicts is fast."""
         return shared(self.snapshot, Verdict(reason, detail, behind))
 
     def leave_class_waiting(self, waiting: WaitingQueue, first: Verdict) -> None:
-        """Remove the first job, which found no room and waits by that verdict, and those behind it that are alike.
+        """Remove the first job, which found no room, and all later jobs of its class; note why they wait.
 
-        They find no room either, and nobody was asked to shrink for them.
+        first: the first job's verdict. The others find no room either, but nothing was shrunk for them, so their
+        verdict may differ.
         """
         uid, ask = waiting.first, waiting.ask
         self.leave_waiting(waiting.pop_class(), self.no_room_for(ask))
@@ -200,7 +207,7 @@ class ElasticCycle:
     # -- shrinking ---------------------------------------------------------------------------------
 
     def leaving(self) -> list[Reclaimable]:
-        """Return the room that is given back anyway, and that no job waits for yet."""
+        """Return the room of pods that are leaving anyway and that no plan waits for yet."""
         if not self.snapshot.index.leaving:
             return []
         freeing = self.gangs.listed(self.snapshot.index.freeing)
@@ -210,10 +217,7 @@ class ElasticCycle:
         return [Reclaimable.of(NOBODY, (freed_room,)) for freed_room in rooms]
 
     def _refused_pods(self) -> set[str]:
-        """Return the pods that jobs cannot let go, because the API server refuses their resize.
-
-        To wait for their room would be in vain.
-        """
+        """Return the pods whose room will not be freed, because the API server refuses the resize of their job."""
         jobs = (
             uid for uid, writes in self.snapshot.refused_writes.items()
             if any(one.write == SET_REPLICAS and one.lasting for one in writes)
@@ -221,23 +225,26 @@ class ElasticCycle:
         return {pod.uid for uid in jobs for pod in self.snapshot.every_pod_of(uid)}
 
     def reclaimable(self, victims: Iterable[Job]) -> list[Reclaimable]:
-        """Return what is leaving, then what each of these jobs, untouched by this cycle, has beyond its minimum."""
+        """Return the room that is being freed, then what each of these jobs has beyond its minimum.
+
+        The jobs must be unchanged by this cycle.
+        """
         return [*self.leaving(), *(reclaimable_of(self.snapshot, victim.uid) for victim in victims)]
 
     def prepare(self) -> None:
-        """Work out what each running job could give back; it is kept until the job changes."""
+        """Compute in advance what each running job could give; the result is kept until the job changes."""
         for job in self.yielding():
             reclaimable_of(self.snapshot, job.uid)
 
     def may_shrink(self, victim: Job, job: Job) -> bool:
-        """Tell whether the victim has workers to give now, and has not been turned to and fro for this job already."""
+        """Tell whether the victim may be shrunk for the job now; not if it has had too many turns (``TURNS``)."""
         gang = self.gangs.running(victim.uid)
         if gang.state is not State.RUNNING or victim.uid in self.scaled or victim.uid == job.uid or not victim.elastic:
             return False
         if gang.scaling.kept_at is not None and self.now - gang.scaling.kept_at < TURN_SECONDS:
-            return False  # whose workers did not go is left alone for a while, whoever asks
+            return False  # its workers did not go when it was last shrunk, so it is left alone for a while
         turns = sum(1 for turn in gang.scaling.turns if self.now - turn < TURN_SECONDS) if gang.scaling.turns else 0
-        # Where the plan fails once more it is grown again: that turn counts beforehand.
+        # If the plan fails once more, the victim is grown back: that turn is counted in advance.
         return turns + 1 < TURNS or not self.snapshot.gang(job.uid).tries.attempts
 
     def _plan(self, ask: Ask, victims: list[Reclaimable]) -> Shrink | None:
@@ -251,51 +258,52 @@ class ElasticCycle:
             self.gangs[uid] = replace(gang, workers=gang.workers - count)
             self.scaled.add(uid)
         charge(plan.room, ask, plan.nodes)
-        # What the plan leaves of the room that is being freed is nobody's before it is free.
+        # Room that is being freed and that the plan does not need is given to no job before it is free.
         self._room = plan.room.at_most(self.room)
 
     # -- growing -----------------------------------------------------------------------------------
 
     @property
     def freeing(self) -> bool:
-        """Whether room is being freed for somebody: then nobody grows."""
+        """Whether room is being freed for some gang; then no job grows."""
         return any(self.gangs[uid].waits_for for uid in self.gangs.listed(self.snapshot.index.freeing))
 
     def could_grow(self, where: Where) -> list[Job]:
-        """Return the jobs that may find room for a worker, by uid; the others need not be looked at."""
+        """Return the jobs that may find room for a worker, in order of uid; all other jobs cannot grow."""
         room, jobs = self.room, self.snapshot.jobs
         found = self.gangs.listed(growers(self.snapshot, room, where))
         return [job for uid in found if could_grow(self.snapshot, room, job := jobs[uid], self.gangs[uid], where)]
 
     def yielding(self) -> Iterator[Job]:
-        """Yield the jobs that had workers beyond their minimum when this cycle began, by uid."""
+        """Yield the jobs that had workers beyond their minimum when this cycle began, in order of uid."""
         jobs = self.snapshot.jobs
         return (job for uid in self.snapshot.index.yielding if queued(job := jobs[uid]))
 
     def may_grow(self, job: Job) -> bool:
-        """Tell whether the job has room below its maximum and stands still, as far as its last plan goes."""
+        """Tell whether the job is below its maximum, was not shrunk in this cycle, and has no change under way."""
         gang = self.gangs[job.uid]
-        # One whose planned nodes are refused is planned anew at its minimum: it grows once it runs, or it would turn.
+        # A gang whose planned nodes were refused is planned again at its minimum. It grows only once it runs: otherwise
+        # it would be shrunk and grown again and again.
         misses = self.snapshot.gang(job.uid).tries.misses
         sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not misses)
         free = sure and self.now >= gang.tries.not_before and job.uid not in self.scaled and not gang.held
         return job.elastic and gang.workers < job.max_workers and free
 
     def pays(self, job: Job, restart_seconds: float) -> bool:
-        """Tell whether the job, at its maximum, would end sooner by what a change of its workers costs it.
+        """Tell whether growing to its maximum would save the job at least ``restart_seconds``, what a change costs it.
 
-        Where its training does not tell how long it still takes, nothing speaks against growing.
+        It is true if its training does not report how long it still takes.
         """
         left = remaining_seconds(self.snapshot.reports.get(job.uid, ()), self.now) if restart_seconds else None
         return left is None or left * (1 - self.gangs[job.uid].workers / job.max_workers) >= restart_seconds
 
     def grow_greedily(self, jobs: Iterable[Job], where: Where) -> None:
-        """Let each job take what it can up to its maximum, then the next one."""
+        """Grow each job up to its maximum before the next one."""
         for job in jobs:
             self._grow(job, where)
 
     def grow_in_turns(self, jobs: Iterable[Job], where: Where) -> None:
-        """Give each job one worker in turn, until a round adds none."""
+        """Give one worker to each job in turn, until a round adds none."""
         left = list(jobs)
         while left:
             left = [job for job in left if self._grow(job, where, most=1)]

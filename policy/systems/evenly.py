@@ -1,7 +1,7 @@
-"""First come, first served, each job on the next node of a round: SpeCon's initial placement (section VI-A).
+"""SpeCon's initial placement (section VI-A): first come, first served, each job on the next node in turn.
 
-"Evenly distributed based on the number of containers": container 1 on worker 1, 2 on 2, and so on around, whatever
-has ended meanwhile.
+The paper says "evenly distributed based on the number of containers": container 1 goes to worker 1, container 2 to
+worker 2, and so on, starting over after the last worker, whichever containers have ended meanwhile.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ TURN = "evenly/turn"  # how many jobs have been placed
 def admit_evenly(
     snapshot: Snapshot, now: float, scores: Callable[[], dict[str, float]] | None = None, each: float = 0.0
 ) -> Decision:
-    """Admit whole gangs in order of arrival; none passes the first that finds no room.
+    """Admit whole gangs in order of arrival; no job passes the first that finds no room.
 
-    scores: of the nodes; the node with the least goes before the one whose turn it is, and each member that is placed
-    adds ``each`` to its node's score.
+    scores: returns a score for each node; the node with the least score is taken, and its turn decides only between
+    equal scores. each: what each member that is placed adds to its node's score.
     """
     found = queue(snapshot, now)
     if not found.ready:
@@ -58,7 +58,7 @@ def _turn(snapshot: Snapshot) -> int:
 
 
 def _at_turn(room: Room, ask: Ask, turn: int, scored: Mapping[str, float]) -> dict[Slot, str] | None:
-    """Return all members on the node whose turn it is, else on the next that takes them all, else on few nodes."""
+    """Return a node for each member: the first in turn that takes the whole gang, or else as few nodes as possible."""
     names = list(room)
     whole = set(room.fitting(ask.whole))
     begin = turn % len(names) if names else 0

@@ -1,7 +1,7 @@
-"""The cluster as a rebalancer sees it: what runs on each node, which jobs may be moved, and whether it is time.
+"""The cluster as a rebalancer sees it: what runs on each node, which jobs may be moved, and whether moves may begin.
 
-A "container" of SpeCon's paper is a member here: a gang counts with all its members, and moves with all of them, if
-they sit on one node. Every move changes the picture before the next one is made.
+A "container" of SpeCon's paper is a member here: a gang counts with all its members. It can be moved only if all of
+them are on one node, and they move together. Each move is counted before the next one is chosen.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from policy.systems.growth import Category
 
 @dataclass(frozen=True, slots=True)
 class Movable:
-    """A job that may be moved whole, and its one node.
+    """A job that may be moved as a whole, and the node on which all its members are.
 
-    since: when it joined CC, seconds since the epoch.
+    category: its category in SpeCon. since: when it joined CC (``Category.CONVERGED``), seconds since the epoch.
     """
 
     job: Job
@@ -41,10 +41,13 @@ class Movable:
 
 
 class Fleet:
-    """Nodes with what runs there, by category; their free room; and the nodes to which a job is on the way.
+    """The nodes as the moves of this step leave them.
 
-    ``decided``: what this step has decided before, so that its admissions are counted. ``promised``: what stands
-    promised of the time to come.
+    ``on``: the containers on each node, by category. ``room``: the free room. ``expected``: nodes to which a job is
+    moving.
+
+    ``decided``: the decision of this step so far, whose admissions are counted. ``promised``: the room that the
+    deciding system's plans need later.
     """
 
     def __init__(
@@ -73,13 +76,13 @@ class Fleet:
         return self.on[node].total()
 
     def score(self, node: str, weights: Mapping[Category, float]) -> float:
-        """Return S of Algorithm 2, line 3."""
+        """Return S of Algorithm 2, line 3: the sum of the weights of the containers on the node."""
         return sum(weights[category] * count for category, count in self.on[node].items())
 
     def usage(self, node: str) -> float:
-        """Return R(w, t): the share of the node's CPU that is used, or asked for where it is not measured.
+        """Return R(w, t): the share of the node's CPU that is used, or requested where use is not measured.
 
-        It only breaks ties. What is decided in this step is added to what was measured before it.
+        It only breaks ties. Requests that this step's decisions add to the node count as use.
         """
         whole, free = self.room.nodes[node].allocatable["cpu"], self.room.free(node)["cpu"]
         if not whole:
@@ -89,13 +92,13 @@ class Fleet:
         return (self.snapshot.usage[node]["cpu"] + self.snapshot.free(node)["cpu"] - free) / whole
 
     def takes(self, node: str, one: Movable) -> bool:
-        """Tell whether the job, as large as it is, fits there beside what is there now and what is promised."""
+        """Tell whether the job at its present size fits on that node now, and beside the plans of later."""
         ask = ask_of(self.snapshot, one.job, one.gang.workers)
         fits = node in self.on and ask.whole.fits(self.room.free(node)) and takes_all(self.room.nodes[node], ask)
         return fits and self._promised.leaves(one.job.uid, node)
 
     def move(self, one: Movable, node: str) -> Migrate:
-        """Count the job on its new node; both rooms are charged until the old pods are gone."""
+        """Return the action that moves the job, and count it on its new node; the old room stays charged as well."""
         self.on[one.node][one.category] -= one.size
         self.on[node][one.category] += one.size
         self.room.take(node, ask_of(self.snapshot, one.job, one.gang.workers).whole)
@@ -105,7 +108,7 @@ class Fleet:
 
 
 def movable(snapshot: Snapshot, decided: Decision) -> Iterator[Movable]:
-    """Yield the jobs that can be moved, run whole on one usable node, and are not touched by ``decided``."""
+    """Yield the jobs that can be moved: the whole gang runs on one usable node, untouched by ``decided``."""
     touched = {action.job_uid for action in decided.actions if isinstance(action, Admit | Resize | Migrate)}
     for job in snapshot.running():
         gang = snapshot.gang(job.uid)
@@ -117,7 +120,7 @@ def movable(snapshot: Snapshot, decided: Decision) -> Iterator[Movable]:
 
 
 def _settled(snapshot: Snapshot, job: Job, gang: Gang) -> bool:
-    """Tell whether the job runs at its target, with every pod where the plan has it."""
+    """Tell whether the job can be moved and runs at its target, with every pod on its planned node."""
     if not (job.migratable and queued(job) and gang.whole and gang.state is State.RUNNING) or gang.in_flight:
         return False
     pods = {pod.slot: pod for pod in snapshot.every_pod_of(job.uid)}
@@ -128,7 +131,7 @@ def _settled(snapshot: Snapshot, job: Job, gang: Gang) -> bool:
 
 
 def at_rest(snapshot: Snapshot, decided: Decision) -> bool:
-    """Tell whether no job waits for room or is being repaired: a job that is being moved holds the room of two."""
+    """Tell whether no job waits for room or is being repaired; else moves must wait, as each needs room twice."""
     gangs = snapshot.gangs.values()
     freeing = any(gang.waits_for or gang.state is State.REPAIRING for gang in gangs)
     taking = any(isinstance(action, Admit | Resize) and action.waits_for for action in decided.actions)

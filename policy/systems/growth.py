@@ -1,8 +1,8 @@
-"""SpeCon's container monitor (section V-A, Algorithm 1): how fast a job's metric still grows, and so its category.
+"""SpeCon's container monitor (section V-A, Algorithm 1): how fast a job's metric still changes, and so its category.
 
-What a job reports is not trusted: a report that is absent, not a number or out of all bounds does not count, and one
-that repeats the last value says nothing. A job that has reported nothing new for a while is neutral: it counts like any
-job that has just begun, it is never moved, and no job is moved for it.
+Reports are not trusted: one that has no metric, or a metric that is not a number or absurdly large, does not count, and
+one that repeats the last value says nothing. A job that has reported nothing new for a while is neutral: it counts like
+a job that has just started, it is never moved, and no job is moved for it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from statistics import median
 from policy.cluster.frozen import replace
 from policy.cluster.training import Goal, Report
 
-ABSURD = 1e12  # no loss function of a training that works returns more
+ABSURD = 1e12  # no loss function of a working training returns more
 SILENT_INTERVALS = 3.0
-SECONDS_OF_ALPHA = 30.0  # alpha is a growth per so many seconds, whatever the interval
+SECONDS_OF_ALPHA = 30.0  # alpha is the growth in this many seconds, whatever the interval
 
 
 class Category(Enum):
@@ -30,10 +30,10 @@ class Category(Enum):
 
 
 class Growth(Enum):
-    """How G is counted.
+    """How the growth G of a metric is measured.
 
-    ``NORMALISED``: share of the reduction so far, per 30 s. ``ABSOLUTE``: as printed, units of loss per interval. An
-    absolute growth means something else for every model, and alpha is "a percentage value" (V-A).
+    ``NORMALISED``: as a share of the reduction so far, per 30 s. ``ABSOLUTE``: as printed, in units of loss per
+    interval. An absolute growth means something else for every model, while alpha is "a percentage value" (V-A).
     """
 
     NORMALISED = "normalised"
@@ -54,8 +54,9 @@ class Ladder(Enum):
 class Monitor:
     """Algorithm 1's parameters.
 
-    alpha: share of the reduction per 30 s. interval: t_m - t_(m-1), seconds. hysteresis: a job is back in PC only above
-    alpha * (1 + hysteresis). smoothing: E is the median of so many reports.
+    alpha: growth below which a job may be slowing down, as a share of the reduction so far per 30 s. interval: t_m -
+    t_(m-1), seconds. hysteresis: a job returns to PC only above alpha * (1 + hysteresis). smoothing: the metric E is
+    the median of so many reports.
     """
 
     alpha: float
@@ -68,12 +69,12 @@ class Monitor:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is remembered of one job. E is turned so that less is better.
+    """What is remembered of one job. The metric E has its sign changed where needed, so that less is better.
 
-    since: when it started, or last reported something new. first, best: E at first, and the least so far. value, at: E
-    at the last sample, and when that was; growth: G there. converged: since when it is in CC. moved: Algorithm 2 has
-    decided; balanced: Algorithm 3 has moved it. restart: when it was last seen to be moved; reports until then are from
-    before the move.
+    since: when the job started, or last reported something new. first, best: E at first, and the least so far. value,
+    at: E at the last sample, and the time of it; growth: G at the last sample. converged: since when the job is in CC.
+    moved: Algorithm 2 has decided about it; balanced: Algorithm 3 has moved it. restart: when a move of it was last
+    seen under way; reports until then are from before the move.
     """
 
     since: float
@@ -90,17 +91,17 @@ class Progress:
 
     @property
     def was_moved(self) -> bool:
-        """Whether either algorithm has moved it; ``moved`` alone may also mean that it was to stay."""
+        """Whether either algorithm has moved the job; ``moved`` alone may also mean that it was left where it is."""
         return self.balanced or self.restart is not None
 
     def silent(self, interval: float, now: float) -> bool:
-        """Tell whether the job has reported nothing new for three intervals."""
+        """Tell whether the job has reported nothing new for three of these intervals."""
         return now - self.since > SILENT_INTERVALS * interval
 
     def by(self, now: float) -> Progress:
-        """Return what can be known by now.
+        """Return the progress without times that are later than ``now``.
 
-        A clock that ran ahead has written later times, beside which nothing would be new.
+        A clock that ran ahead has written such times, and no report would count as newer than they are.
         """
         if max(self.since, self.at or now, self.converged or now, self.restart or now) <= now:
             return self
@@ -108,21 +109,21 @@ class Progress:
         return replace(self, since=now, value=None, at=None, growth=None, converged=converged, restart=restart)
 
     def restarted(self, now: float, *, moved: bool = False, balanced: bool = False) -> Progress:
-        """Return the progress of a job that is moved by Algorithm 2 or 3.
+        """Return the progress of a job that Algorithm 2 (``moved``) or 3 (``balanced``) moves now.
 
-        Its next growth is between two samples of the restarted job.
+        Its samples are forgotten, so that its next growth is computed between two samples of the restarted job.
         """
         moved, balanced = self.moved or moved, self.balanced or balanced
         told = replace(self, since=now, value=None, at=None, growth=None, moved=moved, balanced=balanced)
         return told.restarting(now)
 
     def restarting(self, now: float) -> Progress:
-        """Return the progress while the move goes on: old pods may still report."""
+        """Return the progress at a time when the move is still under way: reports until then come from the old pods."""
         return replace(self, restart=now)
 
 
 def sample(monitor: Monitor, known: Progress, reports: Sequence[Report], goal: Goal, now: float) -> Progress:
-    """Return the progress after one round of Algorithm 1 for one job, lines 4-22 without the request."""
+    """Return the job's progress after one round of Algorithm 1 (lines 4-22 without the request for another node)."""
     since = -math.inf if known.restart is None else known.restart
     valid = [report for report in reports if report.at > since and _valid(report, now)]
     if not valid or (known.at is not None and valid[-1].at <= known.at):
@@ -152,7 +153,7 @@ def _valid(report: Report, now: float) -> bool:
 
 
 def _growth(monitor: Monitor, known: Progress, told: Progress) -> float | None:
-    """Return G between the last sample and this one; None where there is nothing to compare with."""
+    """Return G between the last sample and this one; None if there is no last sample, or nothing to divide by."""
     if known.value is None or known.at is None or told.value is None or told.at is None:
         return None
     change = abs(told.value - known.value)
@@ -163,9 +164,9 @@ def _growth(monitor: Monitor, known: Progress, told: Progress) -> float | None:
 
 
 def _categorised(monitor: Monitor, told: Progress, growth: float, now: float) -> Progress:
-    """Return the progress with its category after lines 6-22.
+    """Return the progress with the category that lines 6-22 give it.
 
-    G equal to alpha has no branch in the paper: the job stays in its category.
+    The paper has no branch for G equal to alpha: the job stays in its category.
     """
     before, told = told, replace(told, growth=growth)
     if before.growth is None:

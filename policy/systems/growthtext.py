@@ -1,4 +1,4 @@
-"""What is remembered of a job's growth, as its object holds it. No value that is read is trusted."""
+"""How SpeCon's progress of a job is written to the job's object and read back; no value that is read is trusted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from policy.cluster.written import SpoiltError, maybe, number, rows, truth, word
 from policy.systems.growth import Category, Progress
 
-BEFORE_RESTART = 10  # fields in a text from before the restart was remembered
+BEFORE_RESTART = 10  # the number of fields in older texts, which lack ``restart``
 
 
 def write_progress(told: Progress) -> list[Any]:
@@ -19,7 +19,7 @@ def write_progress(told: Progress) -> list[Any]:
 
 
 def read_progress(written: object) -> Progress | None:
-    """Return what ``write_progress`` wrote; None for what it could not have written."""
+    """Return the progress that ``write_progress`` wrote; None for a value that it could not have written."""
     try:
         told = rows(written)
         told = [*told, None] if len(told) == BEFORE_RESTART else told

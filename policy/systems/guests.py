@@ -1,9 +1,10 @@
-"""This project's answer to SpeCon: moves that harm no job (docs/policies/specon.md has the argument and the figures).
+"""A rebalancer of this project's own, whose moves harm no other job (docs/policies/specon.md has the argument).
 
-SpeCon evens the nodes out, so that a job pays for each job that is moved to its node. Here a job is only ever a guest:
-it is invited to a node that would be idle, and leaves it when that node is given a job of its own. A job shares its own
-node with no more jobs than it would if nothing were moved; what a guest can lose is the time that its moves take. No
-metric is asked for, so none can be forged.
+SpeCon spreads jobs evenly over the nodes, so a job becomes slower with each job that is moved to its node. Here a job
+is moved only to a node that is empty, and moved away when a new job is admitted to that node. A job on a node to which
+it was moved is a guest; its home is the node on which it was admitted. So a job shares its home with no more jobs than
+it would without any moves; a guest can only lose the time that its moves take. No metric is used, so none can be
+forged.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from policy.systems.bounds import from_0
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
 
-KEY = "guests/home/"  # where a guest belongs; a job without an entry is at home
-CLOCK = "guests/clock"  # when somebody was invited last
+KEY = "guests/home/"  # a guest's home, by the job's uid; a job without an entry is at home
+CLOCK = "guests/clock"  # when jobs were last moved to empty nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Guests(Rebalancer):
-    """The parameters of guests.
+    """The parameters of ``guests``.
 
-    interval: the least time between two rounds of invitations, seconds; guests give way at once.
+    interval: the least time between two rounds of moves to empty nodes, seconds. Guests make way for new jobs at once.
     """
 
     interval: float = 30.0
@@ -42,28 +43,28 @@ class Guests(Rebalancer):
         return "guests"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Admit gangs first come, first served, evenly placed, as SpeCon does; then make the moves."""
+        """Admit gangs first come, first served, spread evenly as SpeCon does; then move jobs."""
         admitted = admit_evenly(snapshot, now)
         return replace(admitted, actions=(*admitted.actions, *self.moves(snapshot, admitted, now)))
 
     @property
     def keeps(self) -> bool:
-        """Whether what is remembered of a job stands on its object: it does."""
+        """Whether what the policy remembers of a job is written to the job's object; always true here."""
         return True
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """Return where each guest belongs."""
+        """Return the home of each guest by uid, for the job's object; jobs that are at home have none."""
         return {key.removeprefix(KEY): {self.name: str(node)} for key, node in memory.items() if key.startswith(KEY)}
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """Return the homes by job, if their nodes are still there."""
+        """Return the memory of the guests' homes, read back from the job objects, without homes whose node is gone."""
         homes = {KEY + uid: part[self.name] for uid, part in parts.items() if self.name in part}
         return {key: home for key, home in homes.items() if isinstance(home, str) and home in snapshot.nodes}
 
     def moves(
         self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
     ) -> tuple[Action, ...]:
-        """Move guests from nodes that have a job of their own again; then let idle nodes invite the oldest jobs."""
+        """Move guests away from nodes that are home to another job now; then move old jobs to empty nodes."""
         homes = {key.removeprefix(KEY): str(node) for key, node in snapshot.memory.items() if key.startswith(KEY)}
         actions = [Remember(KEY + uid, None) for uid in homes if _gone(snapshot, uid)]
         if not at_rest(snapshot, decided):
@@ -78,12 +79,16 @@ class Guests(Rebalancer):
 
 
 def _gone(snapshot: Snapshot, uid: str) -> bool:
-    """Tell whether the job has ended or was released: where it is placed next it is at home."""
+    """Tell whether the job has ended or was released; the next node on which it is admitted becomes its home."""
     return uid not in snapshot.jobs or snapshot.gang(uid).state not in ADMITTED
 
 
 class House:
-    """Which jobs are at home on which nodes, and which are guests."""
+    """Chooses the moves of one step, from the jobs' homes.
+
+    ``homes``: the guests' homes by uid. ``left``: the jobs that may still be moved in this step. ``taken``: the nodes
+    that are home to a job that runs there or is admitted there in this step.
+    """
 
     def __init__(self, snapshot: Snapshot, decided: Decision, homes: dict[str, str], promised: Promised | None) -> None:
         self.fleet, self.homes = Fleet(snapshot, decided, {}, promised), homes
@@ -94,7 +99,7 @@ class House:
         self.taken = settled | arriving
 
     def give_way(self) -> Iterator[Action]:
-        """Move guests from a node that has a job of its own to an empty one, else home."""
+        """Move each guest on a node that is home to another job to an empty node, or home if there is none."""
         for guest in [one for one in self.left if one.job.uid in self.homes]:
             home = self.homes[guest.job.uid]
             if guest.node != home and guest.node in self.taken:
@@ -104,7 +109,10 @@ class House:
                     yield from self._move(guest, target)
 
     def invite(self) -> Iterator[Action]:
-        """Let each empty node take one job of the fullest node that has two at least: the others there gain, too."""
+        """Move one job to each empty node, from the fullest node that keeps at least as many members as it gives away.
+
+        The jobs that stay there become faster, too.
+        """
         for node in [name for name in self.fleet.room if self.fleet.count(name) == 0]:
             ready = [one for one in self.left if self.fleet.count(one.node) >= 2 * one.size]
             ready = [one for one in ready if self.fleet.takes(node, one)]
@@ -113,7 +121,7 @@ class House:
                 yield from self._move(next(one for one in ready if self.fleet.count(one.node) == most), node)
 
     def _move(self, one: Movable, node: str) -> Iterator[Action]:
-        """Move the job, which moves once in a step at most."""
+        """Move the job and remember its home; it is moved at most once in a step."""
         self.left.remove(one)
         home = self.homes.setdefault(one.job.uid, one.node)
         yield self.fleet.move(one, node)

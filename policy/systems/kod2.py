@@ -1,6 +1,6 @@
 """KOD2 (Jeong and Yu, KTCCS 11(7), 2022): priority weights, preemptive scheduling, scale-in and scale-out.
 
-Section numbers are those of the paper; where its text is silent the decision is stated at the line.
+Section numbers are those of the paper. Where the paper leaves a choice open, a comment at the line says what is done.
 """
 
 from __future__ import annotations
@@ -50,12 +50,14 @@ class WeightMode(Enum):
 class Kod2(Policy):
     """KOD2's parameters. Times are in seconds. The paper gives no value for STARVELIMIT.
 
-    ``scale_out``: where a job grows; Algorithm 3 as printed is ``ANYWHERE``. ``by_node``: workers are taken on the one
-    node where the fewest have to go; else strictly by weight, as Algorithm 2 is printed. ``restart_seconds``: what a
-    change of its workers costs a job: a job that reports that it ends too soon to gain so much is not grown; 0: as in
-    the paper. ``weigh_gpus``: W' counts a worker's GPUs, too, as a share of the largest node's; the paper's has CPU and
-    memory. ``behind_head``: jobs are scaled out also while others wait for room that nobody can give, unless the first
-    of these starves; the prose of Algorithm 1 does not say whether.
+    ``starve_limit``: STARVELIMIT, how long a job waits before it starves. ``gate``: see its class. ``backfill``: jobs
+    may pass a head that does not starve. ``cooldown``: how long a job that was shrunk is not grown. ``weight_mode``:
+    see its class. ``scale_out``: where a job grows; Algorithm 3 as printed is ``ANYWHERE``. ``by_node``: workers are
+    taken on the one node where the fewest have to go; otherwise strictly by weight, as Algorithm 2 is printed.
+    ``restart_seconds``: how long a change of its workers stops a job; a job that would gain less than that by growing
+    is not grown; 0: every job may grow, as in the paper. ``weigh_gpus``: W' also counts a worker's GPUs, as a share of
+    the largest node's; the paper has CPU and memory only. ``behind_head``: jobs are also scaled out while others wait
+    for room that no shrink can give, unless the first of these starves; the prose of Algorithm 1 leaves this open.
     """
 
     starve_limit: float = 600.0
@@ -80,7 +82,7 @@ class Kod2(Policy):
 
     @property
     def grows(self) -> bool:
-        """Whether running jobs are given more workers whenever there is room: they are."""
+        """Whether running jobs are given more workers whenever there is room; always true here."""
         return True
 
     @property
@@ -93,11 +95,11 @@ class Kod2(Policy):
         return Kod2Cycle(self, snapshot, now).run()
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
-        """Work out what a job that must shrink others asks of all that run."""
+        """Compute in advance what each running job could give to a job that must shrink others."""
         Kod2Cycle(self, snapshot, now).prepare()
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
-        """Return W' (section 3.1), by which jobs are sorted and compared.
+        """Return the function that computes W' (section 3.1), by which jobs are sorted and compared.
 
         It is the minimum of workers over the normalised request of one worker.
         """
@@ -106,11 +108,11 @@ class Kod2(Policy):
 
     @property
     def weighing(self) -> tuple[str, bool]:
-        """All that W' depends on beside the job and the nodes."""
+        """All parameters on which W' depends, beside the job and the nodes."""
         return self.weight_mode.value, self.weigh_gpus
 
     def _weigh(self, job: Job, largest: Mapping[str, int]) -> float:
-        """Return W' against what the largest node has of each resource that counts."""
+        """Return W' of the job; ``largest``: how much the largest node has of each resource that counts."""
         worker = job.worker
         requests = (worker.requests if worker is not None else job.requests(0)).amounts
         asked = sum([requests.get(name, 0) / amount for name, amount in largest.items() if amount])
@@ -128,7 +130,7 @@ class Kod2(Policy):
         return now - job.arrival > self.starve_limit
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """Return when a job starves, a back-off or a cool-down ends, or a turn is forgotten."""
+        """Return when a job starves, a back-off or a cool-down ends, or a turn (elastic.py) no longer counts."""
         return next_moment(snapshot, now, self.starve_limit, self.cooldown)
 
 
@@ -151,33 +153,34 @@ class Kod2Cycle(ElasticCycle):
         super().__init__(snapshot, now, by_node=policy.by_node)
         self.policy = policy
         self._weight = policy.weights(snapshot)
-        self._heaviest: Job | None = None  # of ``gangs``, once somebody has asked
+        self._heaviest: Job | None = None  # of ``gangs``; computed on first use
 
     def run(self) -> Decision:
         """Carry out Algorithm 1, which calls Algorithm 2 (scale-in) and Algorithm 3 (scale-out)."""
-        # 0. Ours: a running gang that has lost members comes before the queue.
+        # 0. Not in the paper: a running gang that has lost members comes before the queue.
         self.mend(lambda job: self.reclaimable(self._victims(job, self._weight(job))))
-        # 1. Lines 1-4 and 27-29: order the waiting jobs by weight, those that starve before every weight.
+        # 1. Lines 1-4 and 27-29: order the waiting jobs: starving jobs first, then by weight.
         waiting = self._heaviest_first()
-        # 2. Lines 5-17: start each job that fits. For the first that does not, others are scaled in (Algorithm 2).
+        # 2. Lines 5-17: start each job that fits. For the first that does not fit, scale others in (Algorithm 2).
         head = self._start(waiting)
-        # 3. Lines 31-36: scale running jobs out (Algorithm 3), unless the room is kept for the job that waits first.
+        # 3. Lines 31-36: scale running jobs out (Algorithm 3), unless room is kept for the head or for a gang in
+        # repair.
         if self.mending is None and (head is None or self._may_grow_behind(head)):
             self._scale_out()
-        # 4. Lines 37-40, jobs that end: nothing to do, ``step`` has given their room back before the cycle.
+        # 4. Lines 37-40, jobs that end: nothing to do, because ``step`` has given their room back before the cycle.
         return self.decision()
 
     # -- Algorithm 1, lines 1-4 and 27-29: the waiting queue -----------------------------------------
 
     def _heaviest_first(self) -> WaitingQueue:
-        """Return the waiting jobs: starved ones, then the heaviest; among equals the one that came first."""
+        """Return the waiting jobs: starving ones first, then by weight, the heaviest first; equal ones by arrival."""
         name = (*self.policy.weighing, self.policy.gate.value)
         classes, barred = equivalence_classes(self.snapshot, self.now, name, self._mark)
         self.verdicts.update(barred)
         return WaitingQueue(classes, self._rank_waiting)
 
     def _mark(self, job: Job) -> tuple[float, str]:
-        """Return what alike jobs share beside their demand: the weight; at a strict gate each is judged by itself."""
+        """Return what jobs of a class share beside their demand: the weight; a strict gate puts no two in a class."""
         return self._weight(job), job.uid if self.policy.gate is Gate.STRICT else ""
 
     def _rank_waiting(self, alike: EquivalenceClass, arrival: float, key: str) -> tuple[float, float, str]:
@@ -187,7 +190,7 @@ class Kod2Cycle(ElasticCycle):
     # -- Algorithm 1, lines 5-17: starting -----------------------------------------------------------
 
     def _start(self, waiting: WaitingQueue) -> Job | None:
-        """Start what can be started. Return the first job that waits for room; None where nobody does."""
+        """Start all jobs that can start. Return the first job that waits for room; None if none does."""
         head: Job | None = None
         while waiting:
             job = self.snapshot.jobs[waiting.first]
@@ -202,11 +205,11 @@ class Kod2Cycle(ElasticCycle):
             if self._may_backfill(head):
                 self.leave_class_waiting(waiting, self.verdicts[job.uid])
             else:
-                waiting.pop()  # those that are alike are behind it as well
+                waiting.pop()  # without backfill, the others of its class wait behind it like all the rest
         return head
 
     def _starts(self, job: Job, *, is_head: bool) -> bool:
-        """Start the job at its minimum, in free room or, for the head, in room of others; tell whether it was started.
+        """Start the job at its minimum in free room, or for the head by shrinking others; tell whether it was started.
 
         At a strict gate it starts only if no running job has more weight.
         """
@@ -222,14 +225,14 @@ class Kod2Cycle(ElasticCycle):
     def _may_backfill(self, head: Job) -> bool:
         """Tell whether others may pass this head.
 
-        No job passes a starved head, or a stream of small jobs would keep a large gang waiting for ever.
+        No job passes a starving head, because a stream of small jobs could keep a large gang waiting without end.
         """
         return self.policy.backfill and not self.policy.starving(head, self.now)
 
     def _may_grow_behind(self, head: Job) -> bool:
         """Tell whether running jobs may grow while this head waits.
 
-        They may not where it starves, or jobs that grow would keep it waiting for ever.
+        They may not if it starves, because growing jobs could keep it waiting without end.
         """
         return self.policy.behind_head and not self.policy.starving(head, self.now)
 
@@ -248,7 +251,7 @@ class Kod2Cycle(ElasticCycle):
         return self._weight(job), job.uid
 
     def _key(self, job: Job) -> float:
-        """Return the weight of a waiting job, above every other if it starves; once it runs the base weight counts."""
+        """Return the weight of a waiting job: infinite if it starves; running jobs count by their plain weight."""
         return math.inf if self.policy.starving(job, self.now) else self._weight(job)
 
     def take(self, job: Job, workers: int, nodes: Mapping[Slot, str], waits_for: Collection[str]) -> None:
@@ -260,16 +263,19 @@ class Kod2Cycle(ElasticCycle):
     # -- Algorithm 2: scale-in -----------------------------------------------------------------------
 
     def _scale_in(self, job: Job) -> bool:
-        """Take workers from lighter jobs so that the job fits, or from nobody; room that is leaving counts first."""
+        """Take workers from lighter jobs if that makes the job fit; tell whether it was started.
+
+        Room that is being freed anyway is used first.
+        """
         key = self._key(job)
         some = min(self._lightest_first(), default=math.inf) <= key + SAME_WEIGHT
         victims = self._victims(job, key) if some and self._heavier_running(job) is None else []
         return self.start_by_shrinking(job, self.reclaimable(victims))
 
     def _victims(self, job: Job, key: float) -> list[Job]:
-        """Return the victims, lightest first (line 3); never a heavier job, nor an equal one that is older (lines 4-8).
+        """Return the jobs that may be shrunk for this one, the lightest first (line 3), of equal ones the latest first.
 
-        Among equals the latest is first.
+        No heavier job is among them, and no older one of equal weight (lines 4-8). key: the weight of the job.
         """
         running = self._lightest_first()
         found: list[Job] = []
@@ -282,20 +288,20 @@ class Kod2Cycle(ElasticCycle):
         return found
 
     def prepare(self) -> None:
-        """Work out what each running job could give, and who is lighter than whom."""
+        """Compute in advance what each running job could give, and the order of running jobs by weight."""
         super().prepare()
         self._lightest_first()
 
     def _lightest_first(self) -> Mapping[Any, tuple[Any, ...]]:
-        """Return running jobs with workers to give, by weight; among equals the latest first."""
+        """Return the running jobs with workers to give, by weight; those of equal weight latest first."""
         return running_by(self.snapshot, "yielding", self.policy.weighing, self._weight, _latest_first)
 
     # -- Algorithm 3: scale-out ----------------------------------------------------------------------
 
     def _scale_out(self) -> None:
-        """Let the heaviest job grow first (line 3), each up to its maximum (lines 7-15).
+        """Grow the heaviest job first (line 3), each up to its maximum (lines 7-15).
 
-        Nobody grows while room is being freed for somebody.
+        No job grows while room is being freed for a gang.
         """
         if self.freeing:
             return

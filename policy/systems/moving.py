@@ -1,4 +1,4 @@
-"""SpeCon's manager: the host of a job that moves (section V-A, Algorithm 2), and balance (section V-B, Algorithm 3)."""
+"""SpeCon's manager: it chooses a job's new node (section V-A, Algorithm 2) and balances nodes (V-B, Algorithm 3)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ SAME_SCORE = 1e-9
 class Balance(Enum):
     """When Algorithm 3 runs. The paper names no trigger (VI-C2: "when the system is unbalanced").
 
-    ``UNBALANCED``: at each interval, from nodes with more than their share, whether others are idle or not.
-    ``ALL_MIGRATED``: only once every job has had its decision, as V-C has it. ``PRINTED``: the same, and lines 19-31
-    as printed, whose test no node can pass, so that only idle nodes are ever given a job. ``OFF``: never.
+    ``UNBALANCED``: at each interval, from nodes with more than their share of containers, even if no node is idle.
+    ``ALL_MIGRATED``: only once Algorithm 2 has decided about every job, as V-C says. ``PRINTED``: like
+    ``ALL_MIGRATED``, with lines 19-31 as printed; no node can pass their test, so that only idle nodes are ever given a
+    job. ``OFF``: never.
     """
 
     UNBALANCED = "unbalanced"
@@ -29,15 +30,18 @@ class Balance(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reallocation:
-    """Algorithm 2. guard: move only where the new node is the lighter one even with the job (ours)."""
+    """Algorithm 2, which chooses a job's new node. weights: of the categories.
+
+    guard: move a job only to a node that is the lighter one even with that job; this is not in the paper.
+    """
 
     weights: Mapping[Category, float]
     guard: bool
 
     def host(self, fleet: Fleet, one: Movable) -> str | None:
-        """Return the job's new node, its own where it should stay, or None.
+        """Return the job's new node, or its present node if it should stay.
 
-        None: another job is on the way to that node, so ask again.
+        None: another job is already moving to the best node, so the job should ask again in a later round.
         """
         open_to = [node for node in fleet.room if node == one.node or fleet.takes(node, one)]
         scores = {node: fleet.score(node, self.weights) for node in open_to}
@@ -54,14 +58,15 @@ class Reallocation:
 def rebalance(fleet: Fleet, ready: Iterable[Movable], balance: Balance) -> Iterator[tuple[Movable, Migrate]]:
     """Yield the moves of Algorithm 3.
 
-    ``ready``: the jobs that it may move; the one that converged last has the most work left (V-C). bf is at least 1, or
-    nothing would ever reach an idle node while there are fewer containers than nodes.
+    ``ready``: the jobs that it may move; the job that converged last moves first, as it has the most work left (V-C). A
+    node's share of the containers (bf) is at least 1, because otherwise no job would ever be moved to an idle node
+    while there are fewer containers than nodes.
     """
     names = list(fleet.room)
     share = sum(fleet.count(name) for name in names) // len(names) if names else 0
     idle = [name for name in names if fleet.count(name) == 0]
     if balance is Balance.PRINTED and not idle:
-        return  # lines 23-31: no worker that is not in T has fewer than bf - 1 containers
+        return  # lines 23-31: no worker outside T has fewer than bf - 1 containers
     order = sorted(ready, key=lambda one: (-(one.since or 0.0), one.job.uid))
     while found := _next(fleet, order, idle or names, max(1, share)):
         one, node = found
@@ -70,7 +75,10 @@ def rebalance(fleet: Fleet, ready: Iterable[Movable], balance: Balance) -> Itera
 
 
 def _next(fleet: Fleet, order: list[Movable], names: list[str], share: int) -> tuple[Movable, str] | None:
-    """Return the emptiest node below its share, and for it the first in order that may leave the fullest node."""
+    """Return the next move: the emptiest node below its share, and the first job in order from the fullest node.
+
+    Only jobs whose move evens the nodes out count. None: there is no such move.
+    """
     for node in sorted(names, key=lambda name: (fleet.count(name), fleet.usage(name), name)):
         if fleet.count(node) >= share:
             break
@@ -83,6 +91,6 @@ def _next(fleet: Fleet, order: list[Movable], names: list[str], share: int) -> t
 
 
 def _evens_out(fleet: Fleet, one: Movable, node: str, share: int) -> bool:
-    """Tell whether the job leaves a node with more than its share, which stays at least as full as the other."""
+    """Tell whether the job may move: its node has more than its share, and stays at least as full as the new one."""
     there = fleet.count(one.node)
     return there > share and there - one.size >= fleet.count(node) + one.size and fleet.takes(node, one)

@@ -8,9 +8,9 @@ from policy.cluster.training import Report
 
 
 def remaining_seconds(reports: Sequence[Report], now: float) -> float | None:
-    """Return how long the job still trains at the pace between its last two reports of work done.
+    """Return for how many seconds from ``now`` the job still trains, at the pace between its last two progress reports.
 
-    Seconds from ``now``; None where the pace is not known.
+    None: the pace is not known.
     """
     told = [(report.at, report.done) for report in reports if report.done is not None]
     if len(told) < 2:

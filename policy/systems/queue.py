@@ -20,16 +20,16 @@ from policy.placement.binding import binding, closed_nodes
 from policy.placement.gang import Ask, ask_of, fits
 from policy.placement.room import Room
 
-_UID = itemgetter(-1)  # of an entry
+_UID = itemgetter(-1)  # the uid of an entry
 
 
 def in_order(jobs: Iterable[Job], weight: Callable[[Job], float], starving: Callable[[Job], bool]) -> list[Job]:
-    """Return starved jobs before every weight, then the heaviest; among equals the one that came first."""
+    """Return the jobs in order: starving ones first, then by weight, the heaviest first; equal ones by arrival."""
     return sorted(jobs, key=lambda job: (-math.inf if starving(job) else -weight(job), job.arrival, job.key))
 
 
 def asked_workers(job: Job) -> int:
-    """Return the workers that a job is given where nobody scales it: what it asks for, within its bounds."""
+    """Return the workers that a job gets if no policy scales it: what it asks for, within its bounds."""
     return min(max(job.worker.replicas, job.min_workers), job.max_workers) if job.worker else 0
 
 
@@ -49,12 +49,12 @@ def queue(snapshot: Snapshot, now: float) -> Queue:
 
 
 def next_return(snapshot: Snapshot, now: float) -> float:
-    """Return the first moment from ``now`` on at which a back-off ends; infinite where no job backs off."""
+    """Return the next moment, from ``now`` on, at which a back-off ends; infinite if no job backs off."""
     return min((at for at in snapshot.index.rests.values() if at >= now), default=math.inf)
 
 
 class EquivalenceClass(NamedTuple):
-    """Waiting jobs with the same demand and mark: if one of them finds no room, those behind it find none.
+    """Waiting jobs with the same demand and mark: if one of them finds no room, the later ones find none either.
 
     ``ask``: the demand of the gang at its minimum. ``entries``: arrival, key and uid of each job, in this order.
     """
@@ -67,10 +67,10 @@ class EquivalenceClass(NamedTuple):
 def equivalence_classes(
     snapshot: Snapshot, now: float, marks: Hashable = None, mark: Callable[[Job], Hashable] | None = None
 ) -> tuple[list[EquivalenceClass], dict[str, Verdict]]:
-    """Return the jobs that could start if there were room, alike ones in one class, and why the others cannot.
+    """Return the jobs that could start if there were room, grouped into classes, and why the others cannot start.
 
-    ``mark``: what else the jobs of a class have in common; it looks at the job and the nodes alone. ``marks``: the name
-    of that question, with all its parameters.
+    ``mark``: what the jobs of a class share beside their demand; it may depend only on the job and the nodes.
+    ``marks``: the name of that function with all its parameters, under which its results are kept from step to step.
     """
     largest = snapshot.rules.largest_gang
 
@@ -84,7 +84,10 @@ def equivalence_classes(
 
 
 def _judged(snapshot: Snapshot, now: float, waiting: SortedGroups) -> tuple[list[EquivalenceClass], dict[str, Verdict]]:
-    """Leave out jobs that cannot start now. ``waiting``: the jobs by what bars them for long, or by ask and mark."""
+    """Return the classes without jobs that cannot start now, and why those cannot.
+
+    ``waiting``: the jobs, grouped by the verdict that bars them lastingly, or else by demand and mark.
+    """
     resting = {uid for uid, at in snapshot.index.rests.items() if now < at}
     classes, barred = list[EquivalenceClass](), dict[str, Verdict]()
     for group, everybody in waiting.groups.items():
@@ -103,16 +106,16 @@ def _judged(snapshot: Snapshot, now: float, waiting: SortedGroups) -> tuple[list
 
 
 class WaitingQueue:
-    """The waiting jobs in a system's order, of which only the first job of each equivalence class is looked at.
+    """The waiting jobs in a system's order; only the first job left of each equivalence class is ranked.
 
-    ``rank``: of the first job of a class, by its class, arrival and key; None: no more of this class are looked at.
+    ``rank``: returns the sort key of a job from its class, arrival and key; None: the rest of its class is left out.
     """
 
     def __init__(
         self, classes: Iterable[EquivalenceClass], rank: Callable[[EquivalenceClass, float, str], Any]
     ) -> None:
         self._classes, self._rank = list(classes), rank
-        self._heap: list[tuple[Any, int, int]] = []  # rank, the class, and the place in it
+        self._heap: list[tuple[Any, int, int]] = []  # rank, number of the class, index in the class
         for number in range(len(self._classes)):
             self._push(number, 0)
         heapify(self._heap)
@@ -128,7 +131,7 @@ class WaitingQueue:
 
     @property
     def ask(self) -> Ask:
-        """What the first job asks for, and all of its class."""
+        """The demand of the first job, which all jobs of its class share."""
         return self._classes[self._heap[0][1]].ask
 
     def pop(self) -> None:
@@ -138,7 +141,7 @@ class WaitingQueue:
             self._push(number, at + 1)
 
     def pop_class(self) -> Iterator[str]:
-        """Remove the first job and all of its class behind it. Return their uids."""
+        """Remove the first job and all later jobs of its class. Return their uids."""
         _, number, at = heappop(self._heap)
         return map(_UID, self._classes[number].entries[at:])
 
@@ -156,7 +159,7 @@ class WaitingQueue:
 
 @until_emptied_room_changes
 def never_fits(snapshot: Snapshot, ask: Ask) -> Verdict | None:
-    """Return why waiting alone would never give a gang its room; None where it fits once nothing else runs."""
+    """Return why the gang would not fit even if all running jobs ended; None if it would fit then."""
     if fits(_room_after_all(snapshot, ()), ask):
         return None
     if fits(Room.without_jobs(snapshot), ask):
@@ -173,12 +176,12 @@ def never_fits(snapshot: Snapshot, ask: Ask) -> Verdict | None:
 
 @until_emptied_room_changes
 def _room_after_all(snapshot: Snapshot, _: tuple[()]) -> Room:
-    """Return the room once all that runs has ended; whoever is given it does not change it."""
+    """Return the room that is free once all running jobs have ended; callers must not change it."""
     return Room.without_running(snapshot)
 
 
 def bar(snapshot: Snapshot, job: Job, now: float) -> Verdict | None:
-    """Return why the job cannot be considered at all, or None."""
+    """Return why the job cannot be considered now, whatever the free room; None if it can."""
     lasting = _lasting(snapshot, job, snapshot.rules.largest_gang)
     if lasting is not None:
         return lasting
@@ -195,7 +198,7 @@ def _backing_off(gang: Gang) -> Verdict:
 
 @until_job_changes
 def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
-    """Return what bars the job until it, its gang or its pods change, or None."""
+    """Return what bars the job until the job, its gang or its pods change; None if nothing does."""
     if job.released or snapshot.gang(job.uid).state is State.RELEASING:
         return Verdict(Reason.RELEASING)
     if unsupported := sorted({name for role in job.roles for name in role.unsupported}):
@@ -207,9 +210,9 @@ def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
 
 
 def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
-    """Return why no pod of the job can be bound; empty where one can.
+    """Return why no pod of the job can be bound; empty if one can.
 
-    A job whose pods have all succeeded, or are going, would hold the room of a plan for no pod.
+    If all its pods have succeeded or are terminating, a plan would keep room that no pod uses.
     """
     free = any(not (pod.node or pod.terminating) for pod in snapshot.pods_of(job.uid))
     return "" if free else "none that is not done"

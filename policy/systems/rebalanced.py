@@ -1,4 +1,4 @@
-"""A system that decides, and a rebalancer that moves what the first leaves undisturbed: ``kod2+specon``."""
+"""A system that decides, and a rebalancer that moves jobs which the decision leaves alone: ``kod2+specon``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policy.systems.base import Parts, Policy, Rebalancer
 
 @dataclass(frozen=True, slots=True)
 class Rebalanced(Policy):
-    """``base`` decides who runs where and how large, and its verdicts stand; ``rebalancer`` then moves jobs."""
+    """``base`` decides which jobs run, where and how large, and gives the verdicts; ``rebalancer`` then moves jobs."""
 
     base: Policy = field()
     rebalancer: Rebalancer = field()
@@ -24,20 +24,20 @@ class Rebalanced(Policy):
         return f"{self.base.name}+{self.rebalancer.name}"
 
     def next_moment(self, now: float) -> float:
-        """Return the base's."""
+        """Return when the base must be asked next."""
         return self.base.next_moment(now)
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
-        """Do what the base does."""
+        """Compute in advance what the base's next decision may need."""
         self.base.prepare(snapshot, now)
 
     @property
     def keeps(self) -> bool:
-        """Whether either of them does."""
+        """Whether either system writes what it remembers of a job to the job's object."""
         return self.base.keeps or self.rebalancer.keeps
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """Return what either of them keeps of a job."""
+        """Return by uid what each job's object should hold for both systems."""
         merged: dict[str, Parts] = {}
         for system in (self.base, self.rebalancer):
             for uid, part in system.parts(memory).items():
@@ -45,11 +45,11 @@ class Rebalanced(Policy):
         return merged
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """Return what both of them make of their own parts."""
+        """Return the entries of the memory that both systems restore from their own parts."""
         return {**self.base.recalled(snapshot, parts), **self.rebalancer.recalled(snapshot, parts)}
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Return what the base decides, then the moves, and what the base remembers of them."""
+        """Return the base's decision, then the rebalancer's moves, and what the base remembers of those moves."""
         decided = self.base.decide(snapshot, now)
         promised = self.base.promised(snapshot, decided, now)
         moves = self.rebalancer.moves(snapshot, decided, now, promised)

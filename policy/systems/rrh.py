@@ -1,7 +1,8 @@
-"""The risk-reward heuristic (Irwin, Grit, Chase, HPDC 2004), as OASiS's rival.
+"""The risk-reward heuristic (Irwin, Grit, Chase, HPDC 2004), a baseline of OASiS.
 
-A job is admitted if its utility, less the delay cost that its admission puts upon others, is above a threshold. When a
-job comes or ends, the jobs run that gain most for what they take; the others pause. A job's workers never change.
+A job is admitted if its utility, less what its admission costs other jobs by delay, is above a threshold. When a job
+comes or ends, the jobs that gain most for the room and time they take run; the others pause. A job's number of workers
+never changes.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ TINY = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What was decided when the jobs last changed.
+    """The decision that was made when the jobs last changed.
 
-    chosen: the jobs that run, by rank; jobs: all that were known; left_out: those of them that were barred.
+    jobs: all jobs that were known; chosen: those of them that run, by rank; rejected: jobs that were refused; left_out:
+    known jobs that were barred.
     """
 
     jobs: frozenset[str] = frozenset()
@@ -42,7 +44,8 @@ class Chosen:
 class Rrh(Policy):
     """The heuristic's parameters.
 
-    slot_seconds: the slot of the utility curves. threshold: share of theta1 that a job's net utility must exceed.
+    slot_seconds: length of the time slots of the utility curves. threshold: share of theta1 that a job's net utility
+    must exceed.
     """
 
     slot_seconds: float = SLOT_SECONDS
@@ -58,9 +61,9 @@ class Rrh(Policy):
         return "rrh"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Rank the jobs when one has come or ended; then give those that were chosen what they ask for.
+        """Rank the jobs again if one has come or ended; then give the chosen jobs what they ask for.
 
-        A job that cannot start, whatever the room, is neither judged nor ranked until it can.
+        A job that cannot start for a reason other than room is neither judged nor ranked until it can.
         """
         remembered = snapshot.memory.get(MEMORY)
         before = remembered if isinstance(remembered, Chosen) else Chosen()
@@ -94,14 +97,14 @@ class Rrh(Policy):
         memory = [Remember(MEMORY, book)] if remember else []
         return Decision((*actions, *orders.actions, *memory), verdicts)
 
-    # -- who runs --------------------------------------------------------------------------------
+    # -- which jobs run --------------------------------------------------------------------------
 
     def _choose(
         self, snapshot: Snapshot, jobs: dict[str, Job], out: Set[str], before: Chosen, now: float
     ) -> tuple[tuple[str, ...], list[str]]:
-        """Return who runs, by rank, and who is refused.
+        """Return the jobs that run, by rank, and the jobs that are refused.
 
-        Jobs that run are never refused, only paused. ``out``: the jobs that are barred.
+        Running jobs are never refused, only paused. ``out``: the jobs that are barred.
         """
         pools = Pools(snapshot)
         views = {uid: self._view(snapshot, job, pools, now) for uid, job in jobs.items()}
@@ -122,7 +125,7 @@ class Rrh(Policy):
         return view.worth - cost > self.threshold * view.utility.value
 
     def _fill(self, snapshot: Snapshot, uids: Iterable[str], views: dict[str, RankedJob]) -> tuple[str, ...]:
-        """Return the best jobs that fit together, by what they gain for what they take."""
+        """Return the jobs that run: by rank, each one that still fits."""
         pools, chosen = Pools(snapshot), []
         for uid in sorted(uids, key=lambda uid: (-views[uid].score, views[uid].job.arrival, uid)):
             if pools.take(views[uid].job, 0, asked_workers(views[uid].job)):
@@ -138,7 +141,7 @@ class Rrh(Policy):
         return RankedJob(job, utility, (now - job.arrival) / self.slot_seconds, left, share)
 
     def _done(self, snapshot: Snapshot, job: Job, work: int, now: float) -> float:
-        """Return the worker-slots behind the job: by its last report, and what it has computed since if it runs."""
+        """Return the worker-slots that the job has done: those of its last report, and those it has run for since."""
         reports = [report for report in snapshot.reports.get(job.uid, ()) if report.done is not None]
         gang = snapshot.gang(job.uid)
         since = max(reports[-1].at if reports else 0.0, gang.admitted_at or now)
@@ -147,7 +150,7 @@ class Rrh(Policy):
 
 
 def _barred(snapshot: Snapshot, now: float) -> dict[str, Verdict]:
-    """Return who cannot start, and why: a job that could never have all that it asks for would wait for ever."""
+    """Return by uid why jobs cannot start, which includes jobs that could never have all the workers they ask for."""
     waiting = queue(snapshot, now)
     found = ((job.uid, never_fits(snapshot, ask_of(snapshot, job, asked_workers(job)))) for job in waiting.ready)
     return {**waiting.barred, **{uid: never for uid, never in found if never is not None}}
@@ -155,9 +158,9 @@ def _barred(snapshot: Snapshot, now: float) -> dict[str, Verdict]:
 
 @dataclass(frozen=True, slots=True)
 class RankedJob:
-    """A job as it is ranked.
+    """A job with the figures by which it is ranked.
 
-    age, left: slots since its arrival, and until its end if it runs from now on. share: its dominant share.
+    age, left: time slots since its arrival, and until its end if it runs from now on. share: its dominant share.
     """
 
     job: Job
@@ -172,10 +175,10 @@ class RankedJob:
         return self.utility.at(math.ceil(self.age + self.left - TINY) - 1)
 
     def loss(self, slots: float) -> float:
-        """Return what so many slots of delay cost the job."""
+        """Return how much utility the job loses by so many time slots of delay."""
         return self.worth - self.utility.at(math.ceil(self.age + self.left + slots - TINY) - 1)
 
     @property
     def score(self) -> float:
-        """The utility now and what one slot of waiting would cost, for each unit of share and time that it takes."""
+        """The rank: utility now plus the loss by one time slot of waiting, per unit of share and time taken."""
         return (self.worth + self.loss(1.0)) / (self.share * self.left)

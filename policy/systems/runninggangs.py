@@ -1,4 +1,4 @@
-"""What runs: in an order that is kept from step to step, and as a working copy of one cycle."""
+"""The running gangs: in an order that is kept from step to step, and as a working copy for one cycle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policy.cluster.sortedgroups import GroupEntry
 
 
 def by_uid(job: Job) -> tuple[str]:
-    """Return the job's uid as its place among equals."""
+    """Return the job's uid as its sort key among jobs of the same figure."""
     return (job.uid,)
 
 
@@ -24,10 +24,11 @@ def running_by(
     figure: Callable[[Job], float],
     entry: Callable[[Job], tuple[Any, ...]] = by_uid,
 ) -> Mapping[Any, tuple[Any, ...]]:
-    """Return the running jobs of a list of the index by a figure, those of one figure in the order of their entries.
+    """Return running jobs grouped by a figure, such as their weight; each group is sorted by the jobs' entries.
 
-    ``listed``: "admitted" or "yielding". ``name``: of the figure, with all its parameters; it may look at the job and
-    the nodes alone. ``entry``: the job's place among equals, a tuple that ends with its uid.
+    ``listed``: the list of the index that is grouped, "admitted" or "yielding". ``figure``: may depend only on the job
+    and the nodes. ``name``: identifies the figure with all its parameters, because results are kept from step to step.
+    ``entry``: the job's sort key within its group, a tuple that ends with its uid.
     """
     jobs = snapshot.jobs
 
@@ -39,7 +40,7 @@ def running_by(
 
 
 class RunningGangs(MutableMapping[str, Gang]):
-    """Job uid -> gang of every job that has room, those of the snapshot in order of uid, then those that came."""
+    """The gangs of all jobs that hold room, by uid: those of the snapshot in order, then those admitted since."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -54,14 +55,14 @@ class RunningGangs(MutableMapping[str, Gang]):
         return gang
 
     def running(self, uid: str) -> Gang:
-        """Return the gang of a job that is known to have room."""
+        """Return the gang of a job that is known to hold room, without a check."""
         return self._changed.get(uid) or self._snapshot.gangs[uid]
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._changed or self._ran(uid, self._snapshot.gangs.get(uid))  # type: ignore[arg-type,call-overload]
 
     def _ran(self, uid: str, gang: Gang | None) -> bool:
-        """Tell whether the snapshot has it among those that have room."""
+        """Tell whether the gang held room in the snapshot."""
         job = self._snapshot.jobs.get(uid) if gang is not None and gang.state in ADMITTED else None
         return job is not None and queued(job)
 
@@ -80,7 +81,7 @@ class RunningGangs(MutableMapping[str, Gang]):
         return sum(1 for _ in self)
 
     def listed(self, filed: Collection[str]) -> list[str]:
-        """Return those of a list of the index that have room, and all that this cycle has changed; by uid."""
+        """Return the uids that hold room in ``filed``, a list of the index, and all that this cycle changed; sorted."""
         if not filed:
             return sorted(self._changed)
         return sorted({*(uid for uid in filed if uid in self), *self._changed})

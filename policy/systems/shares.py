@@ -1,6 +1,6 @@
-"""For systems that decide how many workers each job gets: room by pool, ps for so many workers, and the orders.
+"""For systems that decide how many workers each job gets: room by pool, the number of ps, and the orders.
 
-What is taken away is ordered first; what is given waits until its room is free. Members are placed round robin.
+Workers are given only when their room is free. Members are placed round robin.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from policy.placement.room import Room
 
 
 def stands(jobs: Set[str], before: Set[str], *, barred: Set[str], shares: Set[str], left_out: Set[str]) -> bool:
-    """Tell whether numbers that hold until a job comes or ends still hold.
+    """Tell whether a division of the cluster, which lasts until a job comes or ends, still holds.
 
-    ``before``: the jobs that they were made for; ``shares``: those of them that were given something; ``left_out``:
-    those that were barred then. A barred job's share goes to the others, and it has one again when it can start. A job
-    without a share changes nothing: its pods come and go while it pauses.
+    ``jobs``: the jobs now. ``before``: the jobs for which the division was made. ``barred``: the jobs that cannot start
+    now. ``shares``: the jobs that were given something. ``left_out``: the jobs that were barred when the division was
+    made. It no longer holds if a job with a share is barred now, because the others get its share, or if a job that was
+    barred can start. A job without a share may be barred or not: its pods come and go while it pauses.
     """
     return jobs == before and barred.isdisjoint(shares) and left_out <= barred
 
 
 def servers_for(job: Job, workers: int) -> int | None:
-    """Return the ps beside so many workers, so that their bandwidth is not the bottleneck; None: as the job asks."""
+    """Return how many ps so many workers need, so that bandwidth is no bottleneck; None: as the job asks."""
     if not job.ps_elastic or job.training is None or workers == 0:
         return None
     return max(1, math.ceil(workers / job.training.workers_per_ps - 1e-9))
 
 
 class Pools:
-    """Free room summed over the nodes that take a role: how much could be given if nothing were fragmented."""
+    """The free room, summed over all nodes that take a role: what could be given if room were not fragmented."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         room = Room.without_jobs(snapshot)
@@ -56,7 +57,7 @@ class Pools:
         return self.free[self._names[constraints]]
 
     def take(self, job: Job, before: int, after: int) -> bool:
-        """Take what more the job needs at ``after`` workers than at ``before``, or nothing where it is not there."""
+        """Take what ``after`` workers need beyond what ``before`` need, if there is enough; tell whether there was."""
         wanted = [(self._pool(constraints), more) for constraints, more in self._more(job, before, after)]
         if not all(pool.get(name, 0) >= amount for pool, more in wanted for name, amount in more.amounts.items()):
             return False
@@ -66,13 +67,13 @@ class Pools:
         return True
 
     def share(self, job: Job, workers: int) -> float:
-        """Return the job's dominant share at so many workers: that of the resource of which it takes most."""
+        """Return the job's dominant share with so many workers: its largest share of any of the cluster's resources."""
         taken = total(more for _, more in self._more(job, 0, workers))
         shares = [amount / self.all[name] for name, amount in taken.amounts.items() if self.all[name] > 0]
         return max(shares, default=0.0)
 
     def _more(self, job: Job, before: int, after: int) -> Iterable[tuple[Constraints, Resources]]:
-        """Yield what more each role needs; workers that are done need nothing."""
+        """Yield what each role needs in addition, with its constraints; workers that are done need nothing."""
         if job.uid not in self._done:
             self._done[job.uid] = done_slots(self._snapshot, job)
         done = self._done[job.uid]
@@ -87,7 +88,7 @@ class Pools:
 
 
 class Orders:
-    """Turns numbers of workers into orders. ``whole``: a job gets all that it is given, or nothing."""
+    """Turns numbers of workers into actions. ``whole``: a job starts with its full number of workers, or not at all."""
 
     def __init__(self, snapshot: Snapshot, *, whole: bool = False) -> None:
         self._snapshot, self._whole = snapshot, whole
@@ -98,9 +99,9 @@ class Orders:
         self.verdicts: dict[str, Verdict] = {}
 
     def give(self, workers: Mapping[str, int]) -> None:
-        """Order these numbers, in the order of the mapping; a job that is given none pauses or waits.
+        """Order these numbers of workers, in the order of the mapping; a job with 0 pauses or waits.
 
-        None of a job that is barred (``queue``): only room is looked at.
+        The mapping must have no job that is barred (``queue``), because only room is checked here.
         """
         for uid, given in workers.items():
             job, gang = self._snapshot.jobs[uid], self._snapshot.gang(uid)
@@ -130,7 +131,10 @@ class Orders:
             self.actions.append(Resize(job.uid, workers, nodes, ps=servers_for(job, workers)))
 
     def _place(self, job: Job, gang: Gang, given: int) -> tuple[int, dict[Slot, str]]:
-        """Return nodes for the members that the gang lacks at ``given`` workers, one worker (with its ps) at a time."""
+        """Return how many workers the gang can have, up to ``given``, and nodes for the members that it lacks.
+
+        Room is looked for one worker (with its ps) at a time.
+        """
         trial, nodes, reached = self._room.branch(), dict[Slot, str](), gang.workers
         done = done_slots(self._snapshot, job)
         for workers in range(gang.workers + 1, given + 1):
@@ -149,7 +153,7 @@ class Orders:
         return reached, nodes
 
     def _next(self, room: Room, job: Job, name: str) -> str | None:
-        """Return the next node, round robin from where the last member went, that takes this one."""
+        """Return the next node, round robin, that takes a member of that role; None if none does."""
         role = job.role(name)
         requests, constraints = (role.requests, role.constraints) if role else (Resources(), ANYWHERE)
         start = next(self._turn) % max(1, len(self._names))

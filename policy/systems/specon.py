@@ -1,7 +1,7 @@
-"""SpeCon (Mao et al., 2021): jobs whose metric has converged leave the nodes of those that still grow.
+"""SpeCon (Mao et al., 2021): jobs whose metric has converged are moved away from jobs that still progress.
 
-Section, algorithm and line numbers are those of the paper. Its literal algorithms move nothing (docs/policies/specon.md
-has the reasons): the defaults follow its text, and each printed variant can be selected.
+Section, algorithm and line numbers are those of the paper. Its algorithms as printed move nothing
+(docs/policies/specon.md has the reasons): the defaults follow its text, and each printed variant can be selected.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ COUNTS = "specon/counts"
 class Gate(Enum):
     """When a converged job may ask for another node (line 15).
 
-    ``GROWING``: another job on its node still grows, and would profit. ``PRINTED``: |PC| + |WC| > 1 there, which hardly
-    ever holds at one or two jobs a node. ``OPEN``: always; the text has no gate.
+    ``GROWING``: another job on its node still progresses, and would profit. ``PRINTED``: its node has |PC| + |WC| > 1,
+    which is rare with one or two jobs per node. ``OPEN``: always; the text has no gate.
     """
 
     GROWING = "growing"
@@ -43,10 +43,10 @@ class Gate(Enum):
 
 
 class FirstNode(Enum):
-    """Where a new job is placed, if the node takes it whole.
+    """On which node a new job is placed, if that node takes the whole gang.
 
-    ``TURN``: on the next node, round and round, as in the paper. ``SCORE``: on the node with the least S of Algorithm
-    2, those at their turn first among equals.
+    ``TURN``: on the next node, round robin, as in the paper. ``SCORE``: on the node with the least S of Algorithm 2,
+    and of equal ones on the next in turn.
     """
 
     TURN = "turn"
@@ -55,7 +55,7 @@ class FirstNode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What has been decided so far: requests of Algorithm 1, what Algorithm 2 made of them, moves of Algorithm 3."""
+    """The decisions so far: requests of Algorithm 1, moves and stays of Algorithm 2, moves of Algorithm 3."""
 
     requests: int = 0
     moves: int = 0
@@ -67,14 +67,13 @@ class Counts:
 class SpeCon(Rebalancer):
     """SpeCon's parameters, with the paper's defaults (section VI-A).
 
-    alpha: categorisation threshold, a share of the reduction so far per 30 s, of jobs that state none of their own.
-    interval: t_m - t_(m-1), seconds.
-    w_pc, w_wc, w_cc: weights of the categories. growth, ladder, gate, balance: variants, see each.
-    balance_any: Algorithm 3 moves jobs of any category, and not only converged ones. guard: only moves after which the
-    new node is still the lighter. hysteresis: back to PC above alpha * (1 + hysteresis). smoothing: E is the median of
-    so many reports. moves_per_job: 1, by whichever algorithm comes first (a job that Algorithm 2 has let stay may still
-    be moved by Algorithm 3, as in the authors' log); 2, once by each of them. first_node: a variant, see it; of no
-    account where another system places the jobs.
+    alpha: categorisation threshold, a share of the reduction so far per 30 s, for jobs that do not state their own.
+    interval: t_m - t_(m-1), seconds. w_pc, w_wc, w_cc: weights of the categories. growth, ladder, gate, balance,
+    first_node: see their classes; first_node has no effect if another system places the jobs. balance_any: Algorithm 3
+    moves jobs of any category, and not only converged ones. guard: make only moves after which the new node is still
+    the lighter one. hysteresis: a job returns to PC only above alpha * (1 + hysteresis). smoothing: the metric E is the
+    median of so many reports. moves_per_job: 1: a job is moved once, by whichever algorithm comes first (a job that
+    Algorithm 2 has let stay may still be moved by Algorithm 3, as in the authors' log); 2: once by each algorithm.
     """
 
     alpha: float = 0.01
@@ -109,7 +108,7 @@ class SpeCon(Rebalancer):
         return "specon"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Admit gangs first come, first served, evenly placed (section VI-A); then make the moves."""
+        """Admit gangs first come, first served, spread evenly (section VI-A); then move jobs."""
         scores = partial(self._scores, snapshot, now) if self.first_node is FirstNode.SCORE else None
         admitted = admit_evenly(snapshot, now, scores, self.w_pc)
         return replace(admitted, actions=(*admitted.actions, *self.moves(snapshot, admitted, now)))
@@ -122,9 +121,9 @@ class SpeCon(Rebalancer):
     def moves(
         self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
     ) -> tuple[Action, ...]:
-        """Return what one round comes to, once in each interval. ``decided``: what this step has decided before.
+        """Return the actions of one round, which is due once in each interval; none at other times.
 
-        A last round that was later than now was written under a clock that ran ahead: it does not count.
+        A last round that is later than ``now`` was written while the clock ran ahead, and does not count.
         """
         last = snapshot.memory.get(CLOCK)
         if isinstance(last, float) and last <= now and now // self.interval <= last // self.interval:
@@ -133,20 +132,21 @@ class SpeCon(Rebalancer):
 
     @property
     def keeps(self) -> bool:
-        """Whether what is remembered of a job stands on its object: it does."""
+        """Whether what the policy remembers of a job is written to the job's object; always true here."""
         return True
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """Return each job's growth, and whether it has been moved."""
+        """Return by uid what the job's object should hold: its progress, which says whether it was moved."""
         known = ((key.removeprefix(KEY), told) for key, told in memory.items() if key.startswith(KEY))
         return {uid: {self.name: write_progress(told)} for uid, told in known if isinstance(told, Progress)}
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """Return the growth by job, and when the last round was."""
+        """Return the memory, read back from the job objects: each job's progress, and when the last round was."""
         found = ((uid, read_progress(part[self.name])) for uid, part in parts.items() if self.name in part)
         known = {uid: told for uid, told in found if told is not None and not snapshot.jobs[uid].finished}
         memory: dict[str, object] = {KEY + uid: told for uid, told in known.items()}
-        # The last round in which a job reported something new: so the next one comes when it would have come.
+        # The last round is taken to be the last one in which a job reported something new, so that the next one is due
+        # in time.
         return memory | ({CLOCK: max(told.since for told in known.values())} if known else {})
 
     def monitor(self, job: Job) -> Monitor:
@@ -162,9 +162,9 @@ class SpeCon(Rebalancer):
 
 
 class SpeConRound:
-    """One round of SpeCon. What is remembered of each job is changed by the actions alone.
+    """One round of SpeCon. The memory changes only by the actions that the round returns.
 
-    ``known``: each running job's progress before this round; ``told``: as this round leaves it.
+    ``known``: each running job's progress before this round; ``told``: after it.
     """
 
     def __init__(
@@ -181,10 +181,10 @@ class SpeConRound:
         return known.by(self.now) if isinstance(known, Progress) else Progress(since=self.now)
 
     def run(self) -> Iterator[Action]:
-        """Carry out the three algorithms: the moves first, then what is to be remembered."""
+        """Carry out the three algorithms, and yield the moves, then the actions that remember each job's progress."""
         # Algorithm 1, lines 1-12 and 16-22: put each running job into its category by the growth of its metric.
         self._categorise()
-        # Ours: nothing is moved while a job waits for room, or is being repaired.
+        # Not in the paper: nothing is moved while a job waits for room or is being repaired.
         if at_rest(self.snapshot, self.decided):
             fleet = Fleet(self.snapshot, self.decided, self.categories(), self.promised)
             # Algorithm 1, lines 13-15, and Algorithm 2: converged jobs ask for another node, and one is chosen.
@@ -196,7 +196,7 @@ class SpeConRound:
     # -- Algorithm 1 ---------------------------------------------------------------------------
 
     def _categorise(self) -> None:
-        """Look at the newest reports of each running job; what a job reported before a restart is no growth."""
+        """Update each running job's category from its newest reports; reports from before a restart do not count."""
         for uid, known in self.known.items():
             job, state = self.snapshot.jobs[uid], self.snapshot.gang(uid).state
             if state is State.MIGRATING and known.restart is not None:
@@ -207,14 +207,14 @@ class SpeConRound:
                 self.told[uid] = sample(self.policy.monitor(job), known, reports, goal, self.now)
 
     def _movable(self) -> Iterator[Movable]:
-        """Yield the jobs that can be moved and have told enough lately."""
+        """Yield the jobs that can be moved and have reported something new lately."""
         for one in movable(self.snapshot, self.decided):
             told = self.told[one.job.uid]
             if not self._silent(one.job.uid):
                 yield replace(one, category=told.category, since=told.converged)
 
     def categories(self) -> Mapping[str, Category]:
-        """Return the category by which each job weighs: one that is silent weighs as one that has just begun."""
+        """Return the category by which each job is weighed; a silent job counts as one that has just started."""
         return {uid: Category.PROGRESSING if self._silent(uid) else told.category for uid, told in self.told.items()}
 
     def _silent(self, uid: str) -> bool:
@@ -223,7 +223,7 @@ class SpeConRound:
     # -- Algorithm 2 ---------------------------------------------------------------------------
 
     def _reallocate(self, fleet: Fleet) -> Iterator[Migrate]:
-        """Serve the requests one at a time, by node and job; each sees what the one before has changed."""
+        """Serve the requests of jobs one at a time, by node and job; each sees the moves made before it."""
         manager = Reallocation(self.policy.category_weights, self.policy.guard)
         asking = [one for one in self._movable() if self._asks(one.job.uid)]
         for one in sorted(asking, key=lambda one: (one.node, one.job.uid)):
@@ -231,7 +231,10 @@ class SpeConRound:
                 yield from self._decide(fleet, one, manager.host(fleet, one))
 
     def _decide(self, fleet: Fleet, one: Movable, node: str | None) -> Iterator[Migrate]:
-        """Move the job or let it stay: either way that was its only request (Algorithm 2, lines 9, 15, 20)."""
+        """Move the job to ``node``, or let it stay if that is its own node; None: it may ask again.
+
+        A move or a stay uses up its only request (Algorithm 2, lines 9, 15, 20).
+        """
         counts = replace(self.counts, requests=self.counts.requests + 1)
         told = self.told[one.job.uid]
         if node == one.node:
@@ -242,17 +245,20 @@ class SpeConRound:
         self.counts, self.told[one.job.uid] = counts, told
 
     def _asks(self, uid: str) -> bool:
-        """Tell whether the job asks (line 13): it was in CC before this round and still slows down; once (V-A)."""
+        """Tell whether the job asks for another node (line 13): it was in CC before this round and still slows down.
+
+        A job asks only once (V-A).
+        """
         known, told = self.known[uid], self.told[uid]
         asked = self._settled(told) or known.category is not Category.CONVERGED
         return not asked and slowing(self.policy.monitor(self.snapshot.jobs[uid]), known, told)
 
     def _settled(self, told: Progress) -> bool:
-        """Tell whether Algorithm 2 has decided about the job, or need not, because it has had its only move."""
+        """Tell whether Algorithm 2 has decided about the job, or need not because the job has had its only move."""
         return told.moved or self._spent(told)
 
     def _spent(self, told: Progress) -> bool:
-        """Tell whether the job has had its only move. Where each algorithm has one, each remembers its own."""
+        """Tell whether the job has had its only move; never so if each algorithm may move it once."""
         return self.policy.moves_per_job == 1 and told.was_moved
 
     def _may_ask(self, fleet: Fleet, one: Movable) -> bool:
@@ -267,7 +273,10 @@ class SpeConRound:
                 return any(self._grows(uid, one) for uid in self.told)
 
     def _grows(self, uid: str, one: Movable) -> bool:
-        """Tell whether that job is beside this one, and has reported lately that it grows."""
+        """Tell whether job ``uid`` shares a node with this one and has lately reported that its training progresses.
+
+        It counts as progressing in every category but CC.
+        """
         beside = one.node in self.snapshot.gang(uid).nodes.values() and uid != one.job.uid
         return beside and self.told[uid].category is not Category.CONVERGED and not self._silent(uid)
 
@@ -285,7 +294,7 @@ class SpeConRound:
             yield action
 
     def _may_balance(self, one: Movable) -> bool:
-        """Tell whether Algorithm 3 may move it: once, and not in the round of Algorithm 2's decision about it."""
+        """Tell whether Algorithm 3 may move the job: once, and not in the round of Algorithm 2's decision about it."""
         known, told = self.known[one.job.uid], self.told[one.job.uid]
         fresh = told.moved is known.moved and not told.balanced and not self._spent(told)
         return fresh and (self.policy.balance_any or told.category is Category.CONVERGED)

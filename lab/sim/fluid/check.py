@@ -18,9 +18,9 @@ from policy.systems.oasis.schedule import MEMORY
 
 
 class Checker:
-    """Collects the violations, each with its time in seconds since the epoch; a correct run has none.
+    """Collects the violations in ``broken``, each with its time in seconds since the epoch; a correct run has none.
 
-    If ``policy`` is OASiS, its prices are checked too, whenever its book has changed.
+    If ``policy`` is OASiS, its prices are checked too, whenever its memory (``Book``) has changed.
     """
 
     def __init__(self, policy: Policy | None = None) -> None:
@@ -31,7 +31,7 @@ class Checker:
         self._book: object = None
 
     def __call__(self, step: SimulatedStep) -> None:
-        """Check one step."""
+        """Check one step, and add its violations to ``broken``."""
         found = [*broken(step)]
         book = step.snapshot.memory.get(MEMORY)
         if self._oasis is not None and book is not self._book:

@@ -16,12 +16,12 @@ from policy.cluster.model import Node
 from policy.cluster.training import Goal, Report
 
 Do = Callable[[], None]
-DUST = 1e-6  # seconds; a shorter pause is skipped, or rounding could leave t + pause equal to t for ever
+DUST = 1e-6  # seconds; a shorter pause is skipped, because t + pause could be rounded to t
 SAME_RATE = 1e-12
 
 
 class Activity(Enum):
-    """What a job does: wait, start up, stand still for a change of its members, or compute."""
+    """What a job does: wait, start up, stop for a change of its members, or compute."""
 
     WAITING = "waiting"
     STARTING = "starting"
@@ -34,7 +34,13 @@ NO_SECONDS = dict.fromkeys(Activity, 0.0)
 
 @dataclass(slots=True)
 class JobWork:
-    """One job's work: ``left`` is in seconds of one worker's work, as of the time ``since``."""
+    """One job's work and activity.
+
+    ``left``: work left at the time ``since``, in seconds of one worker's work. ``doing``: its activity, at ``rate``
+    seconds of work per second. ``until``: when its present pause ends. ``running``: its layout, if it can compute.
+    ``members``: UIDs of its bound pods. ``ticket``: of its next scheduled event. ``computed_at``: when it first
+    computed. ``seconds``: the time spent in each activity.
+    """
 
     spec: JobSpec
     since: float
@@ -91,7 +97,10 @@ class Flow:
         self._moving.add(uid)
 
     def lay_out(self, uid: str, running: RunningGang | None, members: frozenset[str], now: float) -> None:
-        """Set the gang's layout and pods (None: it cannot compute); a change of a gang that is up costs a pause."""
+        """Set the gang's layout and pods; a change while it computes or pauses costs a pause.
+
+        ``running``: None if the gang cannot compute.
+        """
         work = self.works[uid]
         before, work.members = work.members, members if running is not None else frozenset()
         if running == work.running and work.members == before:
@@ -106,7 +115,7 @@ class Flow:
             self._change(uid, work, before, now)
 
     def _change(self, uid: str, work: JobWork, before: frozenset[str], now: float) -> None:
-        """Pause a gang that is up because it has grown, shrunk or moved, or because members were replaced."""
+        """Pause a gang that has started, because it has grown, shrunk or moved, or because members were replaced."""
         kept, settings = before & work.members, self._settings
         if not kept and uid in self._moving:
             self._moving.discard(uid)
@@ -119,7 +128,7 @@ class Flow:
             self._do(uid, work, Activity.STARTING, now, settings.start_seconds)
 
     def _do(self, uid: str, work: JobWork, doing: Activity, now: float, pause: float = 0.0) -> None:
-        """Switch to another activity; after ``pause`` the gang computes. A longer pause under way is not shortened."""
+        """Switch to another activity; a pause ends after ``pause`` seconds, but not before one that is under way."""
         self._engine.cancel(work.ticket)
         until = max(now + pause, work.until if work.doing in PAUSES else now)
         work.doing, work.rate, work.until, work.ticket = doing, 0.0, until, 0

@@ -16,7 +16,11 @@ from policy.cluster.snapshot import Snapshot
 
 
 class FluidCluster:
-    """The cluster's state; methods return the facts that they make, and ``moved`` collects jobs whose pods changed."""
+    """The state of the cluster. Its methods return the facts (events) that they cause.
+
+    ``known``: all nodes that ever existed; ``nodes``: those that exist now. ``moved``: collects the UIDs of jobs whose
+    pods have changed. ``bound``: the UIDs of bound pods.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self.known = {node.name: node for node in trace.nodes}

@@ -1,4 +1,4 @@
-"""Measure a job-level run from the facts that it made, never from the ledger's view of them."""
+"""Measures a job-level run from the facts of the simulated cluster, independently of the ledger's snapshot."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ class JobRecord:
 
 
 class FluidMeter:
-    """Integrates room over time from the first arrival on; ``take`` facts as they are made, then ``look``."""
+    """Integrates resources over time, from the first arrival on.
+
+    At each instant call ``run_to``, then ``take`` with the facts, then ``look`` for each job whose activity may have
+    changed.
+    """
 
     def __init__(self, trace: Trace, start: float, speeds: Speeds, slot_seconds: float) -> None:
         self._trace, self._start, self._speeds, self._slot = trace, start, speeds, slot_seconds
@@ -50,7 +54,7 @@ class FluidMeter:
         self._outcomes: dict[str, JobOutcome] = {}
 
     def run_to(self, now: float) -> None:
-        """Let time pass in the state last looked at."""
+        """Let time pass until ``now`` in the present state."""
         passed = now - self._at
         if passed <= 0:
             return
@@ -130,7 +134,7 @@ class FluidMeter:
     # -- results -----------------------------------------------------------------------------------
 
     def end(self, uid: str, work: JobWork, now: float, **how: bool) -> None:
-        """Record the end of the job, or of the run before it; ``how`` is finished, terminated or rejected."""
+        """Record how the job ended: ``how`` sets finished, terminated or rejected; none: the run ended first."""
         record, spec = self._records.pop(uid, None) or JobRecord(), work.spec
         curve = spec.training.utility if spec.training is not None and how.get("finished") else None
         late = delay(self._start + spec.arrival, now, self._slot)
@@ -174,7 +178,7 @@ class FluidMeter:
         )  # fmt: skip
 
     def _use(self) -> dict[str, ResourceUse]:
-        """Return, for each resource, the shares of the room over time that were held, and that computed."""
+        """Return, for each resource, the shares of capacity over time in pods of jobs, and in pods that computed."""
         room = self._sums["room"]
         return {
             name: ResourceUse(*(self._sums[what].get(name, 0.0) / room[name] for what in ("held", "computing")))

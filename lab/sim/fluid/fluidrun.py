@@ -1,7 +1,7 @@
 """Run a trace job by job: the live ``step``, with gangs that are created, bound and ended whole.
 
-A step's decisions become facts of the same instant: pods are created, bound as planned and deleted at once. Only the
-training takes time: start-up, pauses for a change, and the work itself. A run depends on nothing but its arguments.
+A step's decisions become facts at the same instant: pods are created, bound as planned and deleted at once. Only the
+training takes time: start-up, pauses for a change, and the work itself. A run depends only on its arguments.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from policy.cluster.snapshot import Snapshot
 from policy.step import step
 from policy.systems.base import Policy
 
-EARLY = 1e-6  # seconds; a moment that the policy names may have been rounded up
-ROUNDS = 1000  # steps at one instant; a policy that wants more will never settle
+EARLY = 1e-6  # seconds; because the moment that the policy names may have been rounded up
+ROUNDS = 1000  # most steps at one instant; a policy that needs more decides without end
 
 
 class RestlessError(RuntimeError):
@@ -75,8 +75,8 @@ class FluidRun:
         self._uids = _uids(trace)
         self._to_come = len(trace.jobs)
         self._inbox: list[Event] = []
-        self._ended: list[Event] = []  # facts of jobs' ends, sent with the batch after the next one:
-        self._forgotten: list[Event] = []  # facts sent with the next batch: the API no longer has these jobs
+        self._ended: list[Event] = []  # facts of deleted job objects, sent with the batch after the next
+        self._forgotten: list[Event] = []  # facts of deleted job objects, sent with the next batch
         self._open: set[str] = set()  # jobs for which a later step may act without naming them
         self._named: set[str] = set()  # jobs whose deadlines may have changed at this instant
         self._stalls: dict[str, float] = {}
@@ -98,7 +98,7 @@ class FluidRun:
         self._events.schedule(START + seconds, partial(self._apply_fault, fault))
 
     def until_done(self) -> RunResult:
-        """Continue until all jobs have ended, to the horizon, or until only ticks have happened for long."""
+        """Run until all jobs have ended, until the horizon, or until only ticks have happened for ``quiet_seconds``."""
         stop = START + self._settings.horizon
         while not self._done() and (at := self._next_time()) is not None and at <= stop:
             self._now = at
@@ -115,7 +115,7 @@ class FluidRun:
         return not (self._to_come or self._cluster.jobs)
 
     def _next_time(self) -> float | None:
-        """Return the next instant, or None if for long only the clock would go on."""
+        """Return the next instant; None if only ticks and reports are left, and have been for ``quiet_seconds``."""
         happens, looks = self._events.next_time(), self._clock.next_time()
         if happens is None and (looks is None or looks > self._happened + self._quiet_seconds):
             return None
@@ -165,7 +165,7 @@ class FluidRun:
     def _tick(self) -> None:
         """Post a tick if no step was made for ``tick_seconds``; each step restarts the timer, as in the live service.
 
-        Ticks of which the policy can tell that they would change nothing are skipped.
+        Ticks are skipped up to the next moment at which the policy says that a tick may change something.
         """
         self._ticks_at = None
         quiet = self._due <= self._now and self._quiet
@@ -178,7 +178,7 @@ class FluidRun:
             self._inbox.append(Tick())
 
     def _await_moment(self) -> None:
-        """Schedule a step for the next moment at which the policy wants to be asked, regardless of ticks."""
+        """Schedule a step for the policy's next moment (``next_moment``), regardless of ticks."""
         at = self._policy.next_moment(self._now)
         if at < math.inf:
             self._clock.schedule(at, self._keep_moment)
@@ -214,7 +214,7 @@ class FluidRun:
         self._happened = self._now
 
     def _settle(self) -> None:
-        """Step until nothing more follows; then let the work continue at the new rates."""
+        """Make steps until no further events follow; then let the work continue at the new rates."""
         for _ in range(ROUNDS):
             if not self._inbox:
                 break

@@ -13,9 +13,8 @@ from policy.cluster.snapshot import Rules
 class FluidSettings:
     """Settings of a run; times are in seconds.
 
-    start_seconds: from the binding of a gang until it computes; also when it starts again after it stood still.
-
-    grow_seconds, shrink_seconds, migrate_seconds: how long a computing gang stands still for a change of its members
+    start_seconds: from the binding of a gang until it computes, also when it starts again after it lost members.
+    grow_seconds, shrink_seconds, migrate_seconds: how long a computing gang stops for a change of its members
     (checkpoint, restart). A change during start-up costs no more than the start.
 
     tick_seconds: the longest time between two steps.
@@ -27,7 +26,8 @@ class FluidSettings:
     horizon: when the run ends. quiet_seconds: a run ends early when nothing but ticks has happened for this long, and
     for at least as long as the policy plans ahead.
 
-    slot_seconds: the slot in which utility curves count a job's delay; None: the trace's own, else the policy's.
+    slot_seconds: length of the time slots in which utility curves count a job's delay; None: the trace's, or else the
+    policy's.
     """
 
     rules: Rules = field(default_factory=Rules)

@@ -2,8 +2,8 @@
 
 A worker beside its ps takes n B / thr(n) for a mini-batch of B images. A worker on another node also fetches the
 parameters and sends its gradients, which takes P / bandwidth each way. A link carries at most its capacity per
-direction; if its transfers together would need more than all the time, they share it (a fixed point over their duty
-cycles). Training is asynchronous, so a job's rate is the sum over its workers. Figure 2 ends at four workers; beyond
+direction; if its transfers together need more than that, they share it (a fixed point over their duty cycles). Training
+is asynchronous, so a job's rate is the sum over its workers. Figure 2 ends at four workers; beyond
 that, the saturating curve fitted to it continues. The parameter sizes and the batch of 64 are this project's, because
 the paper gives none.
 """
@@ -55,7 +55,7 @@ DRAGON: Mapping[str, Trained] = {
 
 @dataclass(frozen=True, slots=True)
 class SharedLinks:
-    """Rates by the measured table and by traffic over links; a job's ``model`` names its row.
+    """A speed model: rates by the measured table and by traffic over links; a job's ``model`` names its row.
 
     ``batch`` is the images in one worker's step, ``volume`` a factor on the traffic, and ``bandwidth`` the bytes per
     second of a node's link in each direction.
@@ -134,7 +134,11 @@ class Transfer:
 
 
 class _Group:
-    """The workers of one gang on one node, with the seconds of computing alone and of a whole step."""
+    """The workers of one gang on one node.
+
+    ``count``: how many workers. ``computing``: seconds of computing in a step. ``alone``: seconds of a step of a single
+    worker beside its ps. ``step``: seconds of a whole step, with transfers.
+    """
 
     def __init__(self, uid: str, count: int, computing: float, alone: float, transfers: list[Transfer]) -> None:
         self.uid, self.count, self.computing, self.alone = uid, count, computing, alone

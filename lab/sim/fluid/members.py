@@ -1,4 +1,4 @@
-"""A job's object and pods as the API would show them, and the facts that carrying out a plan makes."""
+"""A job's object and pods as the API would show them, and the facts (events) that carrying out a plan causes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVALUATOR = "evaluator"
 
 
 class Rooms(Protocol):
-    """What a binding needs to know of the cluster."""
+    """The part of the cluster that ``Members.fill`` needs: which pods are bound, and which nodes take pods."""
 
     @property
     def bound(self) -> Collection[str]:
@@ -34,8 +34,8 @@ class Rooms(Protocol):
 class Members:
     """One job that has arrived and not ended.
 
-    ``made`` counts the pods that were ever created. ``servers`` is the number of ps that the policy gave, None if it
-    gave none.
+    ``made`` counts the pods that were ever created. ``servers`` is the number of ps that the policy decided; None: it
+    decided none, and the job has the ps that it asks for.
     """
 
     spec: JobSpec
@@ -72,7 +72,7 @@ class Members:
     # -- carrying out a plan ----------------------------------------------------------------------
 
     def scale(self, gang: Gang) -> Iterator[Event]:
-        """Set the replica count to the gang's target; a waiting gang asks for its minimum at least."""
+        """Set the replica count to the gang's target; for a waiting gang, raise it to the job's minimum at least."""
         self.servers = gang.ps
         workers = gang.workers if gang.state in ADMITTED else max(self.asked, self.job.min_workers)
         if workers != self.asked:
@@ -110,7 +110,10 @@ class Members:
         return PodGone(self.pods.pop(slot).uid)
 
     def unfinished(self, gang: Gang) -> bool:
-        """Tell whether a later step may act for the gang without naming it (fill a hole, free its room)."""
+        """Tell whether a later step may change the gang's pods without an effect that names the job.
+
+        That is so while the gang is released, waits for room, or has pods without a node.
+        """
         if gang.state is State.RELEASING:
             return True
         lacking = any(not pod.node and gang.gives(slot) for slot, pod in self.pods.items())

@@ -18,7 +18,7 @@ ROUNDING = 1e-9  # as a share of a price
 
 
 def falling_prices(policy: Oasis, snapshot: Snapshot, now: float) -> Iterator[str]:
-    """Yield resources that cost less where more of them is taken, by pool, from the current slot on."""
+    """Yield resources that cost less where more of them is taken, by pool, from the current time slot on."""
     book = snapshot.memory.get(MEMORY)
     if not isinstance(book, Book):
         return
@@ -29,8 +29,9 @@ def falling_prices(policy: Oasis, snapshot: Snapshot, now: float) -> Iterator[st
 
 
 def falls(found: Market) -> Iterator[str]:
-    """Yield resources that cost less where more of them is taken, over all slots of the market and each pool by
-    itself.
+    """Yield resources that cost less where more of them is taken, in any time slots of the market.
+
+    Nodes are compared only within their pool.
     """
     ground = found.ground
     share = np.divide(found.used, ground.capacity, out=np.ones_like(found.used), where=ground.capacity > 0)

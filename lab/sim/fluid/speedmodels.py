@@ -26,7 +26,7 @@ class Speeds(Protocol):
 
     @property
     def coupled(self) -> bool:
-        """Tell whether a change of one gang requires new rates of all; if not, of the changed gang alone."""
+        """Whether a change of one gang changes the rates of all gangs; if not, only its own rate changes."""
         ...
 
     def rates(self, running: Mapping[str, RunningGang], nodes: Mapping[str, Node]) -> Mapping[str, float]:
@@ -36,7 +36,10 @@ class Speeds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Saturating:
-    """The saturating ps-worker model (lab/sim/speed.py); gangs do not affect one another."""
+    """The saturating ps-worker model (lab/sim/speed.py); gangs do not affect one another.
+
+    remote: the speed of a worker on another node than its ps, as a share of one beside it.
+    """
 
     remote: float = REMOTE
     coupled: bool = False

@@ -24,10 +24,10 @@ Placement = tuple[int, ...]  # workers on each node, the most first
 class StepTimes:
     """Seconds of a step by placement and local batch.
 
-    The measured nodes form a ring, while here all nodes are alike, so placements that differ in order alone are
-    averaged. Unmeasured values are interpolated linearly: between batches of one placement, and between placements over
-    the same number of nodes (or else over the largest number measured) by their number of workers. Outside the measured
-    range, the nearest value counts.
+    The measured nodes form a ring. Here all nodes are alike, so placements that differ only in their order are
+    averaged. Unmeasured values are interpolated linearly: between batches of one placement, and between placements on
+    the same number of nodes (or else the next smaller number that was measured) by their number of workers. Outside the
+    measured range, the nearest value counts.
     """
 
     seconds: Mapping[Placement, Mapping[float, float]]
@@ -63,7 +63,7 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Rates from step times; a job's ``model`` names its table.
+    """A speed model: rates from step times; a job's ``model`` names its table.
 
     A job counts with its local batch, or else with the median batch of the table.
     """

@@ -1,1 +1,1 @@
-"""The papers' experiments: what each paper claims, and what our runs must reach; a seed determines the result."""
+"""The papers' experiments: what each paper claims, and what this project's runs must reach, for a given seed."""

@@ -32,7 +32,7 @@ class DragonCase:
     baselines: bool = True
 
     def __call__(self, seed: int) -> Row:
-        """Run all of them; only the default scheduler's placement depends on the seed."""
+        """Run the policy and the baselines on Table 1; only the default scheduler's placement depends on the seed."""
         if not self.baselines:
             return self._same
         return {**row_of("kubeflow", table_1(), KubeflowSpread(seed=seed + 1)), **self._same}
@@ -44,7 +44,7 @@ class DragonCase:
 
 
 def speedups(plain: str, ours: str) -> Callable[[Sequence[Row]], list[float]]:
-    """Return, for each job, the mean running time under ``plain`` over that under ``ours``."""
+    """Return a function that computes for each job its mean running time under ``plain`` over that under ``ours``."""
     return lambda rows: [mean(f"run/{plain}/{job}")(rows) / mean(f"run/{ours}/{job}")(rows) for job in JOBS]
 
 
@@ -160,7 +160,7 @@ TABLE_1 = Experiment(
 
 
 def hundred(seed: int) -> Row:
-    """Run all three policies at every load."""
+    """Run DRAGON and both baselines on the hundred jobs at every load."""
     baselines: dict[str, Policy] = {"kubeflow": KubeflowSpread(seed=seed + 1), "locality": LocalityOnly()}
     return at_every_load(seed, {**baselines, "dragon": DRAGON})
 

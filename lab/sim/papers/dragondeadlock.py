@@ -1,4 +1,4 @@
-"""The deadlock of jobs placed pod by pod (DRAGON, sections 2.3 and 3.1), and the five systems, which avoid it."""
+"""The deadlock of jobs placed pod by pod (DRAGON, sections 2.3 and 3.1); the five papers' systems avoid it."""
 
 from __future__ import annotations
 

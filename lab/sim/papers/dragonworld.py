@@ -108,13 +108,13 @@ def hundred_jobs(seed: int, gap: float) -> Trace:
 
 
 def rigid_jobs(count: int, workers: int) -> Trace:
-    """Return so many equal rigid jobs at once on 8 GPUs; they deadlock where pods are placed one by one."""
+    """Return so many equal rigid jobs that arrive at once on 8 GPUs; pods placed one by one may deadlock."""
     jobs = tuple(job(f"job-{number}", "ResNet-50", (workers, workers, workers), 500, 0.0) for number in range(count))
     return Trace(tuple(node(f"node-{index}", 16, 64, 4) for index in range(2)), jobs)
 
 
 class Busy:
-    """Integrates the GPUs held by slices of time; pass it as ``on_step`` of a run."""
+    """Integrates the GPUs that jobs hold, by slices of time; pass it as ``on_step`` of a run."""
 
     def __init__(self, trace: Trace) -> None:
         self._gpus = sum(node.allocatable[GPU] for node in trace.nodes)
@@ -123,7 +123,7 @@ class Busy:
         self.sums = [0.0] * SLICES
 
     def __call__(self, step: SimulatedStep) -> None:
-        """Account for the time up to this step, and take over its state."""
+        """Add the time up to this step, and note how many GPUs are held after it."""
         if math.isnan(self._start):
             self._start = self._since = step.at
         self._run_to(step.at)
@@ -148,8 +148,9 @@ def run(trace: Trace, policy: Policy, how: FluidSettings = SETTINGS) -> RunResul
 
 
 def row_of(name: str, trace: Trace, policy: Policy, how: FluidSettings = SETTINGS) -> dict[str, float]:
-    """Run and return measures in minutes: measure/name, for each job measure/name/job, and use/name/slice in
-    percent.
+    """Run the policy, and return its measures under the keys measure/name.
+
+    Times are in minutes; ``run`` and ``elapsed`` also have keys measure/name/job, and use/name/slice is in percent.
     """
     busy = Busy(trace)
     result = simulate(trace, policy, how, on_step=busy)

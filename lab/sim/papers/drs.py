@@ -1,7 +1,7 @@
 """DRS on DRAGON's Table 1 with three assignments of utilities, because DRS's own tables are not in its text.
 
-E1: all jobs have the same utility, so that only scaling differs. E2: utilities are drawn from 1, 2, 3. E3: all are
-equal, and a large job of higher utility arrives in the full cluster.
+E1: all jobs have the same utility, so that only scaling differs. E2: utilities are drawn from 1, 2, 3. E3: all jobs
+have the same utility, and a large job of higher utility arrives in the full cluster.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def loaded(seed: int) -> Trace:
 
 @dataclass(frozen=True, slots=True)
 class DrsCase:
-    """The policy under test beside DRAGON and the default scheduler, on the trace of a seed."""
+    """Runs the policy under test, DRAGON and (``baseline``) the default scheduler on the trace of a seed."""
 
     trace: Callable[[int], Trace]
     policy: Policy = DRS
@@ -103,7 +103,7 @@ class DrsCase:
 
 
 def _classes(trace: Trace) -> dict[str, list[JobSpec]]:
-    """Return the jobs by utility: ``top`` for the highest, and the others by their number."""
+    """Return the jobs by utility: under ``top`` those of the highest, the others under their utility, such as ``1``."""
     top = max(one.utility for one in trace.jobs)
     found: dict[str, list[JobSpec]] = {"top": []}
     for one in trace.jobs:

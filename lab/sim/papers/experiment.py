@@ -11,9 +11,9 @@ Measure = Callable[[int], Row]  # a top-level function, so that it can be sent t
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bound that must hold over the rows of all seeds; ``value`` computes the number, and bounds are inclusive.
+    """A number over the rows of all seeds, computed by ``value``, and the inclusive bounds that it must keep.
 
-    ``paper`` is the paper's own number or statement. ``reason`` says why a bar that is missed cannot be reached, and
+    ``paper`` is the paper's own number or statement. ``reason`` says why a bound that is missed cannot be reached, and
     ``untested`` why no mutant names the bar.
     """
 
@@ -39,7 +39,7 @@ class Bar:
         return low and high and value == value  # NaN is not equal to itself
 
     def spread(self, rows: Sequence[Row]) -> tuple[float, float] | None:
-        """Return p10 and p90 of the single seeds' values; None for one seed, and for a value of all seeds together."""
+        """Return p10 and p90 of the values of each seed alone; None for one seed, and for an ``OverAllSeeds`` value."""
         if isinstance(self.value, OverAllSeeds) or len(rows) < 2:
             return None
         try:
@@ -53,8 +53,8 @@ class Bar:
 class Mutant:
     """The same experiment with one mechanism switched off; ``misses`` names the bars that it must miss.
 
-    ``measure`` returns the measures that the mechanism may change; the others are those of the experiment's own row for
-    that seed. ``reason`` says why no bar depends on the mechanism, so that the mutant cannot be caught.
+    ``measure`` returns the measures that the mechanism may change; the others are taken from the experiment's own row
+    for that seed. ``reason`` says why no bar depends on the mechanism; such a mutant misses no bar.
     """
 
     name: str
@@ -67,9 +67,9 @@ class Mutant:
 class Experiment:
     """An experiment of a paper.
 
-    ``source`` is the section, table or figure of the paper. ``seeds`` is the number of seeds, from 1,000 up, for which
-    the bars are stated. ``figure`` draws the paper's figure from our rows on a matplotlib Figure. ``assumed`` lists
-    what the paper leaves open and this project has set; it is printed with the result.
+    ``source`` is the section, table or figure of the paper. ``seeds`` is the number of seeds, counted from 1,000 up,
+    over which the bars are computed. ``figure`` draws the paper's figure from our rows on a matplotlib Figure.
+    ``assumed`` lists what the paper leaves open and this project has set; it is printed with the result.
     """
 
     name: str
@@ -101,7 +101,7 @@ def cut(ours: str, plain: str) -> Callable[[Sequence[Row]], float]:
 
 @dataclass(frozen=True, slots=True)
 class OverAllSeeds:
-    """A value of all seeds together: a share of them, a quantile, the worst."""
+    """A value that has a meaning only over all seeds together: a share of them, a quantile, the worst."""
 
     value: Callable[[Sequence[Row]], float]
 
@@ -111,22 +111,22 @@ class OverAllSeeds:
 
 
 def share(measure: str, holds: Callable[[float], bool]) -> OverAllSeeds:
-    """Return the share of seeds in which ``holds`` is true for the measure."""
+    """Return a function that computes the share of seeds in which ``holds`` is true for the measure."""
     return OverAllSeeds(lambda rows: sum(1 for row in rows if holds(row[measure])) / len(rows))
 
 
 def quantile(measure: str, q: float) -> OverAllSeeds:
-    """Return a quantile of a measure over the seeds, linear between ranks."""
+    """Return a function that computes a quantile of a measure over the seeds, linear between ranks."""
     return OverAllSeeds(lambda rows: _quantile([row[measure] for row in rows], q))
 
 
 def worst(measure: str) -> OverAllSeeds:
-    """Return the lowest value over the seeds."""
+    """Return a function that computes the lowest value of a measure over the seeds."""
     return OverAllSeeds(lambda rows: min(row[measure] for row in rows))
 
 
 def best(measure: str) -> OverAllSeeds:
-    """Return the highest value over the seeds."""
+    """Return a function that computes the highest value of a measure over the seeds."""
     return OverAllSeeds(lambda rows: max(row[measure] for row in rows))
 
 

@@ -1,7 +1,8 @@
 """KOD2 (Jeong and Yu, KTCCS 11(7), 2022), section 5: ten jobs, one every 30 s, against the default scheduler.
 
 The paper gives neither the jobs' requests, bounds and steps nor what ends a deadlocked job of the baseline. Every
-number is therefore stated with the baseline's patience D and its retry order. The jobs are those of
+number is therefore stated with the baseline's patience D, the seconds after which a deadlocked job is ended, and with
+the order in which it retries pods. The jobs are those of
 lab.sim.traces.generate.kod2.
 """
 
@@ -65,7 +66,10 @@ def _row(seed: int, ours: RunResult) -> dict[str, float]:
 
 
 def _against(plain: RunResult, ours: RunResult, name: str) -> dict[str, float]:
-    """Return the measures against the baseline; ``charged`` counts each unfinished job until the horizon."""
+    """Return the measures of ``ours`` against the baseline ``plain``; keys end with ``name``.
+
+    Measures that begin with ``charged`` count each unfinished job until the horizon.
+    """
     return {
         f"jct_{name}": plain.mean_jct_seconds,
         f"charged_{name}": plain.charged_jct_seconds,

@@ -30,8 +30,8 @@ from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Kod2
 
 CORE = 15e9  # operations per second that one core sustains in training
-CORES = 2  # of the worker by which work is measured: the middle of the trace's 1-3
-MEMORY = 1e9  # bytes per second between two processes on one node, serialised
+CORES = 2  # of the worker in whose seconds work is measured: the middle of the trace's 1-3
+MEMORY = 1e9  # bytes per second between two processes on one node, with serialisation
 NETWORK = 117e6  # bytes per second: 1 Gb/s without its headers; the paper does not state its network
 OVERHEAD = 0.02  # seconds per step
 REFERENCE = 32  # the batch at which the trace's work holds
@@ -121,7 +121,7 @@ def figure_7(seed: int) -> Row:
 
 
 def figure_7_without_gang(seed: int) -> Row:
-    """Run them with the policy that places pod by pod."""
+    """Run the cells of Figure 7 with the policy that places pod by pod."""
     return _row(seed, BATCHES, _pods)
 
 
@@ -131,7 +131,7 @@ def figure_8(seed: int) -> Row:
 
 
 def figure_8_without_gang(seed: int) -> Row:
-    """Run them with the policy that places pod by pod."""
+    """Run the cells of Figure 8 with the policy that places pod by pod."""
     return _row(seed, (SHOWN,), _pods)
 
 
@@ -142,7 +142,7 @@ def figure_4(seed: int) -> Row:
 
 
 def figure_4_one_at_a_time(seed: int) -> Row:
-    """Return the same if the ps serves one worker for the whole of its step."""
+    """Return the training times of Figure 4 if the ps served one worker at a time, for the whole of its step."""
     del seed
     return _times(lambda model: 1.0)
 

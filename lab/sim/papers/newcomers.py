@@ -1,7 +1,7 @@
-"""An experiment of this project: long jobs have grown over the cluster, and smaller, more useful ones arrive.
+"""An experiment of this project: long jobs have grown over the cluster, and smaller jobs of higher utility arrive.
 
-The papers' own traces show little of scale-in: where all jobs start small and some job always waits, no job has workers
-to give. Here each newcomer waits until a job yields, or for hours.
+The papers' own traces show little of scale-in: if all jobs start small and some job always waits, no job has workers to
+give. Here each newcomer waits until a job gives up workers, or for hours.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ def newcomers(seed: int) -> Trace:
 
 
 def _long(draw: random.Random, number: int, bounds: tuple[int, int, int], within: float) -> JobSpec:
-    """Return a long job that arrives in the first ``within`` seconds; ``bounds`` is minimum, asked and maximum
-    workers.
+    """Return a long job that arrives in the first ``within`` seconds.
+
+    ``bounds`` has the minimum, asked and maximum number of workers.
     """
     model, seconds = _model(draw), draw.uniform(*LONG_HOURS) * 3600.0
     at = round(draw.uniform(0, within), 1) if within else 0.0
@@ -88,13 +89,16 @@ def _model(draw: random.Random) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewcomersCase:
-    """Policies by name on the trace of a seed; the one under test is called ``ours``."""
+    """Runs policies on the trace of a seed; ``policies`` has them by name, the one under test as ``ours``."""
 
     policies: Mapping[str, Policy]
     make: Callable[[int], Trace] = newcomers
 
     def __call__(self, seed: int) -> Row:
-        """Return minutes: wait/NAME/new, elapsed/NAME/new, elapsed/NAME/long; and finished/NAME in jobs."""
+        """Return the means wait/NAME/KIND and elapsed/NAME/KIND in minutes, and the jobs finished/NAME.
+
+        KIND is ``new`` for newcomers and ``long`` for long jobs.
+        """
         trace, row = self.make(seed), dict[str, float]()
         for name, policy in self.policies.items():
             found = row_of(name, trace, policy)

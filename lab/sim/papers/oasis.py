@@ -19,7 +19,7 @@ from policy.systems.oasis.prices import Floor
 LOADS = (25, 50, 100, 200, 400)
 SLOTS = 100
 SCARCE = 2e3  # the price ratio for the highest load
-# Only where a bar names it, because its solver takes longer than the other rivals' rules.
+# Dorm runs only at the loads that a bar names, because its solver takes longer than the other rivals' rules.
 DORM_AT = (100, 200)
 
 ASSUMED = (
@@ -36,7 +36,7 @@ ASSUMED = (
 
 
 def by_load(seed: int, policy: Oasis, seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> dict[str, float]:
-    """Return OASiS's total utility by number of jobs; ``seen`` changes the jobs as OASiS sees them."""
+    """Return OASiS's total utility by number of jobs; ``seen`` returns the trace as it is described to OASiS."""
     row: dict[str, float] = {}
     for jobs in LOADS:
         drawn = trace(Draw(jobs), seed)
@@ -55,7 +55,7 @@ def _rivals_by_load(seed: int) -> dict[str, float]:
 
 
 def _true_utility(drawn: Trace, result: Earned) -> float:
-    """Return the true utility of a run in which the jobs were described differently."""
+    """Return the utility by the jobs' true curves, of a run in which the policy was given other curves."""
     curves = {job.name: job.training.utility for job in drawn.jobs if job.training is not None}
     worth = 0.0
     for name, lateness in result.lateness.items():
@@ -71,7 +71,7 @@ def loads(seed: int) -> Row:
 
 
 def literal(seed: int) -> Row:
-    """Run with L as the paper defines it."""
+    """Run OASiS with L as the paper defines it."""
     return by_load(seed, oasis(SLOTS, floor=Floor.PAPER))
 
 
@@ -87,7 +87,7 @@ def flat_utility(seed: int) -> Row:
 
 
 def _ratio(ours: str, rival: str) -> Callable[[Sequence[Row]], float]:
-    """Return a function that computes mean utility over mean utility."""
+    """Return a function that divides the mean utility ``ours`` by the mean utility ``rival``."""
     return lambda rows: mean(ours)(rows) / mean(rival)(rows)
 
 
@@ -96,7 +96,7 @@ def _least(rival: str, loads: Sequence[int]) -> Callable[[Sequence[Row]], float]
 
 
 def _lead(rows: Sequence[Row]) -> float:
-    """Return how many of the steps from one load to the next increase the lead over DRF (in utility)."""
+    """Return at how many of the four increases in load the lead in utility over DRF grows."""
     leads = [mean(f"oasis_{jobs}")(rows) - mean(f"drf_{jobs}")(rows) for jobs in LOADS]
     return float(sum(1 for less, more in pairwise(leads) if more > less))
 
@@ -167,8 +167,9 @@ def lateness_flat_utility(seed: int) -> Row:
 
 
 def _wins(kind: str, what: str) -> Callable[[Sequence[Row]], float]:
-    """Return how many of the four rivals that reject no job are farther from the target, or wider spread, than
-    OASiS.
+    """Return a function that counts the rivals without rejection whose lateness is farther from 0 than OASiS's.
+
+    ``what`` is the compared value, the mean or the standard deviation of lateness (``std``).
     """
 
     def value(rows: Sequence[Row]) -> float:

@@ -35,7 +35,7 @@ def draw_lateness(rows: Sequence[Row], figure: Any) -> None:
 
 
 def draw_optimum(rows: Sequence[Row], figure: Any) -> None:
-    """Draw OASiS's Figure 6: (left) offline optimum over OASiS by servers and utility range; (right) wrong bounds."""
+    """Draw OASiS's Figure 6: left, the optimum over OASiS by servers and utility range; right, wrong bounds U and L."""
     left, right = figure.subplots(1, 2)
     cases = [name.removeprefix("optimum_") for name in rows[0] if name.startswith("optimum_")]
     left.bar(cases, [mean(f"optimum_{case}")(rows) / mean(f"oasis_{case}")(rows) for case in cases])

@@ -1,8 +1,8 @@
 """OASiS's simulated clusters and jobs (OASiS, section V-A), drawn from a seed.
 
-The available text of the paper has lost its numbers. The ranges are those of the printed paper as far as they are
-known, and this project's calibration elsewhere: see docs/policies/oasis.md. The text swaps the server types; here
-workers run on GPU servers.
+The available text of the paper lacks its numbers. The ranges are those of the printed paper as far as they are known,
+and otherwise this project's calibration: see docs/policies/oasis.md. The text swaps the server types; here workers run
+on GPU servers. Slots here are OASiS's time slots.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from policy.placement.room import Room
 from policy.systems.oasis.workload import POOL
 
 GIB = 1 << 30
-SLOT_SECONDS = 4000.0  # a bit over an hour; the simulator's epoch is a multiple of it
+SLOT_SECONDS = 4000.0  # a bit over an hour; the time at which the simulator starts is a multiple of it
 # EC2 types as (GPUs, vCPUs, GiB): P2 8xlarge and 16xlarge, G3 8xlarge and 16xlarge; then C4 8xlarge.
 GPU_SERVERS = ((8, 32, 488), (16, 64, 732), (2, 32, 244), (4, 64, 488))
 PS_SERVER = (0, 36, 60)
@@ -34,9 +34,10 @@ LONGEST = 15  # slots; a job that takes longer with all its workers is drawn aga
 class Draw:
     """The ranges from which a trace is drawn.
 
-    ``kinds`` has the shares of time-insensitive, -sensitive and -critical jobs, ``priority`` the range of theta1. Jobs
-    arrive in the first ``arrivals`` slots. ``fixed`` is the maximum of workers for rivals that do not scale.
-    ``chunks``, ``longest`` and ``target`` are the upper ends of N, of the shortest run and of theta3.
+    ``servers`` is the number of servers for workers, and as many for ps are added. ``slots`` is T. ``kinds`` has the
+    shares of time-insensitive, -sensitive and -critical jobs, ``priority`` the range of theta1. Jobs arrive in the
+    first ``arrivals`` slots. ``fixed`` is the maximum of workers for rivals that do not scale. ``chunks``, ``longest``
+    and ``target`` are the upper ends of N, of the shortest run and of theta3.
     """
 
     jobs: int
@@ -192,7 +193,7 @@ def testbed(seed: int) -> Trace:
 def _fitting(spec: JobSpec, nodes: tuple[Node, ...]) -> JobSpec:
     """Return the job with no more workers than the empty testbed can hold with their ps.
 
-    With more, FIFO would wait for the job for ever.
+    With more, the job would never start, and FIFO would start no other job.
     """
     empty = Snapshot(nodes={node.name: node for node in nodes})
     training, worker, server = spec.training, spec.role(WORKER), spec.role(PS)

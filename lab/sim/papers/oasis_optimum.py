@@ -23,7 +23,7 @@ from policy.systems.oasis.workload import work_of
 
 SLOTS = 10
 JOBS = 10
-# The servers for workers, and as many for ps; and for 3 + 3 servers, the range of priorities.
+# The cases: by the number of servers for workers and for ps, and with 3 + 3 servers by the range of priorities.
 CASES: dict[str, Draw] = {
     **{f"{n}+{n}": tiny(JOBS, n, SLOTS) for n in (2, 3, 4)},
     **{f"1-{most}": replace(tiny(JOBS, 3, SLOTS), priority=(1.0, most)) for most in (10, 50)},
@@ -38,7 +38,7 @@ def _best(case: str, seed: int) -> Optimum:
 
 
 def known(drawn: Trace) -> tuple[Seen, ...]:
-    """Return every job in advance, from which the exact U and L are computed (OASiS, equations 23-26)."""
+    """Return what the bounds need to know of every job, so that U and L are exact (OASiS, equations 23-26)."""
     first = math.floor(START / SLOT_SECONDS)
     jobs = (job_fact(JobObject(spec.name, spec, created=START + spec.arrival)) for spec in drawn.jobs)
     return tuple(seen_of(work_of(job, SLOT_SECONDS), Window(first, SLOTS)) for job in jobs)
@@ -63,7 +63,7 @@ def _true_utility(drawn: Trace, described: Trace | None = None, **parameters: ob
 
 
 def small(seed: int) -> Row:
-    """Run each case once, and 3 + 3 servers also in literal mode and with wrong estimates."""
+    """Run each case, and the case of 3 + 3 servers also with the paper's L and with wrong estimates of U and L."""
     row: dict[str, float] = {}
     for case, draw in CASES.items():
         row |= _instance(case, seed, _true_utility(trace(draw, seed)))
@@ -79,9 +79,9 @@ def small(seed: int) -> Row:
 
 
 def _instance(case: str, seed: int, ours: float) -> dict[str, float]:
-    """Return optimum and OASiS's utility.
+    """Return the case's optimum and OASiS's utility, ``ours``.
 
-    If the solver ran out of time, OASiS's schedule may be better than the best one that it found.
+    If the solver ran out of time, OASiS's schedule may be better than the best one that the solver found.
     """
     return {f"optimum_{case}": max(_best(case, seed).utility, ours), f"oasis_{case}": ours}
 

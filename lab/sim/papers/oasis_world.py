@@ -1,7 +1,7 @@
 """Run an OASiS experiment: every system gets the same jobs in the job-level simulator, and utility counts up to T.
 
-A job is worth f(slots from its arrival to its completion), with 0 for the slot of its arrival. A job that does not
-complete within the timespan is worth nothing.
+A job is worth f(time slots from its arrival to its completion), with 0 for the time slot of its arrival. A job that
+does not complete within the timespan is worth nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from policy.systems.rrh import Rrh
 
 
 def oasis(slots: int, **parameters: object) -> Oasis:
-    """Return OASiS over a timespan of so many slots from the simulator's start."""
+    """Return OASiS with a timespan of so many time slots from the simulator's start."""
     end = START + slots * SLOT_SECONDS
     return Oasis(slot_seconds=SLOT_SECONDS, horizon=slots, end=end, **parameters)  # type: ignore[arg-type]
 
@@ -42,9 +42,9 @@ def rivals() -> dict[str, Policy]:
 
 @dataclass(frozen=True, slots=True)
 class Earned:
-    """One run: total utility of jobs that completed in time, and each completed job's lateness.
+    """The result of one run: the total utility of jobs that completed in time, and each completed job's lateness.
 
-    Lateness is completion less target, in slots.
+    Lateness is completion less target, in time slots. ``finished`` counts the jobs that completed in time.
     """
 
     utility: float
@@ -54,7 +54,7 @@ class Earned:
 
 
 def run(trace: Trace, policy: Policy, slots: int, *, drain: bool = False) -> Earned:
-    """Run the trace; ``drain`` continues until every job has ended, so that all have a lateness.
+    """Run the trace; ``drain`` continues up to 20 T, so that late jobs end too and have a lateness.
 
     Utility still counts up to T only.
     """
@@ -67,7 +67,7 @@ def run(trace: Trace, policy: Policy, slots: int, *, drain: bool = False) -> Ear
 
 
 def earned(trace: Trace, result: RunResult, slots: int) -> Earned:
-    """Return what the run was worth."""
+    """Return the utility and lateness of a run over so many time slots. Raises ValueError for a job without a curve."""
     specs = {job.name: job for job in trace.jobs}
     done = [job for job in result.jobs if job.finished]
     intime = [job for job in done if completion(job.ended, SLOT_SECONDS) < slots]

@@ -59,12 +59,12 @@ ASSUMED = (
 
 
 def against_default(setup: Setup, policy: Policy, seed: int) -> dict[str, float]:
-    """Return one seed's comparison, with and without moves."""
+    """Compare one seed's run under the policy with the default scheduler's (``compare``)."""
     return compare(run(setup, policy, seed), run(setup, RoundRobin(), seed))
 
 
 def mixed(jobs: int, policy: Policy, seed: int) -> Row:
-    """Return one seed of the mixed jobs, with each job's two times for the figure."""
+    """Compare one seed's run of the mixed jobs, with each job's completion times under both for the figure."""
     ours, plain = run(MIXED[jobs], policy, seed), run(MIXED[jobs], RoundRobin(), seed)
     times = {**per_job("default", plain.seconds), **per_job("specon", ours.seconds)}
     return {**compare(ours, plain), "plain": sum(plain.seconds) / jobs, "plain makespan": plain.makespan, **times}
@@ -107,9 +107,9 @@ def _mixed_bars(jobs: int) -> tuple[Bar, ...]:
 
 
 def _mutants(jobs: int) -> tuple[Mutant, ...]:
-    """Return the mutants.
+    """Return the mutants of the experiment with so many jobs.
 
-    Only with 20 jobs is Algorithm 3 tested: with more, later arrivals leave nodes idle, and Algorithm 2 fills these
+    Algorithm 3 is tested only with 20 jobs: with more, later arrivals leave nodes idle, and Algorithm 2 fills these
     too, because an empty node has the least score.
     """
     missed = ("average completion time", "makespan", "jobs better")
@@ -141,7 +141,7 @@ def _mixed_experiment(jobs: int) -> Experiment:
 def fixed(policy: Policy, seed: int) -> Row:
     """Run 20 VAE jobs, one every 50 s.
 
-    ``uneven`` has jobs whose sizes differ more, ``literal`` the algorithms as printed.
+    Measures that begin with ``uneven`` are of jobs whose sizes differ more, ``literal`` of the algorithms as printed.
     """
     ours, plain = run(FIXED, policy, seed), run(FIXED, RoundRobin(), seed)
     return {

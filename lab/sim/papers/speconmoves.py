@@ -1,4 +1,4 @@
-"""The cost of a move (SpeCon, Figures 2 and 3), and moves that harm no job, which are this project's own variant."""
+"""The cost of a move (SpeCon, Figures 2 and 3), and this project's variant ``guests``, whose moves harm no job."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SETUPS = {"fixed": FIXED, **{f"{jobs} mixed": setup for jobs, setup in MIXED.ite
 
 @dataclass(frozen=True, slots=True)
 class MoveAt(Policy):
-    """A policy that moves every job to the other node once it reports that share of its work."""
+    """A policy that moves every job once to the other node, when it reports that ``share`` of its work is done."""
 
     share: float
 
@@ -65,7 +65,7 @@ class MoveAt(Policy):
 def costs(seed: int, seconds: float = SETTINGS.migrate_seconds, more: float = 0.0) -> Row:
     """Return by how many seconds a lone job ends later if it is moved, for each model and share of its work.
 
-    ``seconds`` is what a move takes, and ``more`` the additional seconds for a job that is nearly done.
+    ``seconds`` is how long a move takes, and ``more`` how much longer it takes at the end of the work.
     """
     row: dict[str, float] = {}
     for model, decay in MODELS.items():
@@ -112,7 +112,7 @@ COST = Experiment(
 
 @dataclass(frozen=True, slots=True)
 class GuestsThatStay(Policy):
-    """The variant ``Guests`` without moving guests away again."""
+    """The policy ``Guests``, except that a job moved to an empty node (a guest) is not moved again."""
 
     guests: Guests
 
@@ -122,7 +122,7 @@ class GuestsThatStay(Policy):
         return "squatters"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Return the decision without any move of a job that is a guest already."""
+        """Return the decision of ``guests`` without any move of a job that is a guest already."""
         decided = self.guests.decide(snapshot, now)
         return replace(decided, actions=tuple(action for action in decided.actions if not _guest(snapshot, action)))
 

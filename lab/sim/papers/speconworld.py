@@ -22,8 +22,8 @@ from policy.systems.specon import SpeCon
 # SpeCon, Figure 1: 65, 98 and 90 % of the reduction after 20 % of the time, as exponentials exp(-k p).
 VAE, BI_RNN, GRU = 5.20, 19.56, 11.51
 MODELS = (VAE, BI_RNN, GRU)
-# All published results were run with this: each algorithm moves a job once. The default, one move of either, meets the
-# same bars (docs/policies/specon.md, Results).
+# The results in docs/policies/specon.md were run with this: each algorithm may move a job once. The default, one move
+# by whichever algorithm comes first, meets the same bars.
 AS_RUN = SpeCon(moves_per_job=2)
 MOVE_SECONDS = 4.0  # SpeCon, Figures 2 and 3: saving and resuming take less than 5 s
 REPORT_SECONDS = 5.0
@@ -112,7 +112,8 @@ def compare(ours: RunTimes, plain: RunTimes) -> dict[str, float]:
     """Return the measures that the paper prints, in percent of the default scheduler's; below 0 is sooner.
 
     ``average``, ``median`` and ``makespan`` are changes, and ``better`` is the share of jobs that end sooner. ``best``
-    is by how much the job that gains most ends sooner, ``worst`` by how much the one that loses most ends later.
+    is by how much the job that gains most ends sooner, ``worst`` by how much the job that loses most ends later.
+    ``moves`` is a number.
     """
     changes = [100.0 * (one / other - 1.0) for one, other in zip(ours.seconds, plain.seconds, strict=True)]
     return {

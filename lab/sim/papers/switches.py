@@ -1,4 +1,4 @@
-"""Policies with one mechanism switched off, for mutants."""
+"""Policies with one mechanism switched off, for the experiments' mutants."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The pod-level simulator: a world with operator, kubelets and kube-scheduler, and Kohort's verbs and controller."""
+"""The pod-level simulator: operator, kubelets and kube-scheduler, with Kohort's verbs and controller."""

@@ -33,7 +33,7 @@ class Apps(Reconciler):
 
     def __init__(self, core: WorldCore) -> None:
         super().__init__(core, REQUEST)
-        self._made = 0  # number of pods with a generated name
+        self._made = 0  # number of pods with a generated name that were created
 
     def _is_ours(self, job: JobObject) -> bool:
         return not job.spec.kind.ends
@@ -88,7 +88,7 @@ def template_hash(job: JobObject) -> str:
 
 
 def safe(number: int, length: int) -> str:
-    """Encode the number in letters and digits that form no words, as generated names end."""
+    """Encode the number in letters and digits that form no words, as in generated names of pods."""
     letters = []
     for _ in range(length):
         number, rest = divmod(number, len(SAFE))

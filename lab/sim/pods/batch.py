@@ -1,9 +1,9 @@
 """The controller of Indexed Jobs: ``syncJob`` and ``manageJob`` of pkg/controller/job/job_controller.go.
 
 A pod that fails or terminates gets a successor with its index at once (podReplacementPolicy TerminatingOrFailed). A
-succeeded pod is counted once; the real controller uses a finalizer for this, and here it is a set. An index beyond the
-completions is dropped. Not simulated: back-off between failures and its limit, slow start, deadlines, and pod failure
-policies.
+succeeded pod is counted once; the real controller uses a finalizer for this, and here a set of UIDs does. An index
+beyond the completions is dropped. Not simulated: back-off between failures and its limit, slow start, deadlines, and
+pod failure policies.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ def _index(pod: PodObject) -> int:
 
 
 def _surplus(job: JobObject, active: Sequence[PodObject]) -> PodObject | None:
-    """Return an active pod to delete: any of a suspended or ended job, else one whose index needs no pod, or None."""
+    """Return an active pod to delete, or None.
+
+    Of a suspended or ended job it is any pod; of another job, a pod whose index is complete, too high, or has two pods.
+    """
     if job.suspended or job.phase.ended:
         return active[0] if active else None
     first = {_index(pod): pod for pod in reversed(active)}

@@ -1,7 +1,7 @@
 """The Kubeflow training operator: bring a job's pods in line with its spec at a limited rate, and set conditions.
 
-Like the original it is level-triggered: a queue of jobs, each reconciled until nothing is left to do, at one rate for
-all jobs.
+Like the real one it is level-triggered: it has a queue of jobs and reconciles each until nothing is left to do, with
+one rate limit for all jobs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Operator(Reconciler):
         return None
 
     def _phase(self, job: JobObject, pods: Iterable[PodObject]) -> JobPhase:
-        """Return the job's phase: Succeeded with its chief, master or else worker 0; Running with a running pod."""
+        """Return the job's phase: Succeeded if its chief, master or else worker 0 has; Running with any running pod."""
         if job.phase.ended:
             return job.phase
         if any(pod.phase is Phase.FAILED for pod in pods) and not job.spec.restarts:
@@ -55,7 +55,7 @@ class Operator(Reconciler):
         self._core.write_job(replace(job, phase=phase, started=started, ended=now if phase.ended else None))
 
     def _surplus(self, job: JobObject, pods: Iterable[PodObject]) -> PodObject | None:
-        """Return a pod to delete, the highest index first, or None."""
+        """Return the pod to delete next, or None: surplus pods are deleted by index, the highest first."""
         living = [pod for pod in pods if pod.deleted is None]
         if job.phase.ended:
             policy = job.spec.clean_pods
@@ -83,6 +83,6 @@ class Operator(Reconciler):
 def _open(pod: PodObject) -> bool:
     """Tell whether the pod has not ended.
 
-    A pending pod counts as running, or it would be orphaned when it starts.
+    A pending pod counts as running, because it would be orphaned if it started later.
     """
     return pod.phase in (Phase.PENDING, Phase.RUNNING)

@@ -19,7 +19,7 @@ POINTS = 100
 
 
 class PlainChooser:
-    """Scores nodes, and binds immediately."""
+    """Chooses the node with the best score, and binds without waiting for a gang."""
 
     def __init__(
         self, world: SimulatedWorld, engine: Engine[Callable[[], object]], seed: int, bind_seconds: float
@@ -33,7 +33,7 @@ class PlainChooser:
         return (lambda pods: self._draw.sample(pods, len(pods))) if retry is Retry.RANDOM else (lambda pods: pods)
 
     def choose(self, pod: PodObject, feasible: list[str]) -> NodeChoice:
-        """Return one of the nodes with the best score."""
+        """Return one of the nodes with the best score; the seed decides between equal ones."""
         nodes = [self._world.store.nodes[name] for name in feasible]
         free = self.scheduler.free(nodes) if self.scheduler is not None else {}
         beside = [sibling.node for sibling in self._world.store.pods_of(pod.owner)]

@@ -1,4 +1,4 @@
-"""Measure a pod-level run from the world's own objects, never from the ledger's view of them."""
+"""Measures a pod-level run from the objects of the simulated world, independently of the ledger's snapshot."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PodMeter:
         self._bound: set[str] = set()
 
     def run_to(self, now: float) -> None:
-        """Let time pass in the state last looked at."""
+        """Let time pass until ``now`` in the state of the last ``look``."""
         self._held_sum += self._held * (now - self._at)
         self._computing_sum += self._computing * (now - self._at)
         self._at = now

@@ -1,7 +1,7 @@
 """Run a trace pod by pod: the world, a kube-scheduler and optionally Kohort, in one virtual time.
 
-``simulate`` runs Kohort with a policy, ``pod_by_pod`` the default kube-scheduler alone. Both return a Result, and
-depend on nothing but their arguments.
+``simulate`` runs Kohort with a policy, ``pod_by_pod`` the default kube-scheduler alone. Both return a RunResult, and
+depend only on their arguments.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from policy.systems.base import Policy
 from policy.systems.baselines import Retry
 
 HORIZON = 6 * 3600.0
-START = 1_000_000.0  # an arbitrary time of day, on which nothing may depend
+START = 1_000_000.0  # seconds since the epoch; an arbitrary time, on which no result may depend
 
 
 class ApiWatcher(Protocol):
@@ -111,7 +111,7 @@ class PodRun:
             self.engine.schedule(START + job.arrival, partial(self._submit, job))
 
     def until_done(self, policy: str) -> RunResult:
-        """Continue until every job has ended, or to the horizon."""
+        """Run until every job has ended, or until the horizon; return the result, under the name ``policy``."""
         stop = START + self._horizon
         self._look()
         while not self._done() and (at := self._next_time()) <= stop:
@@ -126,7 +126,7 @@ class PodRun:
         return self._meter.result(policy, self._horizon)
 
     def schedule_faults(self, faults: Iterable[Fault]) -> None:
-        """Schedule faults."""
+        """Schedule faults, each as (seconds after the start, function of the world)."""
         for at, apply in faults:
             self.engine.schedule(START + at, partial(apply, self.world))
 

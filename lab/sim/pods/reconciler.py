@@ -8,8 +8,8 @@ from lab.sim.objects import JobObject, ObjectKind, PodObject
 from lab.sim.pods.worldcore import OPERATOR, Do, WorldCore
 from policy.cluster.model import Role, Slot
 
-QUOTA_RETRY_SECONDS = 2.0  # until a pod refused by a quota is retried; client-go starts far lower, and doubles
-SLACK = 1e-4  # tokens; a float of seconds since the epoch has steps of 2.4e-7, so a shorter wait would never end
+QUOTA_RETRY_SECONDS = 2.0  # until a pod refused by a quota is retried; client-go starts lower, and doubles the wait
+SLACK = 1e-4  # tokens; time is a float with steps of 2.4e-7 s, so a wait for fewer tokens would never end
 
 
 class Bucket:
@@ -87,7 +87,7 @@ class Reconciler:
         )
 
     def _wait_for_quota(self, job_uid: str) -> None:
-        """Leave the queue to the other jobs, and retry this one later."""
+        """Skip this job in the queue until ``QUOTA_RETRY_SECONDS`` have passed."""
         self._short.add(job_uid)
         self._core.later(QUOTA_RETRY_SECONDS, lambda: self._look_again(job_uid), OPERATOR)
 

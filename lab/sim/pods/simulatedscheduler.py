@@ -1,6 +1,6 @@
 """A simplified kube-scheduler: one pod at a time, assumed pods, back-off, and what wakes a waiting pod.
 
-It does not claim to equal the real one. A ``Chooser`` picks the node: the extender, or plain scoring.
+It is not meant to equal the real one. A ``Chooser`` picks the node: the extender, or plain scoring.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Chooser(Protocol):
     """The component that picks a node and makes the binding."""
 
     def choose(self, pod: PodObject, feasible: list[str]) -> NodeChoice:
-        """Pick one of the nodes on which the pod fits; never called without any."""
+        """Pick one of the nodes on which the pod fits; ``feasible`` is never empty."""
         ...
 
     def bind(self, pod: PodObject, node: str) -> None:
@@ -63,7 +63,10 @@ class _Waiting:
 
 
 class KubeScheduler:
-    """One profile's scheduling queue and loop in virtual time."""
+    """One profile's scheduling queue and loop in virtual time.
+
+    ``name``: the schedulerName of its pods. ``order``: returns the order in which freed room wakes waiting pods.
+    """
 
     def __init__(
         self,
@@ -176,7 +179,7 @@ class KubeScheduler:
         return [n.name for n in nodes if pod.requests.fits(free[n.name]) and accepts(n, pod.constraints)]
 
     def free(self, nodes: Iterable[Node]) -> dict[str, Resources]:
-        """Return the free room on the nodes, without that of bound and assumed pods."""
+        """Return the room on the nodes that bound and assumed pods leave free."""
         used: dict[str, Resources] = {}
         held = [(pod.node, pod.requests) for pod in self._world.store.pods.values() if pod.holds_room]
         for name, requests in [*held, *self._assumed.values()]:

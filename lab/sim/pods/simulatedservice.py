@@ -1,7 +1,7 @@
 """Kohort in virtual time: the live service's ``step``, verdicts and desired state, on the simulated world.
 
-Facts come from the world's history, and verbs from the simulated kube-scheduler. Effects and orders become writes to
-the world a moment later, and their outcomes come back as events.
+Facts come from the world's history, and calls of verbs from the simulated kube-scheduler. Effects and orders become
+writes to the world after a delay (``Delays``), and their outcomes come back as events.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Gating(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """Durations in seconds: of a watch event's delivery, gathering a batch, a binding, and a controller's pass."""
+    """Durations in seconds: a watch event's delivery, gathering a batch, a binding, a controller's pass, the tick."""
 
     watch_seconds: float = 0.02
     batch_seconds: float = 0.01
@@ -55,7 +55,7 @@ class SimulatedStep:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """How Kohort is run; with more nodes than ``nominate_above``, members are nominated."""
+    """How Kohort is run; ``nominate_above``: with more nodes than this, members are nominated to their nodes."""
 
     rules: Rules = field(default_factory=Rules)
     delays: Delays = field(default_factory=Delays)
@@ -64,7 +64,7 @@ class ServiceSettings:
 
 
 class SimulatedService:
-    """Ledger, verbs and controller, as the kube-scheduler's chooser; set ``scheduler`` once both exist."""
+    """Ledger, verbs and controller; it is the chooser of the kube-scheduler, which must be set as ``scheduler``."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class SimulatedService:
     # -- the watch and the ledger --------------------------------------------------------------
 
     def watch(self, changes: Iterable[WorldChange]) -> None:
-        """Process the facts as they arrive; the first batch is the initial list of every watch."""
+        """Queue the facts of these changes for the next step; the first call has the initial lists of all watches."""
         events = [event for change in changes if (event := facts(change)) is not None]
         self._post(*events, *(() if self.snapshot.synced else (Synced(),)))
 

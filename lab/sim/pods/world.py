@@ -2,8 +2,8 @@
 
 Every write makes a new revision and is recorded (``store.history``), so that an API server can be put around the world.
 Time moves only in ``advance``; a write happens at ``now``. A verb returns None on success, else the Refusal that the
-API server would give. Objects are addressed as in the API: by namespace and name, with the UID as an optional
-precondition.
+API server would give (``WorldRefusal``). Objects are addressed as in the API: by namespace and name, with UID and
+version as optional preconditions.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SimulatedWorld:
         return self._core.now
 
     def next_time(self) -> float | None:
-        """Return when the next event happens by itself, or None if there is none."""
+        """Return the time of the next scheduled event, or None if there is none."""
         return self._core.engine.next_time()
 
     def advance(self, now: float) -> None:
@@ -94,7 +94,7 @@ class SimulatedWorld:
         return self._core.gating
 
     def overcommitted(self) -> list[str]:
-        """Return a line for each node that holds more than it has; kubelets refuse nothing here, so tests ask."""
+        """Return a line for each node whose pods take more than it has; kubelets refuse nothing, so tests look here."""
         held: dict[str, list[PodObject]] = {}
         for pod in self.store.pods.values():
             if pod.holds_room:
@@ -183,8 +183,9 @@ class SimulatedWorld:
         self, namespace: str, name: str, released: bool = True, *, suspended: bool | None = None,
         servers: int | None = None, uid: str = "", version: int = 0,
     ) -> WorldRefusal | None:  # fmt: skip
-        """Suspend the job with Kohort's mark, or remove both; ``suspended`` set: remove the mark alone, as a user.
+        """Suspend the job with Kohort's mark of a release, or with ``released`` False resume it and remove the mark.
 
+        ``suspended`` sets the suspension apart from ``released``, so that a user's write can remove the mark alone.
         ``servers`` sets PS.replicas in the same write.
         """
         found = self._job(namespace, name, uid, version)
@@ -198,7 +199,7 @@ class SimulatedWorld:
         return None
 
     def fail_job(self, namespace: str, name: str) -> WorldRefusal | None:
-        """End the job as failed (its deadline, a user's patience); its clean-pod policy decides about its pods."""
+        """End the job as failed, as its deadline or its user would; its clean-pod policy decides about its pods."""
         found = self._job(namespace, name)
         if isinstance(found, WorldRefusal):
             return found
@@ -255,7 +256,7 @@ class SimulatedWorld:
         return None
 
     def delete_pod(self, namespace: str, name: str, *, uid: str = "") -> WorldRefusal | None:
-        """Delete (or evict) the pod; a bound one terminates first. The operator creates a new one."""
+        """Delete (or evict) the pod; a bound pod terminates first. Its job's controller then creates a new one."""
         pod = self._pod(namespace, name, uid)
         if isinstance(pod, WorldRefusal):
             return pod

@@ -22,7 +22,7 @@ class WorldSettings:
     """The speed of the world's components, in seconds and requests per second; a rate of 0 is unlimited.
 
     The operator's rate and burst are the training operator's defaults (--qps 20, --burst 30); it sends two requests per
-    pod, one for the pod and one for its service. ``restart_seconds`` is what a job loses when its workers change.
+    pod, one for the pod and one for its service. ``restart_seconds`` is how long a job stops when its workers change.
     ``eviction_seconds`` is the toleration for an unreachable node (300 in every pod), and ``collect_seconds`` the
     period of the pod garbage collector after a node was deleted.
     """

@@ -13,8 +13,9 @@ Object = TypeVar("Object", Node, JobObject, PodObject)
 
 
 class WorldStore:
-    """Objects and their history; all writes go through the ``put`` and ``drop`` methods, the dictionaries are
-    read-only.
+    """Objects and their history.
+
+    All writes go through the ``put`` and ``drop`` methods; other code must only read the dictionaries.
     """
 
     def __init__(self, first_revision: int = 0) -> None:

@@ -18,8 +18,8 @@ class TrainingProgress:
     """A job's progress in seconds of one worker's work; with ``rate`` 0 it holds its room but does not compute.
 
     ``members`` are the UIDs of the pods that compute, and the job is restarting until ``paused_until``. ``workers`` is
-    the number of replicas asked for when it last started. ``restarts`` counts its starts after the first, with another
-    number of workers or after it had stood still.
+    the number of replicas asked for when it last started. ``restarts`` counts its starts after the first, each with
+    another number of workers or after it had stopped.
     """
 
     done: float = 0.0
@@ -32,7 +32,7 @@ class TrainingProgress:
     ticket: int = 0
 
     def at(self, now: float) -> float:
-        """Return the work done by then."""
+        """Return the work done at that time, in seconds of one worker's work."""
         return self.done + self.rate * max(0.0, now - max(self.since, self.paused_until))
 
 
@@ -107,13 +107,13 @@ class WorldTraining:
         self._end_members(job_uid)
 
     def _end_members(self, job_uid: str) -> None:
-        """Let every member except the ps succeed, also one that starts only now; a ps runs until deleted.
+        """Let every running member except the ps succeed, also one that has just started; a ps runs until deleted.
 
         Pods of a kind that does not end stay idle until their user deletes the job, because a pod that exits is
         restarted.
         """
         if job_uid in self._ending or not self._core.store.jobs[job_uid].spec.kind.ends:
-            return  # the listeners call this again for each of its own writes
+            return  # its own writes below make the listeners call it again
         self._ending.add(job_uid)
         for pod in self._core.store.pods_of(job_uid):
             if self._works(pod) and pod.slot is not None and pod.slot.role != PS:

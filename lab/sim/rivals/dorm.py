@@ -1,8 +1,8 @@
 """Dorm (Sun et al., 2017), a rival in OASiS: when a job arrives or ends, a MILP sets each job's workers.
 
-The utilisation of all resources is maximised. Two bounds hold: on the sum of the jobs' distances from their
-dominant-resource-fair shares, and on the number of running jobs that change. HiGHS solves it within a node limit;
-placement is round robin. If no solution obeys both bounds, they are dropped, the second first.
+The MILP maximises the utilisation of all resources under two bounds: on the sum of the jobs' distances from their
+dominant-resource-fair shares, and on the number of running jobs that change. HiGHS solves it within a limit on its
+search tree; placement is round robin. If no solution keeps both bounds, the second is dropped, then the first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MEMORY = "dorm"
 
 @dataclass(frozen=True, slots=True)
 class DormBook:
-    """The worker numbers that hold until a job arrives or ends; ``left_out`` has the jobs that were barred."""
+    """The numbers of workers, which hold until a job arrives or ends; ``left_out`` has the jobs that were barred."""
 
     jobs: frozenset[str]
     workers: tuple[tuple[str, int], ...]
@@ -68,11 +68,11 @@ class Dorm(Policy):
         return Decision((*actions, *orders.actions), {**line.barred, **orders.verdicts})
 
     def numbers(self, snapshot: Snapshot, jobs: Sequence[Job]) -> dict[str, int]:
-        """Return the number of workers by job UID."""
+        """Solve the MILP, and return the number of workers by job UID; without a solution, the fair numbers."""
         fair = fill(snapshot, list(jobs))
         if not jobs:
             return {}
-        from lab.sim.rivals.program import Program  # here: the solver takes long to import
+        from lab.sim.rivals.program import Program  # imported here, because importing the solver takes long
 
         program = Program(snapshot, jobs, fair)
         unfairness, changes = program.unfairness(self.fairness), program.changes(self.changes)

@@ -1,6 +1,6 @@
 """Read workloads of Pollux (OSDI 2021) and Sia (SOSP 2023).
 
-The columns are name, time (s), application, num_replicas and batch_size. They tell neither how long a job takes nor
+The columns are name, time (s), application, num_replicas and batch_size. They state neither how long a job takes nor
 what a replica needs. This project's calibration: the hours on one GPU are within Pollux's size classes (small below 1,
 medium below 10, large below 100, extra large below 1,000), and ``contention`` follows from the speed-up at 4 GPUs of
 one node in the authors' published step times. Nodes have 4 GPUs, 48 cores and 192 GiB. A replica has a GPU, 8 cores and

@@ -41,7 +41,7 @@ def numbered(rows: Iterable[Mapping[str, object]], name: str = "") -> Table:
 
 @dataclass(frozen=True, slots=True)
 class TraceRow:
-    """One row, the ``position``-th that is read.
+    """One row of the table; ``where`` is its location in words, ``position`` its number, from 1.
 
     Every method raises FieldError for a faulty value, and ValueError for a missing column.
     """
@@ -91,7 +91,7 @@ class TraceRow:
         return self.choice(name, {str(member.value): member for member in of})
 
     def choice(self, name: str, choices: Mapping[str, T]) -> T:
-        """Return the value of one of these words."""
+        """Return the value in ``choices`` for the field's text, which must be one of its keys."""
         text = self.text(name)
         if text not in choices:
             raise FieldError(self.where, name, text, " or ".join(choices))

@@ -18,7 +18,7 @@ DEFAULT_SCHEDULER = "default-scheduler"
 class Trace:
     """Nodes, and jobs by their arrival in seconds after the start.
 
-    ``slot_seconds`` is the slot in which its utility curves count a delay; None if the trace does not say.
+    ``slot_seconds`` is the length of the time slots in which its utility curves count a delay; None: not stated.
     """
 
     nodes: tuple[Node, ...]

@@ -1,6 +1,6 @@
-"""What the plans promise of the slots to come, to a rebalancer that moves jobs (``oasis+specon``).
+"""The room that OASiS's plans need in later time slots, for a rebalancer that moves jobs (``oasis+specon``).
 
-The paper moves no job: a member sits where its slot has it. Here a job that is moved takes its plan along.
+The paper moves no job. Here the plan of a job that a rebalancer moves is changed to name the new node.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from policy.systems.oasis.workload import POOL
 
 
 class PlansAhead(Promised):
-    """The plans as the moves leave them. ``nodes``: the usable ones, and what jobs may take of each."""
+    """The plans of all jobs, changed with each move that the rebalancer makes.
+
+    ``book``: the plans before. ``slot``: the present time slot. ``nodes``: each usable node, with what jobs may take of
+    it.
+    """
 
     def __init__(self, snapshot: Snapshot, book: Book, slot: int, nodes: Iterable[tuple[Node, Resources]]) -> None:
         self._snapshot, self._book, self._slot = snapshot, book, slot
@@ -28,7 +32,7 @@ class PlansAhead(Promised):
         self._plans = dict(book.plans)
 
     def leaves(self, job_uid: str, node: str) -> bool:
-        """Tell whether all plans leave its members there what they take where they sit now, in every slot to come."""
+        """Tell whether the job may move to that node: it has room there in every later time slot."""
         if job_uid not in self._plans:
             return True
         if node not in self._nodes:
@@ -43,7 +47,7 @@ class PlansAhead(Promised):
         return True
 
     def moved(self, job_uid: str, node: str) -> None:
-        """Give the plan that node for the one on which the job sits now."""
+        """Change the job's plan: it names that node in place of the nodes on which the job runs now."""
         if job_uid in self._plans:
             here, plan = self._here(job_uid), self._plans[job_uid]
             for shift in self._to_come(job_uid):
@@ -51,7 +55,7 @@ class PlansAhead(Promised):
             self._plans[job_uid] = plan
 
     def actions(self) -> tuple[Action, ...]:
-        """Return the book, where a plan has changed."""
+        """Return the action that remembers the changed plans; none if no plan has changed."""
         changed = self._plans != self._book.plans
         return (Remember(MEMORY, replace(self._book, plans=self._plans)),) if changed else ()
 

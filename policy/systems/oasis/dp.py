@@ -1,7 +1,7 @@
-"""Algorithm 2, exactly: what y workers cost in each slot, and the cheapest way to spread the work over the slots.
+"""Algorithm 2, exactly: what y workers cost in each time slot, and the cheapest way to spread a job's work over them.
 
 The recursion over chunks and deadlines is one table of prefixes in worker-slots: cost(t, n) is the least cost of at
-least n worker-slots in the slots up to t, so the best completion slot falls out of a single pass over the slots.
+least n worker-slots in the time slots up to t. So a single pass over the time slots finds the best completion.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ from numpy.typing import NDArray
 from policy.systems.oasis.prices import Array
 
 Counts = NDArray[np.int64]
-MANY = 1e6  # members that a node takes who ask for nothing; finite, for they are added up
-LARGEST_TABLE = 6000  # worker-slots; more are planned in blocks of several
+MANY = 1e6  # how many members that ask for nothing fit on a node; finite, because such numbers are added up
+LARGEST_TABLE = 6000  # worker-slots; a job that has more is planned in blocks of several worker-slots
 
 
 @dataclass(frozen=True, slots=True)
 class SlotRole:
-    """One role of a job in one slot. request: [resource]; open: [node]; counts: replicas beside y workers (-1: no)."""
+    """One role of a job in one time slot.
+
+    request [resource]: what one member asks for. open [node]: whether the node takes the role. counts [y]: how many
+    members the role has beside y workers; -1 where y workers are impossible.
+    """
 
     name: str
     request: Array
@@ -34,17 +38,21 @@ class SlotRole:
 
 @dataclass(frozen=True, slots=True)
 class SlotOffer:
-    """What one slot can hold: ``cost[y]`` of y workers (infinite: impossible), and for each role ``takes[y, node]``."""
+    """What one time slot offers to a job.
+
+    ``cost[y]`` is the price of y workers and the members beside them; infinite: impossible. ``takes[y, node]``, for
+    each role, is how many of its members are placed on the node.
+    """
 
     cost: Array
     takes: tuple[Counts, ...]
 
 
 def offer(free: Array, price: Array, roles: tuple[SlotRole, ...]) -> SlotOffer:
-    """Return COST_t: each role placed greedily on the cheapest nodes; prices are those before the job.
+    """Return COST_t, the cost of each number of workers in one time slot, at the prices before the job.
 
-    free, price: [node, resource]. Where two roles may share a node the first one's members are placed first, which is a
-    heuristic; with pools apart it is optimal (Theorem 1).
+    free, price: [node, resource]. Each role is placed greedily on its cheapest nodes. Where two roles may share a node,
+    the first role's members are placed first, which is a heuristic; with separate pools it is optimal (Theorem 1).
     """
     size = len(roles[0].counts)
     cost = np.zeros(size)
@@ -69,7 +77,7 @@ def offer(free: Array, price: Array, roles: tuple[SlotRole, ...]) -> SlotOffer:
 
 
 def room_for(left: Array, request: Array) -> Array:
-    """Return how many such members each node takes: [1 or y, node]."""
+    """Return how many members with that request each node takes: [1 or y, node]. left: [1 or y, node, resource]."""
     asked = request > 0
     if not asked.any():
         return np.full(left.shape[:2], MANY)
@@ -79,7 +87,7 @@ def room_for(left: Array, request: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best schedule: workers by slot (relative to the first), its payoff, worth and cost."""
+    """The best schedule: workers by time slot, counted from the window's first; payoff is worth less cost."""
 
     workers: dict[int, int]
     payoff: float
@@ -88,11 +96,12 @@ class Best:
 
 
 def best_schedule(costs: Array, work: int, worth: Callable[[int], float], begin: int | None = None) -> Best | None:
-    """Find the completion slot with the most worth - cost (27, 28); None where the work does not fit into the slots.
+    """Find the schedule whose worth less cost is largest (27, 28); None if the work does not fit into the time slots.
 
-    costs: [slot, y], costs[:, 0] == 0. Ties: the earlier completion, then fewer workers in later slots. A job of more
+    costs: [time slot, y], costs[:, 0] == 0. work: worker-slots. worth: what completion in a time slot is worth. begin:
+    the job cannot pause once it runs, and it starts in this time slot at the latest; None: it may pause. Of equal
+    schedules the one that completes first is taken, then the one with fewer workers in later time slots. A job of more
     than 6,000 worker-slots is planned in blocks: then its cost is an upper bound.
-    begin: it holds on without a gap once it runs, which is from this slot on at the latest; None: it may pause.
     """
     block = -(-work // LARGEST_TABLE)
     if block > 1:
@@ -101,15 +110,16 @@ def best_schedule(costs: Array, work: int, worth: Callable[[int], float], begin:
         if found is not None:
             workers = {slot: int(stands[slot, count]) for slot, count in found.workers.items()}
             return Best(workers, found.payoff, found.worth, found.cost)
-    # What blocks do not hold fills nearly every slot, if it fits at all: few sums are left, however large it is.
+    # A job that does not fit in blocks fills nearly every time slot, if it fits at all. So an exact search has few sums
+    # to try, however large the job is.
     return _search(costs, work, worth, begin)
 
 
 def in_blocks(costs: Array, block: int) -> tuple[Array, Counts]:
-    """Return what so many blocks of workers cost in each slot, and how many workers stand for them.
+    """Return what each number of blocks costs in each time slot, and how many workers that number stands for.
 
-    They are never fewer than the blocks say. Among numbers that fill the blocks, and less than one more, the cheapest
-    is taken: a gang of 101 is 50 blocks of 2.
+    b blocks stand for the cheapest number of workers from b * block to (b + 1) * block - 1. So a gang of exactly 101
+    workers is 50 blocks of 2.
     """
     slots, size = costs.shape
     padded = np.pad(costs, ((0, 0), (0, -size % block)), constant_values=np.inf).reshape(slots, -1, block)
@@ -118,9 +128,10 @@ def in_blocks(costs: Array, block: int) -> tuple[Array, Counts]:
 
 
 def _search(costs: Array, need: int, worth: Callable[[int], float], begin: int | None) -> Best | None:
-    """Search over the slots, exactly. Of each slot's table only what can lead to the need is kept.
+    """Search over the time slots, exactly. Of each time slot's table only the sums that can lead to ``need`` are kept.
 
-    That is from ``lows``, which the slots to come can still fill up, to ``highs``, all that fits so far.
+    These are the sums from ``lows``, the least that later time slots can still fill up, to ``highs``, the most that
+    fits up to this time slot.
     """
     most, tops = costs.shape[1] - 1, _tops(costs)
     total = int(tops.sum())
@@ -158,14 +169,17 @@ def _search(costs: Array, need: int, worth: Callable[[int], float], begin: int |
 
 
 def _holding(table: Array, cost: Array, *, fresh: bool) -> tuple[Array, Array]:
-    """Search for a job that holds on: none of the slots between its first and its last is without workers."""
+    """Return the table and the costs for a job that cannot pause.
+
+    No time slot between its first and its last is without workers. fresh: it may still start in this time slot.
+    """
     before, some = table.copy(), cost.copy()
     before[0], some[0] = 0.0 if fresh else before[0], np.inf
     return before, some
 
 
 def most_work(costs: Array, work: int, *, gaps: bool = True) -> int:
-    """Return how much of the work fits into the slots at all, in worker-slots."""
+    """Return how many worker-slots of the work fit into the time slots; ``gaps``: the job may pause between them."""
     tops: list[int] = _tops(costs).tolist()
     if not gaps:
         runs = [sum(run) for some, run in groupby(tops, bool) if some]
@@ -174,7 +188,7 @@ def most_work(costs: Array, work: int, *, gaps: bool = True) -> int:
 
 
 def _tops(costs: Array) -> Counts:
-    """Return the most workers that each slot takes."""
+    """Return the most workers that each time slot takes."""
     tops: Counts = np.where(np.isfinite(costs), np.arange(costs.shape[1]), 0).max(axis=1, initial=0)
     return tops
 
@@ -183,7 +197,7 @@ def _trace(choices: list[Counts], lows: Counts, last: int, need: int, begin: int
     workers: dict[int, int] = {}
     for slot in range(last, -1, -1):
         if not need and slot < begin:
-            break  # a job that holds on has begun in the slot after this one
+            break  # a job that cannot pause has started in the time slot after this one
         count = int(choices[slot][need - lows[slot]])
         if count:
             workers[slot] = count

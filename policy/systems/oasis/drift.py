@@ -1,4 +1,4 @@
-"""How a job stands against its schedule, by its own reports."""
+"""How far a job is behind its schedule or ahead of it, by its own reports."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from policy.systems.oasis.workload import work_of
 
 
 def drift_of(snapshot: Snapshot, uid: str, slot_seconds: float, tolerance: float, now: float) -> Drift | None:
-    """Return how the job stands against its plan, by its own reports.
+    """Return how far the job is behind its plan or ahead of it, by its own reports.
 
-    None without a plan, or without a report of this slot or the one before that tells how far the job is. Both sides
-    are looked at as of the report; one of the slot before is carried on to the beginning of this slot at as many
-    workers as the job has in it. tolerance: the share of its plan by which a job may be late before it is planned anew.
+    It is None without a plan, or without a report from this time slot or the one before that states the progress. The
+    work needed and the work planned are compared as of the report. A report from the time slot before is carried on to
+    the beginning of this one, as if the job had run with as many workers as it has in this one. tolerance: the share of
+    its plan by which a job may be late before it is planned again.
     """
     book, slot = snapshot.memory.get(MEMORY), math.floor(now / slot_seconds)
     plan = book.plans_at(slot).get(uid) if isinstance(book, Book) else None
@@ -24,7 +25,7 @@ def drift_of(snapshot: Snapshot, uid: str, slot_seconds: float, tolerance: float
     if plan is None or uid not in snapshot.jobs or told is None or told.at < begin - slot_seconds:
         return None
     shift = plan.at(slot)
-    passed = (told.at - begin) / slot_seconds * (shift.units if shift else 0)  # since the slot began; may be negative
+    passed = (told.at - begin) / slot_seconds * (shift.units if shift else 0)  # worker-slots; may be negative
     whole = work_of(snapshot.jobs[uid], slot_seconds).work
     needed = max(0.0, whole * (1.0 - (told.done or 0.0)) + min(0.0, passed))
     scheduled = max(0.0, plan.left(slot) - max(0.0, passed))
@@ -32,7 +33,7 @@ def drift_of(snapshot: Snapshot, uid: str, slot_seconds: float, tolerance: float
 
 
 def _follows(plan: Plan, slot: int, needed: float, scheduled: float, tolerance: float) -> str:
-    """Return in words what the next slot does about it."""
+    """Return in words what will be done about it at the next time slot; empty: nothing."""
     if needed > scheduled * (1.0 + tolerance):
         return "the rest is planned anew at the next slot"
     spare = plan.last > slot + 1 and scheduled - plan.shifts[-1].units >= needed

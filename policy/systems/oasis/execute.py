@@ -1,7 +1,7 @@
-"""The executor: at each moment every job has what its plan says for the slot, as far as room is really free.
+"""The executor: it gives every job what its plan says for the present time slot, as far as room is really free.
 
-What is taken away goes first; what is given waits until the room is free, so nothing is ever promised twice. Members
-stay where they are wherever the other plans leave the room for it: a plan names counts per node, chosen by price, and
+Workers are taken from jobs first; others are given only when the room is free, so no room is promised twice. Members
+stay where they are wherever the other plans leave room for it: a plan names counts per node, chosen by price, and
 moving a member would cost a restart that the prices do not know.
 """
 
@@ -31,9 +31,10 @@ NOT_OFFERED = Verdict(Reason.NODE_NOT_OFFERED, "its planned nodes are asked for 
 
 @dataclass
 class Slotwork:
-    """One slot's orders. ``plans`` are changed where a job's members stay elsewhere than the plan had them.
+    """The orders for one time slot. ``plans`` are changed where a job's members stay on other nodes than those planned.
 
-    ``righted``: jobs that were paused in this slot because they were not where the plan has them.
+    ``ground``: each usable node, with what jobs may take of it. ``righted``: jobs that were paused in this time slot
+    because their members were not where the plan has them.
     """
 
     snapshot: Snapshot
@@ -60,7 +61,7 @@ class Slotwork:
             starts = shift is not None and within(job, shift)
             servers = self._equip(job, gang, shift if starts else self.plans[uid].after(self.slot))
             if releasing(job):
-                continue  # its last pods are going; it is queued again then
+                continue  # its last pods are being deleted; it is queued again when they are gone
             if shift is None or not starts:
                 self.verdicts[uid] = self._pausing(uid)
             elif servers is not None:
@@ -69,7 +70,7 @@ class Slotwork:
                 self._start(job, shift)
 
     def _planned_free(self) -> dict[str, Resources]:
-        """Return what each node has beside all plans of this slot."""
+        """Return the room that all plans of this time slot leave on each node."""
         free = {name: room for name, (_, room) in self.ground.items()}
         for plan in self.plans.values():
             shift = plan.at(self.slot)
@@ -91,9 +92,9 @@ class Slotwork:
         if shift is None:
             if (later := self.plans[job.uid].after(self.slot)) is not None:
                 self._pause(job, later)
-            return  # past its plan: it goes on as it is until it ends or is planned anew
+            return  # past its plan: it runs on unchanged until it ends or is planned again
         if gang.state is State.MIGRATING or not within(job, shift):
-            return  # a user's new bounds hold in this slot, and the next ones are planned under them
+            return  # its user's new bounds rule this shift out; the next time slots are planned under them
         if _lacks_ps(job, shift):
             self._pause(job, shift)
             return
@@ -113,10 +114,10 @@ class Slotwork:
         self.actions.append(Resize(job.uid, shift.workers, missing, ps=servers))
 
     def _put_right(self, job: Job, gang: Gang, shift: Shift) -> None:
-        """Let the whole gang start again where the plan has it, because a member has to move; once in a slot.
+        """Pause the gang so that it starts again on its planned nodes, as a member has to move; once per time slot.
 
-        Where its planned place is not given up, it starts elsewhere and stays there: else it would pause and start for
-        ever. A kind that cannot be suspended stays where it is.
+        If those nodes are still taken then, it starts on others and stays there; otherwise it would pause and start
+        without end. A job whose kind cannot be suspended stays where it is, and only shrinks.
         """
         if job.suspends and job.uid not in self.righted:
             self.righted.add(job.uid)
@@ -125,9 +126,9 @@ class Slotwork:
             self.actions.append(Resize(job.uid, shift.workers, ps=gang.ps))
 
     def _pause(self, job: Job, until: Shift) -> None:
-        """Pause the job until that slot; where it has other ps then, they are given while it is suspended.
+        """Pause the job until that time slot; if it has another number of ps then, order them while it is suspended.
 
-        A kind that cannot be suspended holds on: its pods would have to be deleted.
+        A job whose kind cannot be suspended is not paused: its pods would have to be deleted.
         """
         if not job.suspends:
             return
@@ -138,7 +139,7 @@ class Slotwork:
         return {role.name: shift.count(role.name) for role in job.roles}
 
     def _stay(self, job: Job, shift: Shift, kept: Mapping[Slot, str]) -> Shift | None:
-        """Return the same counts with the kept members where they are, if other plans of the slot leave the room."""
+        """Return a shift with the same counts that leaves the kept members where they are; None without room for it."""
         plan = self.plans[job.uid]
         free = dict(self._free)
         for node, requests in taken(plan, shift):
@@ -156,7 +157,7 @@ class Slotwork:
             placed[role, node] += 1
             return True
 
-        # On a node that takes nobody new, who is there stays.
+        # A node that takes no new members keeps those that it has.
         if not all(put(slot.role, node) for slot, node in kept.items()):
             return None
         for role in each:
@@ -172,7 +173,7 @@ class Slotwork:
         return made
 
     def _open(self, job: Job, role: str) -> list[str]:
-        """Return the nodes that take the role at all, by name, but those that kube-scheduler did not offer lately."""
+        """Return the names of the nodes that take the role, without those that kube-scheduler did not offer lately."""
         found, refused = job.role(role), barred(self.snapshot, job)
         constraints = found.constraints if found else ANYWHERE
         pool = PS if role == PS else WORKER
@@ -182,13 +183,13 @@ class Slotwork:
             if name not in refused and node.labels.get(POOL, pool) == pool and accepts(node, constraints)
         ]
 
-    # -- jobs that have none ---------------------------------------------------------------------
+    # -- jobs that have no members ---------------------------------------------------------------
 
     def _equip(self, job: Job, gang: Gang, shift: Shift | None) -> int | None:
-        """Order the ps that the job has to ask for before it starts in that slot, and return their number.
+        """Order the number of ps that the job must ask for before it starts in that time slot, and return the number.
 
-        None where it asks for that number already. It is told once. What it was told for a slot that its user's new
-        bounds have ended is taken back.
+        It returns None if the job asks for that number already. The order is given once. An order for a time slot that
+        its user's new bounds rule out is taken back.
         """
         servers = shift.count(PS) if shift is not None and _lacks_ps(job, shift) else None
         told = gang.ps_next if gang.ps_next != job.servers else None
@@ -213,16 +214,16 @@ class Slotwork:
         self.actions.append(Admit(job.uid, shift.workers, nodes, ps=servers))
 
     def _too_early(self, job: Job) -> bool:
-        """Tell whether the plan may only be a moment early.
+        """Tell whether the job should wait a moment for its planned nodes, instead of starting on others.
 
-        Room is on its way, or kube-scheduler has not seen it free yet. It has something against a node that it does not
-        offer twice in a row.
+        Their room is being freed, or kube-scheduler has not yet seen that it is free. Only a node that kube-scheduler
+        fails to offer twice in a row counts as refused.
         """
         soon = any(isinstance(action, Resize) for action in self.actions) or bool(leaving(self.snapshot))
         return soon or self.snapshot.gang(job.uid).tries.misses == 1
 
     def _elsewhere(self, job: Job, shift: Shift) -> dict[Slot, str] | None:
-        """Return any nodes that have the room, because reality differs from the plans; None where there are none."""
+        """Return any nodes that have room for the members, in place of the planned ones; None if there are none."""
         nodes: dict[Slot, str] = {}
         trial = self._room.branch()
         for slot in self._slots(job, shift):
@@ -238,14 +239,14 @@ class Slotwork:
     # -- slots and room --------------------------------------------------------------------------
 
     def _slots(self, job: Job, shift: Shift) -> list[Slot]:
-        """Return the slot's members, without those that are done: no pod would come for their room."""
+        """Return the gang's slots in that shift, without the done ones: no new pod would use room kept for them."""
         roles = sorted({role for role, _, _ in shift.layout}, key=lambda role: (role == WORKER, role))
         done = done_slots(self.snapshot, job)
         slots = (Slot(role, index) for role in roles for index in range(shift.count(role)))
         return [slot for slot in slots if slot not in done]
 
     def _assign(self, job: Job, shift: Shift, kept: Mapping[Slot, str]) -> dict[Slot, str]:
-        """Return a node for each member that is not kept: those of the layout that no kept member has."""
+        """Return a node for each member that is not kept, out of the places in the layout that kept members leave."""
         left = Counter({(role, node): count for role, node, count in shift.layout})
         left.subtract(Counter((slot.role, node) for slot, node in kept.items()))
         spare: dict[str, list[str]] = {}
@@ -254,7 +255,7 @@ class Slotwork:
         return {slot: spare[slot.role].pop(0) for slot in self._slots(job, shift) if slot not in kept}
 
     def _take(self, job: Job, nodes: Mapping[Slot, str]) -> bool:
-        """Charge these members' room, or nothing where some of it is not free now, or was not offered lately."""
+        """Charge room for these members; tell whether it was free and offered lately, as else none is charged."""
         if not barred(self.snapshot, job).isdisjoint(nodes.values()):
             return False
         trial = self._room.branch()
@@ -275,22 +276,22 @@ def fits(node: Node, requests: Resources, free: Resources) -> bool:
 
 
 def _within(kept: Mapping[Slot, str], shift: Shift) -> bool:
-    """Tell whether the layout has a place for every kept member where it is."""
+    """Tell whether the layout has a place for every kept member on the node where it is."""
     have = Counter((slot.role, node) for slot, node in kept.items())
     places = {(role, node): count for role, node, count in shift.layout}
     return all(count <= places.get(place, 0) for place, count in have.items())
 
 
 def _lacks_ps(job: Job, shift: Shift) -> bool:
-    """Tell whether the slot has another number of ps than the job asks for, to be had after a restart."""
+    """Tell whether the shift needs another number of ps than the job asks for, which it can get only by a restart."""
     return job.ps_restarts and within(job, shift) and shift.count(PS) != job.servers
 
 
 def _given_ps(job: Job, shift: Shift) -> int | None:
-    """Return the ps of the slot, where they come and go with the workers; None: those that it asks for."""
+    """Return the number of ps in the shift if it changes with the workers; None: the job keeps the ps it asks for."""
     return shift.count(PS) if job.ps_elastic and job.worker is not None else None
 
 
 def within(job: Job, shift: Shift) -> bool:
-    """Tell whether the slot's workers are within the bounds that the job has now; a job without workers has none."""
+    """Tell whether the shift's workers are within the job's present bounds; always true for a job without workers."""
     return job.worker is None or job.min_workers <= shift.workers <= job.max_workers

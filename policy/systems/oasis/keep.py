@@ -1,8 +1,8 @@
-"""OASiS's memory as the job objects hold it: each job's part, in JSON's types. No value that is read is trusted.
+"""How OASiS's memory is written to the job objects, a part for each job in JSON's types, and read back.
 
-What follows from facts is left out: the ground, and of a job's work the constraints, which its pod template states, and
-what its kind and roles decide. The bounds of the prices follow from the jobs seen; those whose object is deleted are
-forgotten with it at a restart.
+No value that is read is trusted. What follows from facts is left out: the nodes, the constraints of a job, which its
+pod template states, and what its kind and roles decide. The bounds of the prices follow from the jobs seen; after a
+restart the jobs whose object has been deleted no longer count.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ MOST_SLOT = 10**10
 MOST_COUNT = 10**6
 LONGEST_SLOT = 10.0**8  # seconds
 LONGEST_TEXT = 1000
-MOST_OFFERS = 60  # of a job, each after twice as long as the last: more than there is time for
+MOST_OFFERS = 60  # offers of one job; the wait for the next one doubles each time, so no job reaches this number
 
 Json = dict[str, Any]
 
 
 def write_book(book: Book) -> Mapping[str, Json]:
-    """Return each job's part: its plan or refusal, what the prices keep of it, and the slot that was begun last."""
+    """Return each job's part by uid: plan or refusal, what the prices keep of it, and the time slot begun last."""
     return {uid: _write_entry(book, uid) for uid in {*book.plans, *book.shelved, *book.rejected, *book.seen}}
 
 
 def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str, slot_seconds: float) -> Book:
-    """Return the book of these parts; a job whose part is spoilt is one that nothing was decided about.
+    """Return the book that these parts of the job objects hold; a job whose part is invalid counts as not decided yet.
 
-    slot_seconds: how long slots are now; parts that were written in slots of another length are counted in these.
+    name: the policy's key in a part. slot_seconds: the length of a time slot now; parts that were written for time
+    slots of another length are converted.
     """
     plans, rejected, seen, shelved = dict[str, Plan](), dict[str, Refusal](), dict[str, Seen](), dict[str, Plan]()
     slot, righted = -1, set[str]()
@@ -67,7 +68,7 @@ def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str, slot_se
 
 
 class _Entry:
-    """One job's part, read, in slots of ``slot_seconds``. Raises SpoiltError."""
+    """One job's part, checked and converted to time slots of ``slot_seconds``. An invalid part raises SpoiltError."""
 
     def __init__(self, job: Job, part: Mapping[str, Any], slot_seconds: float) -> None:
         self.slot = whole(part.get("slot", -1), MOST_SLOT, -1)
@@ -114,7 +115,7 @@ def _write_entry(book: Book, uid: str) -> Json:
     return entry
 
 
-# -- plans: slots of the same layout in a row are one, nodes are numbered ------------------------
+# -- plans: consecutive time slots of one layout are written once, nodes are numbered ------------
 
 
 def _write_plan(plan: Plan) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What the resources cost now, for people and metrics: the prices by which OASiS would judge a job of this slot."""
+"""What the resources cost now, for people and metrics: the prices at which OASiS would plan a job that comes now."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from policy.systems.oasis.schedule import Book, Plan, Seen
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """The prices of some slots.
+    """The prices of some time slots.
 
-    used, units: what the plans take and what a unit costs, [slot, node, resource].
+    ``used`` is what the plans take, and ``units`` what one unit costs; both are [time slot, node, resource].
     """
 
     ground: Ground
@@ -34,9 +34,9 @@ def market(
     window: tuple[int, int],
     slots: int,
 ) -> Market | None:
-    """Return the prices (equation 22) in the slots of ``window``; None before any job.
+    """Return the prices (equation 22) in the time slots of ``window``; None before any job.
 
-    ``slots``: T, for the bounds.
+    known: jobs that set the bounds in advance. window: the first time slot, and how many. slots: T, for the bounds.
     """
     plans, seen = tuple(book.plans.values()), (*known, *book.seen.values())
     names = {name for one in seen for request in (one.worker, one.server) for name in request}
@@ -51,9 +51,9 @@ def market(
 def prices_now(
     pricing: Pricing, nodes: Sequence[tuple[Node, Resources]], book: Book, known: Sequence[Seen], slot: int, slots: int
 ) -> Mapping[str, float]:
-    """Return the mean price over the nodes of one unit by resource in that slot (equation 22); empty before any job.
+    """Return the price of one unit of each resource in that time slot, as the mean over the nodes (equation 22).
 
-    A unit is that of ``Resources``: a millicore, a byte, a piece. ``slots``: T, for the bounds.
+    It is empty before any job. A unit is that of ``Resources``: a millicore, a byte, a piece. slots: T, for the bounds.
     """
     found = market(pricing, nodes, book, known, (slot, 1), slots)
     if found is None:

@@ -1,4 +1,4 @@
-"""Algorithm 1 for one job: its best schedule at the prices of the moment, on the room that no other plan has."""
+"""Algorithm 1 for one job: its best schedule at the present prices, in the room that no other plan takes."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ from policy.systems.oasis.workload import Work
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The slots that may be planned: ``slots`` of them from ``first`` on, both from the epoch."""
+    """The time slots that may be planned: ``slots`` of them from ``first`` on, which is counted from the epoch."""
 
     first: int
     slots: int
 
     @property
     def last(self) -> int:
-        """The last slot (T)."""
+        """The last time slot (T)."""
         return self.first + self.slots - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What the planner found. best None: there is no room for the job in the window.
+    """The planner's answer for one job.
 
-    cheapest: the slot in which its workers cost least, and the price of the fewest there; None: it fits into no slot.
+    best: its best schedule; None if the window has no room for the job. plan: that schedule as a plan; None if it does
+    not pay. cheapest: the time slot in which its workers cost least, and the price of the fewest there; None if no time
+    slot holds any.
     """
 
     best: Best | None
@@ -45,7 +47,10 @@ class Quote:
 
 
 class Planner:
-    """The prices and the room over a window, while plans are made one after another."""
+    """The prices and the free room of a window, kept up to date while plans are made one after another.
+
+    plans: those that are made already. seen: the jobs that set the bounds of the prices. works: the jobs to be planned.
+    """
 
     def __init__(
         self, pricing: Pricing, nodes: Sequence[tuple[Node, Resources]], plans: Iterable[Plan],
@@ -58,7 +63,7 @@ class Planner:
         self.see(seen)
 
     def see(self, seen: Sequence[Seen]) -> None:
-        """Set the bounds of the prices by the jobs seen so far."""
+        """Compute the bounds of the prices from the jobs seen so far."""
         asked, slots = self.ground, self.window.slots
         worker, server = (self._pricing.bounds(asked, seen, role, slots) for role in self.ground.hosts)
         self._prices = Prices(self.ground, worker, server)
@@ -72,17 +77,18 @@ class Planner:
         self._used -= self.ground.usage((plan,), self.window.first, self.window.slots)
 
     def overfull(self) -> set[tuple[int, str]]:
-        """Return slots and nodes in which the plans take more than there is."""
+        """Return each time slot and name of a node where the plans take more than the node has."""
         over = (self._used > self.ground.capacity).any(axis=2)
         return {(self.window.first + int(t), self.ground.nodes[int(n)].name) for t, n in np.argwhere(over)}
 
     def quote(
         self, work: Work, barred: frozenset[str], *, whatever: bool = False, part: bool = False, at_once: bool = False
     ) -> Quote:
-        """Return the best schedule of the job, and its plan.
+        """Return the best schedule of the job, and its plan if the schedule pays.
 
-        whatever: plan it also where it does not pay. part: as much of it as there is room for. at_once: from the first
-        slot on, as one that holds on and runs already.
+        barred: nodes that the job may not use. whatever: return the plan even if it does not pay. part: plan as much of
+        the work as there is room for. at_once: start in the window's first time slot, because the job runs already and
+        cannot pause; this matters only for jobs that cannot pause.
         """
         offers = self._offers(work, barred)
         costs = np.array([found.cost for found in offers]) if offers else np.zeros((0, 1))
@@ -104,7 +110,7 @@ class Planner:
         return steady_schedule(costs, size, worth, begin, self._pricing.switching * work.utility.value)
 
     def _offers(self, work: Work, barred: frozenset[str]) -> list[SlotOffer]:
-        """Return what each slot offers; slots in which the same is taken offer the same."""
+        """Return what each time slot offers, computed once for all time slots in which the plans take the same."""
         roles = self._roles(work, barred)
         known: dict[bytes, SlotOffer] = {}
         offers = []
@@ -117,9 +123,10 @@ class Planner:
         return offers
 
     def _roles(self, work: Work, barred: frozenset[str]) -> tuple[SlotRole, ...]:
-        """Return the roles at so many workers as the empty cluster takes, whatever the job's bound.
+        """Return the job's roles, with their counts beside each possible number of workers.
 
-        More workers cannot be in any slot.
+        The number goes up to the job's bound, or to what the empty cluster takes if that is less: no time slot holds
+        more.
         """
         most, roles = work.most, []
         if not work.single:
@@ -158,9 +165,9 @@ class Planner:
 
 
 def seen_of(work: Work, window: Window) -> Seen:
-    """Return what the price bounds keep of a job.
+    """Return what the bounds of the prices need to know of a job.
 
-    Its best utility is f at the delay with all its workers in every slot.
+    Its best utility is f at the delay that it has with all its workers in every time slot.
     """
     worst = work.utility.ln_at(window.last - work.arrival)
     best = work.worth(work.arrival + work.shortest)
@@ -169,7 +176,7 @@ def seen_of(work: Work, window: Window) -> Seen:
 
 
 def hopeless(work: Work, now_slot: int, share: float) -> bool:
-    """Tell whether even the fastest schedule from this slot on is worth no more than that share of theta1.
+    """Tell whether even the fastest schedule from this time slot on is worth no more than that share of theta1.
 
     A job without value is hopeless, too.
     """

@@ -1,7 +1,7 @@
-"""The plans of all jobs in one decision, and when one of them is made anew.
+"""The plans of all jobs during one decision, and when a job is planned again.
 
-The paper plans a job once, on arrival. Nodes that come and go, bounds that a user changes, reports, and jobs that run
-without a plan are ours: docs/policies/oasis.md.
+The paper plans a job once, on arrival. Kohort also follows nodes that come and go, bounds that a user changes, progress
+reports, and jobs that run without a plan: docs/policies/oasis.md.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from policy.systems.oasis.workload import Work, work_of
 
 @dataclass
 class Plans:
-    """The plans as this decision leaves them: ``by_uid`` of the job.
+    """The plans of all jobs, which one decision changes; ``by_uid``: by the job's uid.
 
-    seen: the jobs by which the bounds of the prices begin. slot: the one that has begun; window: the slots that may
-    still be planned. works: by uid, of the jobs that are planned in this decision.
+    seen: the jobs that set the bounds of the prices at first. slot: the present time slot; window: the time slots that
+    may still be planned. works: by uid, the work of the jobs that are planned in this decision.
     """
 
     snapshot: Snapshot
@@ -45,17 +45,19 @@ class Plans:
 
     @cached_property
     def planner(self) -> Planner:
-        """The prices and the room; made only when a job is to be planned."""
+        """The prices and the free room; computed only when a job is to be planned."""
         return Planner(self.pricing, self.nodes, self.by_uid.values(), self.seen, self.works.values(), self.window)
 
     def forget_past(self) -> None:
-        """Keep of each plan what is left from this slot on."""
+        """Drop the time slots before the present one from each plan."""
         self.by_uid = {uid: plan.since(self.slot) for uid, plan in self.by_uid.items()}
 
     def adopt(self, job: Job, horizon: int) -> None:
-        """Plan for a job that runs without a plan: it goes on as it is until its work is done.
+        """Plan for a job that runs without a plan: it runs on unchanged until its work is done.
 
-        Where others' plans leave no room for that, it does only in this slot: then it is planned like any job.
+        If the plans of others leave no room for that, it runs on unchanged in this time slot only, and the rest is
+        planned like any job's. A job that cannot be suspended keeps its room: `make_room` then plans the others again.
+        horizon: the most time slots for which it is planned.
         """
         work = self.works[job.uid]
         plan = self._as_it_is(job, work, self.slot, horizon)
@@ -71,11 +73,14 @@ class Plans:
         self.by_uid[job.uid] = plan
 
     def resume(self, job: Job) -> None:
-        """Plan anew for a job that was admitted before and that its user lets go on, whether or not that pays."""
+        """Plan again for a job that was admitted before and that its user has resumed, whether or not that pays."""
         self._force(job, self.works[job.uid])
 
     def _as_it_is(self, job: Job, work: Work, first: int, most: int) -> Plan:
-        """Return a plan with its members where they are, from that slot on, until its work is done."""
+        """Return a plan with its members where they are, until its work is done.
+
+        first: the time slot in which the plan starts. most: the most time slots that it has.
+        """
         gang = self.snapshot.gang(job.uid)
         sized = {WORKER, *(part.role for part in work.parts)}
         there = Counter((slot.role, node) for slot, node in gang.nodes.items() if slot.role in sized)
@@ -90,9 +95,9 @@ class Plans:
     def _force(self, job: Job, work: Work, *, freed: bool = False) -> None:
         """Make a new plan from now on, whether or not it pays: a job that was admitted is never refused.
 
-        Where there is not room enough, as much of the work is planned as there is room for; the rest is planned in
-        later slots. A job that holds on goes on at once and where it is, unless it is offered as much there: others
-        make room for it. ``freed``: the old plan's room has been given back.
+        If there is not enough room, as much of the work is planned as there is room for; the rest is planned when later
+        time slots begin. A running job that cannot be suspended stays where it is: if the new plan would move it, it
+        runs on unchanged, and the others make room for it. ``freed``: the old plan's room has been given back already.
         """
         old = self.by_uid.get(job.uid)
         if old is not None and not freed:
@@ -109,9 +114,9 @@ class Plans:
         self.planner.book(plan)
 
     def _stays_put(self, job: Job, plan: Plan | None) -> bool:
-        """Tell whether the plan leaves its members where they are, or must be taken for its new bounds.
+        """Tell whether the plan leaves the job's members where they are.
 
-        The bounds are those that its user has changed.
+        It is also true if the user has changed the job's bounds so that it cannot go on with the workers that it has.
         """
         if plan is None:
             return False
@@ -120,14 +125,14 @@ class Plans:
         return there <= offered or offered <= there or not within(job, as_it_is)
 
     def make_room(self) -> None:
-        """Make others' plans anew where a job that holds on was planned over them."""
+        """Plan other jobs again if one that cannot be suspended has been planned into their room."""
         if self._crowds:
             self.repair()
 
     def repair(self) -> None:
-        """Make plans anew that no longer fit, because nodes came or went, the most valuable first.
+        """Make those plans again that no longer fit, because nodes came or went, the most valuable job first.
 
-        Before them come those that hold on, which take what the others have then.
+        Running jobs that cannot be suspended come before all others, and may take room that the others' plans have.
         """
         names, first = {node.name for node, _ in self.nodes}, self.window.first
         broken = {uid for uid, plan in self.by_uid.items() if not plan.stands(names, first)}
@@ -147,14 +152,14 @@ class Plans:
                 default=None,
             )
             if victim is None:
-                break  # pods that are no job's of ours took the room of this very slot
+                break  # foreign pods took the room of this very time slot
             self.planner.free(self.by_uid[victim])
             broken.add(victim)
         for uid in sorted(broken, key=lambda uid: (-self._stake(uid), uid)):
             self._make_anew(uid)
 
     def _make_anew(self, uid: str) -> None:
-        """Plan the rest of a plan whose room was given back."""
+        """Plan the rest of the job's work, after the old plan's room has been given back."""
         plan = self.by_uid[uid]
         rest = replace(plan.work, work=max(1, plan.left(self.window.first)))
         self._force(self.snapshot.jobs[uid], rest, freed=True)
@@ -164,7 +169,7 @@ class Plans:
         return self.by_uid[uid].work.worth(self.by_uid[uid].last)
 
     def obey_edits(self) -> None:
-        """Make plans anew, from the next slot on, that stand against bounds which the user has changed since."""
+        """Make those plans again, from the next time slot on, that break bounds which the user has changed since."""
         first = self.window.first
         for uid, plan in sorted(self.by_uid.items()):
             job = self.snapshot.jobs[uid]
@@ -175,7 +180,10 @@ class Plans:
             self._force(job, self.works[uid])
 
     def follow_reports(self, drift: float) -> None:
-        """Plan jobs anew that are behind their plan, and take slots back from jobs ahead of it; as a slot begins."""
+        """Plan jobs again that are behind their plan, and take time slots back from jobs ahead of it.
+
+        It is called as a time slot begins. drift: the share of its plan by which a job may be late.
+        """
         for uid, plan in sorted(self.by_uid.items()):
             need = self._need(uid, plan)
             if need is None:
@@ -190,7 +198,10 @@ class Plans:
                 self._trim(uid, plan, need)
 
     def _need(self, uid: str, plan: Plan) -> float | None:
-        """Return the worker-slots that are left by the job's own account; None where it has not said."""
+        """Return how many worker-slots of work the job's own reports leave; None if its plan need not change.
+
+        For a job that has not reported lately, it is what `_overdue` says.
+        """
         reports = [report for report in self.snapshot.reports.get(uid, ()) if report.done is not None]
         start = self.slot * self.slot_seconds
         if not reports or reports[-1].at < start - self.slot_seconds:
@@ -202,9 +213,10 @@ class Plans:
         return work * (1.0 - (last.done or 0.0)) - since * (before.units if before else 0)
 
     def _overdue(self, uid: str, plan: Plan) -> float | None:
-        """Return the worker-slots of a job that is past its plan: at the end of a slot at the soonest; else None.
+        """Return how many worker-slots to plan for a job that is past its plan; None if it is too early to tell.
 
-        A job that runs is given one after another; one that never started has missed its plan, all of it.
+        A job that has run gets one after another, and not before a time slot has ended. A job that never started has
+        missed its whole plan, and is planned for all of its work.
         """
         gang = self.snapshot.gang(uid)
         if not gang.admitted:
@@ -215,7 +227,7 @@ class Plans:
         return 1.0 if late else None
 
     def _go_on(self, job: Job) -> None:
-        """Let a job that runs past its plan stay where it is for the rest of a slot that is planned no more."""
+        """Let a job that runs past its plan stay where it is for the rest of a time slot that is no longer planned."""
         plan, gang = self.by_uid[job.uid], self.snapshot.gang(job.uid)
         if gang.admitted and self.window.first > self.slot and plan.at(self.slot) is None:
             rest = self._as_it_is(job, plan.work, self.slot, 1)

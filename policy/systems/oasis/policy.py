@@ -1,4 +1,4 @@
-"""OASiS: when a job arrives, its best schedule is found at the prices of the moment, and it is admitted if that pays.
+"""OASiS: when a job arrives, its best schedule at the present prices is found, and it is admitted if that pays.
 
 Algorithm and section numbers are those of the paper; docs/policies/oasis.md says where we differ and why.
 """
@@ -37,16 +37,16 @@ from policy.systems.queue import bar
 class Oasis(Policy):
     """OASiS's parameters.
 
-    slot_seconds: length of a slot (the paper: an hour or more). horizon: slots that are planned ahead (T).
-    end: end of the timespan, seconds since the epoch: nothing is planned beyond it; infinite: the window rolls.
-    floor, price_ratio: L, the price of an idle resource; U / L where it is not the paper's (25, 26).
-    u_scale, l_scale: U and L are estimated wrong by this factor (Figure 6).
-    hopeless: a job whose best schedule is worth no more than this share of theta1 is refused and sets no price.
-    switching_cost: what each worker more or fewer than in the slot before costs a job, as a share of its theta1; 0:
-    nothing, as in the paper. offer_again: a refused job is offered again after so many slots, then after twice as many,
-    and so on, until it is hopeless; 0: never, as in the paper.
-    grace: share of a slot within which the slot counts as not begun. drift: by how much of its plan a job may be late.
-    known: jobs that the bounds U and L take for granted; without them they come from the jobs seen in the last T slots.
+    slot_seconds: length of a time slot (the paper: an hour or more). horizon: time slots that are planned ahead (T).
+    end: end of the timespan, seconds since the epoch: nothing is planned beyond it; infinite: the window moves with
+    time. floor: how L, the price of an idle resource, is found. price_ratio: U / L where L is not the paper's (25, 26).
+    u_scale, l_scale: U and L are estimated wrong by this factor (Figure 6). hopeless: a job whose best schedule is
+    worth no more than this share of theta1 is refused and sets no price. switching_cost: what each worker more or fewer
+    than in the time slot before costs a job, as a share of its theta1; 0: nothing, as in the paper. offer_again: a
+    refused job is offered again after so many time slots, then after twice as many, and so on, until it is hopeless; 0:
+    never, as in the paper. grace: share of a time slot within which it counts as not begun. drift: the share of its
+    plan by which a job may be late before it is planned again. known: jobs that set the bounds U and L in advance; the
+    others are those seen in the last T time slots.
     """
 
     slot_seconds: float = SLOT_SECONDS
@@ -85,39 +85,39 @@ class Oasis(Policy):
         return Pricing(self.floor, self.price_ratio, self.u_scale, self.l_scale, self.switching_cost)
 
     def again(self, refusal: Refusal) -> float:
-        """Return the slot in which a job that was refused so is offered again; infinite: never."""
+        """Return the time slot in which a job with that refusal is offered again; infinite: never."""
         if not (self.offer_again and isinstance(refusal, Postponed)) or refusal.slot is None:
             return math.inf
         return refusal.slot + (self.offer_again << refusal.times - 1)
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Mend the plans, decide about new jobs in order of arrival, and give every job what its plan says."""
+        """Repair the plans, decide about new jobs in order of arrival, and give every job what its plan says."""
         return OasisCycle(self, snapshot, now).run()
 
     def next_moment(self, now: float) -> float:
-        """Return the beginning of the next slot; a rounding later where it would still be counted to this one."""
+        """Return the beginning of the next time slot, one float later if rounding would count it to this one."""
         slot = math.floor(now / self.slot_seconds)
         at = (slot + 1) * self.slot_seconds
         return at if math.floor(at / self.slot_seconds) > slot else math.nextafter(at, math.inf)
 
     @property
     def ahead_seconds(self) -> float:
-        """The seconds from now to the end of the last slot that may be planned."""
+        """The seconds from now to the end of the last time slot that may be planned."""
         return self.horizon * self.slot_seconds
 
     def prices(self, snapshot: Snapshot, now: float) -> Mapping[str, float]:
-        """Return what one unit of each resource costs in this slot, as the mean over the nodes."""
+        """Return what one unit of each resource costs in this time slot, as the mean over the nodes."""
         book = snapshot.memory.get(MEMORY)
         slot = math.floor(now / self.slot_seconds)
         held = book if isinstance(book, Book) else Book()
         return prices_now(self.pricing, usable(snapshot), held, self.known, slot, self.horizon)
 
     def against_schedule(self, snapshot: Snapshot, job_uid: str, now: float) -> Drift | None:
-        """Return how the job stands against its plan, by its own reports."""
+        """Return how far the job is behind its plan or ahead of it, by its own reports."""
         return drift_of(snapshot, job_uid, self.slot_seconds, self.drift, now)
 
     def promised(self, snapshot: Snapshot, decided: Decision, now: float) -> Promised:
-        """Return the plans that stand after ``decided``."""
+        """Return the room that the plans need in later time slots, after the decision ``decided``."""
         told = [one.value for one in decided.actions if isinstance(one, Remember) and one.key == MEMORY]
         book = told[-1] if told else snapshot.memory.get(MEMORY)
         slot = math.floor(now / self.slot_seconds)
@@ -125,21 +125,21 @@ class Oasis(Policy):
 
     @property
     def keeps(self) -> bool:
-        """Whether what is remembered of a job stands on its object: it does."""
+        """Whether what the policy remembers of a job is written to the job's object; always true here."""
         return True
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """Return each job's part of the book."""
+        """Return by uid what the book holds about each job, for the job's object."""
         book = memory.get(MEMORY)
         return {uid: {self.name: part} for uid, part in write_book(book).items()} if isinstance(book, Book) else {}
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """Return the book of these parts."""
+        """Return the memory, read back from the parts on the job objects."""
         return {MEMORY: read_book(snapshot, parts, self.name, self.slot_seconds)}
 
     @property
     def judges_once(self) -> bool:
-        """Whether a job is decided about once: it is, when it comes."""
+        """Whether a job is decided about only once, on arrival; always true here."""
         return True
 
     def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
@@ -153,7 +153,7 @@ class Oasis(Policy):
         return {**memory, MEMORY: replace(book, plans=plans, rejected=rejected, shelved=shelved)}
 
     def window(self, now: float) -> Window:
-        """Return the slots that may still be planned; the one that has begun is not among them."""
+        """Return the time slots that may still be planned, with the present one only while it counts as not begun."""
         slot = math.floor(now / self.slot_seconds)
         begun = now - slot * self.slot_seconds > self.grace * self.slot_seconds
         first = slot + 1 if begun else slot
@@ -188,7 +188,7 @@ class OasisCycle:
         return job is not None and lives(job)
 
     def _shelved(self) -> dict[str, Plan]:
-        """Return what is left of the plans of jobs that their users have suspended, until they are planned anew."""
+        """Return what is left of the plans of jobs that their users have suspended, until they are planned again."""
         jobs = self.snapshot.jobs
         left = {uid: plan.since(self.slot) for uid, plan in self.book.plans_at(self.slot).items()}
         found = {**left, **self.book.shelved}
@@ -199,7 +199,7 @@ class OasisCycle:
         }
 
     def _work(self, job: Job) -> Work:
-        """Return what is to be planned of a job: all of its work, or what is left where it was admitted before.
+        """Return what is to be planned of a job: all of its work, or what is left if it was admitted before.
 
         Its members take what their pods ask for (LimitRange, sidecars, overhead), not what the template says.
         """
@@ -212,27 +212,27 @@ class OasisCycle:
         return replace(work_of(job, seconds), work=max(1, plan.left(0)))
 
     def run(self) -> Decision:
-        """Mend the plans, carry out Algorithm 1 for each new job, and give every job what its plan says."""
+        """Repair the plans, carry out Algorithm 1 for each new job, and give every job what its plan says."""
         began, ground = self.slot != self.book.slot, tuple((node.name, room) for node, room in self.plans.nodes)
         arrivals, adopted = self._undecided(), self._adopted()
         self.plans.works |= {job.uid: self._work(job) for job in (*arrivals, *adopted)}
-        # 1. Ours: in the paper nodes, bounds and work never change; here the plans are mended where they did.
+        # 1. Not in the paper, where nodes, bounds and work never change: repair the plans where these have changed.
         self._mend_plans(adopted, began=began, nodes_changed=ground != self.book.ground)
         # 2. Algorithm 1: decide about each job that has come, in order of arrival.
         for job in arrivals:
             if job.uid in self.shelved:
-                self.plans.resume(job)  # ours: it was admitted before, and its user lets it go on
+                self.plans.resume(job)  # not in the paper: it was admitted before, and its user has resumed it
             else:
                 self._admit_or_reject(job)
         if began:
             self.plans.forget_past()
-        # 3. Every job gets in this slot what its schedule says, as far as room is really free.
+        # 3. Every job gets what its schedule says for this time slot, as far as room is really free.
         orders = self._carry_out(set() if began else set(self.book.righted))
-        # 4. Ours: remember the schedules.
+        # 4. Not in the paper: remember the schedules.
         return self._decision(orders, ground)
 
     def _mend_plans(self, adopted: Sequence[Job], *, began: bool, nodes_changed: bool) -> None:
-        """Make those plans anew that can no longer be kept, and plan for jobs that run without one."""
+        """Make those plans again that can no longer be kept, and plan for jobs that run without a plan."""
         plans = self.plans
         if began:
             plans.follow_reports(self.policy.drift)
@@ -240,12 +240,15 @@ class OasisCycle:
         if nodes_changed:
             plans.repair()
         for job in adopted:
-            self.rejected.pop(job.uid, None)  # somebody else has bound it: what runs is never refused
+            self.rejected.pop(job.uid, None)  # another scheduler has bound it: a running job is never refused
             plans.adopt(job, self.policy.horizon)
         plans.make_room()
 
     def _carry_out(self, righted: set[str]) -> Slotwork:
-        """Return this slot's orders."""
+        """Return the orders for this time slot.
+
+        righted: jobs that were paused in it already, to start again on their planned nodes.
+        """
         ground = {node.name: (node, room) for node, room in self.plans.nodes}
         seconds = self.policy.slot_seconds
         orders = Slotwork(self.snapshot, self.plans.by_uid, ground, self.slot, seconds, self.now, righted)
@@ -253,7 +256,7 @@ class OasisCycle:
         return orders
 
     def _decision(self, orders: Slotwork, ground: tuple[tuple[str, Resources], ...]) -> Decision:
-        """Return all actions and verdicts, and the book, where it has changed."""
+        """Return all actions and verdicts, and the book if it has changed."""
         plans = self.plans.by_uid
         righted = tuple(sorted(orders.righted))
         shelved = {uid: plan for uid, plan in self.shelved.items() if uid not in plans}
@@ -270,7 +273,7 @@ class OasisCycle:
         return one.why if math.isinf(again) else f"{one.why}; it is offered again in slot {again}"
 
     def _undecided(self) -> list[Job]:
-        """Return the waiting jobs that nothing was decided about and that may be considered, in order of arrival."""
+        """Return the waiting jobs without plan or refusal that may be considered now, in order of arrival."""
         found = list[Job]()
         for job in self.snapshot.waiting():
             if job.uid in self.plans.by_uid or self._stays_refused(job):
@@ -287,9 +290,9 @@ class OasisCycle:
         return refusal is not None and self.slot < self.policy.again(refusal)
 
     def _admit_or_reject(self, job: Job) -> None:
-        """Admit the job if its best schedule is worth more than it costs at the prices of now."""
+        """Admit the job if its best schedule is worth more than it costs at the present prices."""
         work = self.plans.works[job.uid]
-        # Ours: a job that cannot be worth anything is refused at once, and sets no price.
+        # Not in the paper: a job that cannot be worth anything is refused at once, and sets no price.
         if hopeless(work, self.window.first, self.policy.hopeless):
             best = work.worth(max(work.arrival, self.window.first) + work.shortest)
             self._reject(job, f"worth {best:.4g} at best, of {work.utility.value:.4g}")
@@ -302,13 +305,13 @@ class OasisCycle:
         if quote.plan is None:
             self._refuse(job, work, self._why(quote))
             return
-        # Lines 9-12: charge the schedule to its slots, which raises their prices.
+        # Lines 9-12: charge the schedule to its time slots, which raises their prices.
         planner.book(quote.plan)
         self.plans.by_uid[job.uid] = quote.plan
         self.rejected.pop(job.uid, None)
 
     def _refuse(self, job: Job, work: Work, why: str) -> None:
-        """Refuse the job for good, unless it may be offered again in time to be worth something."""
+        """Refuse the job for good, unless it may be offered again early enough to be worth something."""
         before = self.rejected.get(job.uid)
         refusal = Postponed(why, self.slot, before.times + 1 if isinstance(before, Postponed) else 1)
         again = self.policy.again(refusal)
@@ -322,7 +325,7 @@ class OasisCycle:
         self.actions.append(Reject(job.uid, Reason.REJECTED, why))
 
     def _why(self, quote: Quote) -> str:
-        """Return payoff, price and worth in words, and the slot in which the job's workers are cheapest."""
+        """Return the refusal in words: payoff, price and worth, and the time slot in which its workers cost least."""
         if quote.best is None:
             return f"it does not fit into the {self.window.slots} slots that are planned"
         best = quote.best
@@ -333,7 +336,7 @@ class OasisCycle:
         return text
 
     def _adopted(self) -> list[Job]:
-        """Return the running jobs without a plan: found after a restart, or begun under another policy."""
+        """Return the running jobs without a plan: they were found after a restart, or started under another policy."""
         states = (State.RUNNING, State.REPAIRING)
         jobs = (job for job in self.snapshot.running() if job.uid not in self.plans.by_uid and queued(job))
         return [job for job in jobs if self.snapshot.gang(job.uid).state in states]

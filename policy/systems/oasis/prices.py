@@ -1,8 +1,8 @@
-"""What a unit of each resource costs, on each node, in each slot (section IV-B, equations 22-26).
+"""What a unit of each resource costs, on each node, in each time slot (section IV-B, equations 22-26).
 
-Demands and capacities are divided by the cluster's total of the resource before they are added up or compared, or
-bytes of memory would outweigh everything. Bounds are kept as logarithms: L is down to 1e-250 in the literal mode.
-Arrays: ``[slot, node, resource]``; nodes in order of their names.
+Demands and capacities are divided by the cluster's total of the resource before they are added up or compared, because
+bytes of memory would outweigh all else. Bounds are kept as logarithms, because the paper's L is as small as 1e-250.
+Arrays are ``[time slot, node, resource]``, with the nodes in order of their names.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from policy.systems.oasis.schedule import Plan, Seen, taken
 from policy.systems.oasis.workload import POOL
 
 Array = NDArray[np.float64]
-UNPRICED = "pods"  # every pod takes one of a hundred and more: a bound on counts, no resource to pay for
+UNPRICED = "pods"  # a bound on how many pods a node takes, a hundred and more; it is no resource to pay for
 
 
 class Floor(Enum):
-    """L, the price of an idle resource. ``RATIO``: the lowest U over ``price_ratio``. ``PAPER``: equations 25, 26."""
+    """How L, the price of an idle resource, is found.
+
+    ``RATIO``: the lowest U divided by ``price_ratio``. ``PAPER``: by equations 25 and 26.
+    """
 
     RATIO = "ratio"
     PAPER = "paper"
@@ -65,12 +68,12 @@ class Ground:
 
     @property
     def priced(self) -> NDArray[np.bool_]:
-        """Which resources have a price. What every node has enough of is not scarce, and would set the floor of all."""
+        """Which resources have a price: not those that no node limits, which would set the floor of all prices."""
         scarce = np.isfinite(self.capacity).any(axis=0) if self.nodes else np.ones(len(self.names), dtype=bool)
         return np.array([name != UNPRICED for name in self.names], dtype=bool) & scarce
 
     def usage(self, plans: Iterable[Plan], first: int, slots: int) -> Array:
-        """Return what the plans take in each slot from ``first`` on (g and v); other nodes are left out."""
+        """Return what the plans take on these nodes in each of ``slots`` time slots from ``first`` on (g and v)."""
         index = {node.name: at for at, node in enumerate(self.nodes)}
         used = np.zeros((slots, len(self.nodes), len(self.names)))
         vectors: dict[Resources, Array] = {}
@@ -86,9 +89,9 @@ class Ground:
 
 
 def usable(snapshot: Snapshot) -> list[tuple[Node, Resources]]:
-    """Return the nodes that take members, by name, and what they have for Kohort's jobs.
+    """Return the nodes that take members, in order of their names, each with what it has for Kohort's jobs.
 
-    Pods that did not opt in keep their room.
+    That is what the node can allocate without what foreign pods take.
     """
     return [
         (node, node.allocatable - snapshot.foreign[name] if name in snapshot.foreign else node.allocatable)
@@ -105,7 +108,7 @@ def _room(room: Resources, name: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """ln U by resource and ln L of one pool (23-26). No job was seen yet: None, and nothing has a price."""
+    """The bounds of the prices in one pool (23-26): ln U by resource, and ln L."""
 
     ln_u: Array
     ln_l: float
@@ -119,9 +122,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """How the bounds are found. u_scale, l_scale: an estimate that is wrong by that factor (Figure 6).
+    """How the bounds of the prices are found. u_scale, l_scale: errors of U and L, as factors (Figure 6).
 
-    switching: what one worker more or fewer than in the slot before costs a job, as a share of its theta1.
+    ratio: U / L under ``Floor.RATIO``. switching: what one worker more or fewer than in the time slot before costs a
+    job, as a share of its theta1.
     """
 
     floor: Floor = Floor.RATIO
@@ -131,7 +135,10 @@ class Pricing:
     switching: float = 0.0
 
     def bounds(self, ground: Ground, seen: Sequence[Seen], role: str, slots: int) -> Bounds | None:
-        """Return the bounds of the pool that hosts the role, from the jobs seen. ``slots``: T."""
+        """Return the bounds of the pool that hosts the role, from the jobs seen. ``slots``: T.
+
+        None: no job was seen yet, or (``PAPER``) nothing is left to be bought; then nothing has a price.
+        """
         asked = [job.worker if role == WORKER else job.server for job in seen]
         demands = np.array([ground.vector(requests) for requests in asked]).reshape(len(seen), len(ground.names))
         demands = np.where(ground.priced, demands / ground.totals, 0.0)
@@ -144,7 +151,7 @@ class Pricing:
         ln_u: Array = ln_each.max(axis=0) + math.log(self.u_scale)
         offered = _offered(ground, role, slots)
         if self.floor is not Floor.RATIO and not offered:
-            return None  # the pool is gone, or time is over: nothing can be bought
+            return None  # no node hosts the role, or no time slot is left
         if self.floor is Floor.RATIO:
             ln_l = float(ln_u[np.isfinite(ln_u)].min()) - math.log(self.ratio)
         else:
@@ -165,14 +172,14 @@ class Pricing:
 def _offered(ground: Ground, role: str, slots: int) -> float:
     """Return T sum c of the pool that hosts the role, as a share of the cluster.
 
-    It is 0 without a node or a slot that is left.
+    It is 0 without a node, or without a time slot that is left.
     """
     capacity = np.where(np.isfinite(ground.capacity), ground.capacity, 0.0) / ground.totals
     return max(0, slots) * float(capacity[ground.hosts[role]][:, ground.priced].sum())
 
 
 class Prices:
-    """p and q by (22): L (U / L)^(used share), per resource in the cluster's share of it."""
+    """The prices p and q (22) of each resource: L (U / L)^(used share), for the whole cluster's amount of it."""
 
     def __init__(self, ground: Ground, worker: Bounds | None, server: Bounds | None) -> None:
         self.ground = ground
@@ -187,9 +194,9 @@ class Prices:
                 self._ln_u[at], self._ln_l[at] = bounds.ln_u, bounds.ln_l
 
     def units(self, used: Array) -> Array:
-        """Return the price of one unit of each resource in its own units, [..., node, resource], at that usage.
+        """Return the price of one unit of each resource, [..., node, resource], when the plans take ``used``.
 
-        A resource for which no job that was seen has asked has no price.
+        A unit is that of ``Resources``. A resource that no job seen so far asks for has no price.
         """
         capacity = self.ground.capacity
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -200,7 +207,7 @@ class Prices:
 
 
 def _either(worker: Bounds | None, server: Bounds | None) -> Bounds | None:
-    """Return one price for a node that hosts both: the larger U, the smaller L."""
+    """Return the bounds for a node that hosts workers and ps: the larger U, the smaller L."""
     if worker is None or server is None:
         return worker or server
     return Bounds(np.maximum(worker.ln_u, server.ln_u), min(worker.ln_l, server.ln_l))

@@ -1,4 +1,7 @@
-"""What OASiS has committed itself to: for each job, who runs where in which slot. Immutable; kept in the snapshot."""
+"""The plans of OASiS: how many members of each job run on which node in which time slot.
+
+They are immutable and kept in the snapshot.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from policy.cluster.training import DUST
 from policy.systems.oasis.workload import Work
 
 MEMORY = "oasis"
-MOST_SLOTS = 10_000  # of a plan that is counted in shorter slots
+MOST_SLOTS = 10_000  # time slots of a plan that is converted to shorter time slots
 Layout = tuple[tuple[str, str, int], ...]  # role, node, how many members there; sorted
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """One slot of a plan."""
+    """What a plan has for one time slot: how many members of each role run on which node."""
 
     slot: int
     layout: Layout
@@ -35,7 +38,7 @@ class Shift:
 
     @property
     def units(self) -> int:
-        """The worker-slots: what it does of the job's work. A job without workers is one unit."""
+        """The worker-slots of the job's work that are done in this time slot; one for a job without workers."""
         return self.workers or 1
 
     def on(self, role: str) -> dict[str, int]:
@@ -45,50 +48,50 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A job's committed schedule: its busy slots in order. payoff: what it was admitted with (u)."""
+    """A job's committed schedule: the time slots in which it runs, in order. payoff: its payoff at admission (u)."""
 
     work: Work
     shifts: tuple[Shift, ...]
     payoff: float = 0.0
 
     def at(self, slot: int) -> Shift | None:
-        """Return what runs in that slot; None where it pauses."""
+        """Return what runs in that time slot; None if the job pauses then."""
         return next((shift for shift in self.shifts if shift.slot == slot), None)
 
     def after(self, slot: int) -> Shift | None:
-        """Return the next busy slot, or None."""
+        """Return what runs next after that time slot, or None."""
         return next((shift for shift in self.shifts if shift.slot > slot), None)
 
     def left(self, slot: int) -> int:
-        """Return the worker-slots from that slot on."""
+        """Return how many worker-slots are planned from that time slot on."""
         return sum(shift.units for shift in self.shifts if shift.slot >= slot)
 
     @property
     def last(self) -> int:
-        """The slot in which the job completes."""
+        """The time slot in which the job completes."""
         return self.shifts[-1].slot if self.shifts else self.work.arrival
 
     def stands(self, names: Collection[str], first: int) -> bool:
-        """Tell whether every node that it names from that slot on is one of these."""
+        """Tell whether every node that the plan uses from time slot ``first`` on is one of ``names``."""
         return all(node in names for shift in self.shifts if shift.slot >= first for _, node, _ in shift.layout)
 
     def touches(self, places: Collection[tuple[int, str]]) -> bool:
-        """Tell whether it takes room of one of these slots and nodes."""
+        """Tell whether the plan takes room at one of these places, each a time slot and a node."""
         return any((shift.slot, node) in places for shift in self.shifts for _, node, _ in shift.layout)
 
     def put(self, shift: Shift) -> Plan:
-        """Return the plan with this slot in the place of the old one."""
+        """Return the plan with this shift in place of the old one for the same time slot."""
         return replace(self, shifts=tuple(shift if old.slot == shift.slot else old for old in self.shifts))
 
     def since(self, slot: int) -> Plan:
-        """Return the plan without the slots that are past."""
+        """Return the plan without the time slots before that one."""
         return replace(self, shifts=tuple(shift for shift in self.shifts if shift.slot >= slot))
 
     def in_other_slots(self, factor: float) -> Plan:
-        """Return the plan at the same times, in ``factor`` slots for each of these.
+        """Return the plan at the same times in time slots of another length, ``factor`` of them for each old one.
 
-        What a slot begins with is done in all of it. No more than before is promised at any time. Of its work a slot
-        may be lost or won; reports mend that.
+        A new time slot has the layout of the old one in which it begins. So no more room than before is promised at any
+        time. The work planned may be a time slot too much or too little; progress reports correct that.
         """
         if not self.shifts:
             return replace(self, work=self.work.in_other_slots(factor))
@@ -102,17 +105,17 @@ class Plan:
         )
 
     def moved(self, slots: int) -> Plan:
-        """Return the plan with every slot so many later, or sooner where it is negative."""
+        """Return the plan with everything that many time slots later, or earlier if ``slots`` is negative."""
         return replace(self, shifts=tuple(replace(shift, slot=shift.slot + slots) for shift in self.shifts))
 
 
 def sizes(plan: Plan) -> dict[str, Resources]:
-    """Return what a member of each role takes."""
+    """Return the resources that one member of each role takes."""
     return {WORKER: plan.work.requests} | {part.role: part.requests for part in plan.work.parts}
 
 
 def taken(plan: Plan, shift: Shift) -> Iterator[tuple[str, Resources]]:
-    """Yield node and resources of each part of a slot."""
+    """Yield the node and the resources of each entry in the shift's layout."""
     requests = sizes(plan)
     for role, node, count in shift.layout:
         yield node, requests[role].times(count)
@@ -120,7 +123,11 @@ def taken(plan: Plan, shift: Shift) -> Iterator[tuple[str, Resources]]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the price bounds keep of a job that was submitted: when, its best utility, demands, work and ln f(T - a)."""
+    """What the bounds of the prices need to know of a job that was submitted.
+
+    slot: the time slot of its arrival. best: its best utility. worker, server: what one worker and one ps ask for.
+    work: its worker-slots. ln_worst: ln f(T - a).
+    """
 
     slot: int
     best: float
@@ -130,19 +137,19 @@ class Seen:
     ln_worst: float
 
     def in_other_slots(self, factor: float) -> Seen:
-        """Return it in ``factor`` slots for each of these; what its delay is worth is left as it was seen."""
+        """Return it in time slots of another length, ``factor`` for each old one; its utilities stay as computed."""
         return replace(self, slot=math.floor(self.slot * factor), work=max(1, math.ceil(self.work * factor)))
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a job was rejected, and the slot in which; None where that is not known any more."""
+    """Why a job was rejected, and in which time slot; None where that is not known any more."""
 
     why: str
     slot: int | None = None
 
     def in_other_slots(self, factor: float) -> Refusal:
-        """Return the refusal in ``factor`` slots for each of these."""
+        """Return the refusal in time slots of another length, ``factor`` of them for each old one."""
         return self if self.slot is None else replace(self, slot=math.floor(self.slot * factor))
 
 
@@ -157,11 +164,11 @@ class Postponed(Refusal):
 class Book:
     """OASiS's memory.
 
-    plans, rejected, seen: by job uid; seen: submitted jobs of the window, for the bounds of the prices.
-    slot: whose beginning was dealt with last. slot_seconds: how long its slots are; 0: not known.
-    ground: the usable nodes and what they had for jobs at that time.
-    righted: jobs that were paused in this slot to start again where their plan has them.
-    shelved: what was left of the plans of jobs that their users have suspended; it takes no room.
+    plans, rejected, seen: by job uid; seen: the jobs submitted in the window, which set the bounds of the prices.
+    slot: the last time slot whose beginning was dealt with. slot_seconds: the length of its time slots; 0: not known.
+    ground: the usable nodes, each with what it had for jobs at that time.
+    righted: jobs that were paused in this time slot to start again where their plan has them.
+    shelved: what was left of the plans of jobs that their users have suspended; these plans take no room.
     """
 
     plans: Mapping[str, Plan] = field(default_factory=dict)
@@ -174,7 +181,7 @@ class Book:
     slot_seconds: float = 0.0
 
     def in_slots_of(self, seconds: float) -> Book:
-        """Return the book at the same times, counted in slots of that length."""
+        """Return the book at the same times, counted in time slots of that length."""
         if self.slot_seconds in (0.0, seconds):
             return self
         factor = self.slot_seconds / seconds
@@ -190,18 +197,18 @@ class Book:
         )
 
     def rejected_by(self, slot: int) -> Mapping[str, Refusal]:
-        """Return the refusals that stand in that slot.
+        """Return the refusals that stand in that time slot.
 
-        One of a later slot was made by a clock that has been set back since: the job's value was counted as of too late
-        a time, so it is decided about anew.
+        A refusal from a later time slot was made before the clock was set back. The job's value was computed for too
+        late a time, so the job is decided about again.
         """
         return {uid: one for uid, one in self.rejected.items() if one.slot is None or one.slot <= slot}
 
     def plans_at(self, slot: int) -> Mapping[str, Plan]:
-        """Return the plans in that slot.
+        """Return the plans as they stand in that time slot.
 
-        Where it is a slot before the book's, the clock was set back, and the plans move along. What runs goes on, who
-        waits waits as many slots as before, and no slot is promised twice: all move alike.
+        If it is before the book's time slot, the clock was set back, and all plans move back alike. So running jobs go
+        on, waiting jobs wait for as many time slots as before, and no room is promised twice.
         """
         back = min(0, slot - self.slot)
         return {uid: plan.moved(back) for uid, plan in self.plans.items()} if back else self.plans

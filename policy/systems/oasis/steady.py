@@ -1,8 +1,9 @@
-"""Algorithm 2 with a cost of change: each worker more or fewer than in the slot before costs the job something.
+"""Algorithm 2 with a switching cost: each worker more or fewer than in the time slot before costs the job something.
 
-The paper's problem has no such term. The table of ``dp`` grows by the workers of the last slot: cost(t, n, y) is the
-least cost of at least n worker-slots in the slots up to t, the last of them with y workers. Its recursion over the
-workers of the slot before is two running minima: one pass over the table for each slot.
+The paper's problem has no such term. The table of ``dp`` gets another dimension, the workers of the last time slot:
+cost(t, n, y) is the least cost of at least n worker-slots in the time slots up to t, the last of them with y workers.
+The recursion over the workers of the time slot before is two running minima, so each time slot needs one pass over the
+table.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ import numpy as np
 from policy.systems.oasis.dp import Best, best_schedule, in_blocks
 from policy.systems.oasis.prices import Array
 
-LARGEST_STATES = 100_000  # n and y of one slot; a table of more is made in blocks of several workers
+LARGEST_STATES = 100_000  # entries (n times y) for one time slot; a larger table is made in blocks of several workers
 
 
 def steady_schedule(
     costs: Array, work: int, worth: Callable[[int], float], begin: int | None, switching: float
 ) -> Best | None:
-    """Find the best schedule as ``best_schedule`` does; ``switching``: of one worker more or fewer, as costs are.
+    """Find the best schedule as ``best_schedule`` does; ``switching``: the cost of one worker more or fewer.
 
-    The first slot that is busy, and the end, change nothing; a pause between is a change down and one up.
+    The start and the end of the schedule cost nothing; a pause costs the workers that go and those that come back.
     """
     block = _block(work, costs.shape[1])
     units, stands = in_blocks(costs, block) if block > 1 else (costs, None)
     found = _search(units, -(-work // block), worth, begin, switching * block)
     if found is None and stands is not None:
-        # What blocks do not hold fills nearly every slot: little is left to choose.
+        # A job that does not fit in blocks fills nearly every time slot: little is left to choose.
         plain = best_schedule(costs, work, worth, begin)
         found, stands = (plain.workers if plain is not None else None), None
     if found is None:
@@ -42,7 +43,7 @@ def steady_schedule(
 
 
 def changes(workers: dict[int, int]) -> int:
-    """Return how many workers come and go between the first and the last slot of a schedule."""
+    """Return how many workers come and go between the first and the last time slot of a schedule."""
     counts = [workers.get(slot, 0) for slot in range(min(workers), max(workers) + 1)]
     return sum(abs(after - before) for before, after in pairwise(counts))
 
@@ -57,9 +58,9 @@ def _block(work: int, size: int) -> int:
 def _search(
     costs: Array, need: int, worth: Callable[[int], float], begin: int | None, switching: float
 ) -> dict[int, int] | None:
-    """Return the workers by slot of the best schedule; of equals the one that completes first."""
+    """Return the workers by time slot of the best schedule; of equal ones, the one that completes first."""
     size = costs.shape[1]
-    before = np.maximum(np.arange(need + 1)[:, None] - np.arange(size), 0)  # what n was, by n and y
+    before = np.maximum(np.arange(need + 1)[:, None] - np.arange(size), 0)  # n before this time slot, by n and y
     table, tables = np.full((need + 1, size), np.inf), list[Array]()
     best: tuple[float, int] | None = None
     for slot, of_slot in enumerate(costs):
@@ -68,7 +69,7 @@ def _search(
         came = _came(table, switching, fresh=begin is None or slot <= begin)
         table = came[before, np.arange(size)] + of_slot
         if begin is not None:
-            table[:, 0] = np.inf  # it holds on: a slot without workers is before its first, or after its last
+            table[:, 0] = np.inf  # it cannot pause: a time slot without workers is before its first, or after its last
         tables.append(table)
         payoff = worth(slot) - float(table[need, 1:].min(initial=np.inf))
         if math.isfinite(payoff) and (best is None or payoff > best[0]):
@@ -77,13 +78,16 @@ def _search(
 
 
 def _came(table: Array, switching: float, *, fresh: bool) -> Array:
-    """Return the least cost before a slot by n and its workers, changes included. ``fresh``: it may start there."""
+    """Return the least cost before a time slot, changes included, by n and by the workers in that time slot.
+
+    fresh: the job may start there.
+    """
     each = switching * np.arange(table.shape[1])
     fewer = np.minimum.accumulate(table - each, axis=1) + each
     more = np.minimum.accumulate((table + each)[:, ::-1], axis=1)[:, ::-1] - each
     came: Array = np.minimum(fewer, more)
     if fresh:
-        came[0] = 0.0  # nothing was to be done before: whatever has run until then could only cost
+        came[0] = 0.0  # no work need be done before: what runs earlier could only cost
     return came
 
 

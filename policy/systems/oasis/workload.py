@@ -18,7 +18,10 @@ POOL = "kohort.dev/pool"  # label of a node that takes only workers, or only ps;
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A role beside the workers. fixed: how many run whenever the job does; None: as the workers' bandwidth asks."""
+    """A role beside the workers.
+
+    fixed: how many members run whenever the job runs; None: as many ps as the workers' bandwidth needs.
+    """
 
     role: str
     requests: Resources
@@ -28,12 +31,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A job for the planner. Slots are counted from the epoch.
+    """A job as the planner sees it. Time slots are counted from the epoch.
 
-    least, most: workers in a slot, where any run (gang minimum; N, and no more than one for each chunk).
-    work: worker-slots in all. per_ps: workers that one ps serves (B / b). arrival: the slot of its submission.
-    holds: its kind cannot be suspended, so that it has no slot without workers between its first and its last.
-    single: a job without workers: its other roles are one unit of work in a slot; ``requests`` is what they ask for.
+    least, most: the fewest and the most workers in a time slot in which the job runs (gang minimum; N, and no more than
+    one for each chunk). work: worker-slots in all. per_ps: workers that one ps serves (B / b). arrival: the time slot
+    of its submission. holds: its kind cannot be suspended, so it has workers in every time slot between its first and
+    its last. single: it has no workers: its other roles do one unit of work in a time slot; ``requests`` is what they
+    ask for.
     """
 
     uid: str
@@ -50,24 +54,24 @@ class Work:
     single: bool = False
 
     def in_other_slots(self, factor: float) -> Work:
-        """Return the work in ``factor`` slots for each of these.
+        """Return the work in time slots of another length, ``factor`` of them for each old one.
 
-        The curve of its utility counts slots, however long they are.
+        The curve of its utility stays the same: it counts time slots, however long they are.
         """
         work = max(1, math.ceil(self.work * factor - DUST))
         return replace(self, arrival=math.floor(self.arrival * factor), work=work)
 
     def worth(self, slot: int) -> float:
-        """Return what finishing in that slot is worth; 0 slots of delay for the slot of its arrival."""
+        """Return what completion in that time slot is worth; in the time slot of its arrival the delay is 0."""
         return self.utility.at(slot - self.arrival)
 
     @property
     def shortest(self) -> int:
-        """The delay in slots with all workers in every slot from its arrival: the best that it can do."""
+        """The least delay possible, in time slots: with all workers in every time slot from its arrival on."""
         return -(-self.work // self.most) - 1
 
     def counts(self, part: Part, workers: int) -> int | None:
-        """Return the replicas of the part beside so many workers; None where they cannot be (6), (7)."""
+        """Return how many members the part has beside so many workers; None where (6) and (7) allow no such number."""
         if workers == 0:
             return 0
         if part.role != PS or self.single:
@@ -79,7 +83,7 @@ class Work:
 
 
 def work_of(job: Job, slot_seconds: float, done: float = 0.0) -> Work:
-    """Return the job in OASiS's units. ``done``: the share of its training that is behind it.
+    """Return the job in OASiS's units. ``done``: the share of its training that is done.
 
     A job that does not say how long it trains has one worker-slot of work for each worker that it may have.
     """
@@ -111,7 +115,7 @@ def _unit(parts: tuple[Part, ...]) -> Resources:
 def _parts(job: Job, training: Training) -> list[Part]:
     """Return the roles beside the workers.
 
-    A job without workers has all that it asks for: there is nothing that its ps would follow.
+    In a job without workers the number of ps is fixed: there are no workers whose number it could follow.
     """
     parts, follows = [], job.worker is not None
     for role in job.roles:
@@ -125,7 +129,7 @@ def _parts(job: Job, training: Training) -> list[Part]:
 
 
 def _with_bandwidth(requests: Resources, gigabits: float) -> Resources:
-    """Return the requests with what it reserves of the network card, unless its pod template asks for it by name."""
+    """Return the requests and so many gigabits of bandwidth, unless the pod template asks for bandwidth by name."""
     if requests[BANDWIDTH] or gigabits <= 0:
         return requests
     return requests + Resources({BANDWIDTH: round(gigabits * 1000)})
