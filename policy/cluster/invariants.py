@@ -1,4 +1,4 @@
-"""What must hold in every snapshot; tests check it after every step (S1-S4 and S9 in docs/reliability)."""
+"""What must hold in every snapshot; tests check it after every step (rules S1 to S4 and S9 of docs/reliability.md)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def bound_into_taken(snapshot: Snapshot, effects: Iterable[Effect]) -> list[str]
 
 
 def promised_beyond(snapshot: Snapshot) -> list[str]:
-    """Return a sentence for each node on which pods and active plans exceed its allocatable resources (S2).
+    """Return a sentence for each node on which pods and active plans exceed its allocatable resources (rule S2).
 
     Plans that wait for room are not active.
     """
