@@ -250,7 +250,7 @@ def _step(snapshot: Snapshot, job: Job, workers: int) -> int:
 
 
 def _still_going(snapshot: Snapshot, job: Job) -> bool:
-    """Tell whether a worker beyond the count that the job asks for still holds its room."""
+    """Tell whether a worker with an index beyond the replicas that the job object asks for still holds room."""
     asked = job.worker.replicas if job.worker else 0
     return any(index >= asked for index in _bound_workers(snapshot, job))
 

@@ -126,7 +126,7 @@ class RefuseBind:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The plan of a gang was given up, with the reason."""
+    """The plan ``plan`` of the job's gang was given up, for this reason."""
 
     job_uid: str
     plan: str

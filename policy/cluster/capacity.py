@@ -67,7 +67,7 @@ class Capacity:
         return cls(nodes, free, {kind: tuple(names) for kind, names in kinds.items()}, promised=promised)
 
     def but(self, closed: Iterable[str]) -> Capacity:
-        """Return the capacity without these nodes."""
+        """Return the capacity without the nodes named in ``closed``."""
         shut = frozenset(closed)
         nodes = {name: node for name, node in self.nodes.items() if name not in shut}
         return Capacity.made(nodes, {name: self.free[name] for name in nodes}, self.promised)

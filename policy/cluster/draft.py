@@ -58,7 +58,7 @@ class Draft:
         self._stale: set[str] = set()
         self._news = News()
         self._renewed: set[str] = set()
-        fields_now = SimpleNamespace(**dict(zip(_NAMES, _VALUES(base), strict=True)))  # all fields, in their order
+        fields_now = SimpleNamespace(**dict(zip(_NAMES, _VALUES(base), strict=True)))  # in the order of fields
         self.now = cast(Now, fields_now)
         self._now: dict[str, Any] = vars(fields_now)
         self._own: set[str] = set()  # names of the fields that this draft has copied or replaced
@@ -168,7 +168,7 @@ class Draft:
             self._renewed.add(node.name)
 
     def drop_node(self, name: str) -> None:
-        """Forget a node."""
+        """Remove a deleted node."""
         self.edit("nodes").pop(name, None)
         self._news.nodes.add(name)
         self._renewed.add(name)
@@ -189,7 +189,7 @@ class Draft:
         self._news.jobs.add(job_uid)
 
     def drop_job(self, uid: str) -> None:
-        """Forget a job."""
+        """Remove a deleted job; its gang and its pods are not removed."""
         self.edit("jobs").pop(uid, None)
         self.touch(uid)
 

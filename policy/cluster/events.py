@@ -1,4 +1,4 @@
-"""Facts and outcomes: the only input of ``step``. An effect's outcome comes back as one of these."""
+"""The events that ``step`` takes: facts about the cluster, bind calls of kube-scheduler, and outcomes of effects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policy.cluster.training import Report
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """The API shows this node."""
+    """The API shows this node, in this version."""
 
     node: Node
 
@@ -27,7 +27,7 @@ class NodeGone:
 
 @dataclass(frozen=True, slots=True)
 class JobSeen:
-    """The API shows this job."""
+    """The API shows this job, in this version."""
 
     job: Job
 
@@ -55,7 +55,7 @@ class PodGone:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """Every watch has delivered its first list: decisions may be made."""
+    """Every watch has delivered its first list, so that decisions may be made from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class NodeNotOffered:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A job's training reports how far it is."""
+    """A job's training has sent a report of its metric or its progress."""
 
     job_uid: str
     report: Report

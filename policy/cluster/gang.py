@@ -48,7 +48,7 @@ class HeldBinds:
     hold_ends: float
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a window without a held bind."""
+        """Raise ValueError if no bind is held."""
         if not self.slots:
             raise ValueError("a barrier window without a held bind")
 

@@ -49,7 +49,7 @@ class Facts(Protocol):
 
     @property
     def strays(self) -> Mapping[str, frozenset[str]]:
-        """Uids of the pods that hold no slot, by job uid."""
+        """Uids of the pods that hold no slot, such as replaced pods, by job uid."""
         ...
 
     @property
@@ -59,7 +59,7 @@ class Facts(Protocol):
 
     @property
     def charged(self) -> Mapping[str, Resources]:
-        """The sum of the charges by node."""
+        """The sum of all charges on each node, by node name."""
         ...
 
     @property

@@ -53,7 +53,10 @@ GIVING_UP = (State.RELEASING, State.PAUSED, State.MIGRATING)
 
 
 def waits(job: Job, gang: Gang) -> bool:
-    """Tell whether the job is in the queue: valid, not finished, not suspended by a user, without a plan."""
+    """Tell whether the job is in the queue: valid, not finished, not suspended by a user, and without a plan.
+
+    A job that is being released or is paused is in the queue, too.
+    """
     return gang.state in QUEUED and (queued(job) or releasing(job))
 
 

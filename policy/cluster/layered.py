@@ -103,15 +103,15 @@ class Layered(MutableMapping[K, V]):
         return chain((key for key in base if over.get(key) is not GONE), (key for key in over if key not in base))
 
     def keys(self) -> KeysView[K]:
-        """Return all keys, in order."""
+        """Return all keys, in order, after merging the layers."""
         return self._lay_in().keys()
 
     def values(self) -> ValuesView[V]:
-        """Return all values, in the keys' order."""
+        """Return all values, in the order of the keys, after merging the layers."""
         return self._lay_in().values()
 
     def items(self) -> ItemsView[K, V]:
-        """Return all entries, in order."""
+        """Return all entries, in the order of the keys, after merging the layers."""
         return self._lay_in().items()
 
     def __repr__(self) -> str:

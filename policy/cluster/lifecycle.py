@@ -146,7 +146,7 @@ def next_state(state: State, move: Move) -> State:
 
 
 def diagram() -> str:
-    """Return the table as a Mermaid state diagram, for docs/concepts.md."""
+    """Return ``TABLE`` as the text of a Mermaid state diagram, for docs/concepts.md."""
     edges: dict[tuple[State, State], list[str]] = {}
     for (state, how), after in TABLE.items():
         edges.setdefault((state, after), []).append(how.value)

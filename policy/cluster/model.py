@@ -1,4 +1,4 @@
-"""Nodes, jobs and pods as the API server shows them: facts, frozen, in the words of the papers and of Kubernetes."""
+"""The facts: nodes, jobs and pods as the API server shows them, as frozen values."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ class Node:
 
     @property
     def usable(self) -> bool:
-        """Whether the node is ready and not cordoned: pods can be sent to it."""
+        """Whether the node is ready and not cordoned, so that pods can be bound to it."""
         return self.ready and not self.unschedulable
 
     @property
     def closed(self) -> str:
-        """Why no pods can be sent to the node ("cordoned" or "not ready"); empty if the node is usable."""
+        """Why no pods can be bound to the node ("cordoned" or "not ready"); empty if the node is usable."""
         return "" if self.usable else "cordoned" if self.ready else "not ready"
 
     @property
@@ -240,7 +240,7 @@ class Job:
         return tuple(role for role in self.roles if role.name != WORKER)
 
     def role(self, name: str) -> Role | None:
-        """Return the role of that name, or None."""
+        """Return the job's role of that name; None if the job has no such role."""
         for role in self.roles:
             if role.name == name:
                 return role
@@ -275,7 +275,7 @@ class Job:
 
     @property
     def size(self) -> int:
-        """The number of members of the gang at its minimum."""
+        """How many members the gang has at its minimum: all rigid members and ``min_workers`` workers."""
         return self.members(self.min_workers)
 
     def requests(self, workers: int) -> Resources:

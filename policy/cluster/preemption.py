@@ -29,7 +29,7 @@ class Claim(NamedTuple):
 
 
 class Victim(NamedTuple):
-    """A pod that is being preempted and still holds its room."""
+    """A pod that another scheduler preempts and that still holds its room."""
 
     uid: str
     requests: Resources

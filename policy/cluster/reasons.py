@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class Concern(Enum):
-    """What a reason is about."""
+    """The subject of a reason: what keeps the job from running."""
 
     ROOM = "room"  # the gang lacks room, or nodes that may take it
     RELEASE = "release"  # pods of the gang's last run still hold room
@@ -23,15 +23,15 @@ class Concern(Enum):
 
 
 class Lasts(Enum):
-    """How long a reason holds."""
+    """Until when a reason holds: what must happen before the job can run."""
 
     TURN = "turn"  # until other jobs end and this job's turn comes
-    LIMIT = "limit"  # until the limit of resizes in a minute admits another one
-    TIME = "time"  # until a time that is known
-    FREED = "freed"  # until pods of Kohort's jobs are gone
-    OTHERS = "others"  # until pods of other schedulers are gone
+    LIMIT = "limit"  # until the limit of resizes per minute allows another resize
+    TIME = "time"  # until a known time, as the end of a back-off
+    FREED = "freed"  # until pods of Kohort's jobs have freed their room
+    OTHERS = "others"  # until foreign pods have freed their room
     CHANGE = "change"  # until the job, the nodes or the settings are changed
-    MOMENT = "moment"  # until the next event about the job
+    MOMENT = "moment"  # only for the moment: the next event about the job may end it
 
 
 class Reason(Enum):
@@ -84,12 +84,12 @@ class Reason(Enum):
 
     @property
     def concern(self) -> Concern:
-        """What this reason is about."""
+        """The subject of this reason."""
         return CLASSES[self][0]
 
     @property
     def lasts(self) -> Lasts:
-        """How long this reason holds."""
+        """Until when this reason holds."""
         return CLASSES[self][1]
 
     @property

@@ -9,11 +9,11 @@ from policy.cluster.snapshot import Snapshot, queued, reason_of
 
 
 def refuse_pod(snapshot: Snapshot, pod: Pod | None) -> Reason | None:
-    """Return why the pod has no node now, or None if it has one."""
+    """Return why the pod has no node now; None if it is bound or has a planned node that it may be bound to."""
     if not snapshot.synced:
         return Reason.NOT_SYNCED
     if not snapshot.leading and not (pod is not None and pod.node):
-        return Reason.NOT_LEADING  # the leading replica plans it
+        return Reason.NOT_LEADING  # only the replica that leads makes plans
     job = snapshot.jobs.get(pod.job_uid) if pod is not None else None
     if pod is None or job is None:
         return Reason.UNKNOWN_JOB

@@ -46,7 +46,7 @@ class RefusedWrite:
 
     @property
     def text(self) -> str:
-        """The refusal as one sentence for people."""
+        """The refusal as one sentence for people, with the API server's message."""
         what = self.name or "the admission gate"
         return f"the API server refused to {WRITES.get(self.write, self.write)} {what}: {self.message}"
 

@@ -31,7 +31,10 @@ class _Hashed:
 
 @dataclass(frozen=True, slots=True)
 class Resources(_Hashed):
-    """Amounts by resource name; a missing name counts as zero. Amounts may be negative (an over-charged node)."""
+    """A resource vector: whole amounts by resource name.
+
+    A missing name counts as 0. Amounts are negative where a node is charged with more than it has.
+    """
 
     amounts: Mapping[str, int] = field(default_factory=dict)
 
@@ -75,7 +78,7 @@ class Resources(_Hashed):
         return Resources(rest)
 
     def times(self, count: int) -> Resources:
-        """Return the sum of ``count`` equal vectors."""
+        """Return the vector with every amount multiplied by ``count``."""
         return Resources({name: amount * count for name, amount in self.amounts.items()})
 
     def fits(self, free: Resources) -> bool:

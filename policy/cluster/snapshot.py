@@ -151,7 +151,7 @@ class Snapshot:
         return self.gangs.get(job_uid) or no_gang(job_uid)
 
     def member(self, job_uid: str, slot: Slot) -> Pod | None:
-        """Return the pod in that slot of the job, or None."""
+        """Return the pod in that slot of the job; None if there is none."""
         uid = self.members.get(job_uid, {}).get(slot)
         return self.pods.get(uid) if uid else None
 

@@ -11,14 +11,14 @@ from enum import Enum
 DUST = 1e-9
 SLOT_SECONDS = 600.0  # the time slot of utility curves, unless a setting gives another length
 
-MOST_TEXT = 4096  # characters of the annotation that has a job's reports
+MOST_TEXT = 4096  # a longer annotation with a job's reports (in characters) is ignored
 MOST_VALUE = 1e15
 AHEAD_SECONDS = 60.0  # a report's time may be this far in the future, because clocks differ
 REPORTS_KEPT = 8  # reports that are kept of a job: the first one, and the last seven
 
 
 class Goal(Enum):
-    """Which way the reported metric gets better."""
+    """Whether the training's metric is better when it is smaller (``MIN``, as a loss) or larger (``MAX``)."""
 
     MIN = "min"
     MAX = "max"

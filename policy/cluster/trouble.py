@@ -11,8 +11,8 @@ from collections.abc import Collection
 from policy.cluster.index import Facts
 from policy.cluster.model import Pod, Slot
 
-OWN = "kohort: "  # every text of Kohort's begins so, also where kube-scheduler copies it into the condition
-LONGEST = 300  # so many characters of kube-scheduler's message are shown
+OWN = "kohort: "  # the start of each of Kohort's texts; kube-scheduler copies them into the condition
+LONGEST = 300  # characters: a longer message of kube-scheduler is cut
 
 
 def is_turned_away(pod: Pod) -> bool:

@@ -1,4 +1,4 @@
-"""Amounts of resources in words."""
+"""Texts for people: amounts of resources, numbers with a noun, and lists of names."""
 
 from __future__ import annotations
 

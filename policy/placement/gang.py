@@ -86,7 +86,7 @@ class Ask:
         return Verdict(Reason.NO_ROOM, self.text)
 
     def members(self) -> tuple[tuple[Slot, Resources, Constraints], ...]:
-        """Return every member: the rigid ones, then the workers from index 0."""
+        """Return slot, requests and constraints of every member: the rigid ones, then the workers from index 0."""
         workers = worker_slots(self.workers)
         return (*self.rigid, *((slot, self.worker, self.worker_constraints) for slot in workers))
 
@@ -278,7 +278,7 @@ def _first_nodes(room: Room, ask: Ask) -> list[str]:
         count = ask.worker.how_many(alike.free) if ask.worker.fits(alike.free) else 0
         takers = _open(room, alike, constraints, ask)
         if count and constraints != ask.worker_constraints:
-            # Some nodes that accept the rigid member may not accept workers.
+            # A node whose labels or taints suit the rigid member need not suit workers, so such nodes come last.
             both, alone = _parted(takers, lambda name: accepts(room.nodes[name], ask.worker_constraints), most)
             groups += [(-count, -alike.idleness(), both), (0, -alike.idleness(), alone)]
         else:

@@ -40,7 +40,7 @@ def _usable(snapshot: Snapshot, name: str | None) -> bool:
 
 
 def _bound(snapshot: Snapshot, job: Job, slot: Slot) -> bool:
-    """Tell whether the slot is done, or bound to a node that exists, ready or not."""
+    """Tell whether the slot needs no node: it is done, or its pod is bound to a node that exists, ready or not."""
     pod = snapshot.member(job.uid, slot)
     if slot in job.over:
         return True

@@ -24,7 +24,7 @@ from policy.placement.grow import FreedRoom, freed_rooms
 from policy.placement.room import Room
 
 NOBODY = ""
-FEW = 32  # removals (or twice the members): tried before all of them, because a gang rarely needs more
+FEW = 32  # removals tried at first (or twice the gang's members, if more), because a gang rarely needs more
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def spread(room: Room, ask: Ask, ties: str = "", order: Order = Order.APART) -> 
 
         heap: list[tuple[int, float, int, str]] = []
         for slot in slots:
-            if ties or not heap:  # each member draws anew among tied nodes
+            if ties or not heap:  # with ties, each member needs its own draw, so the heap is rebuilt
                 heap = [rank(name, slot) for name in names if requests.fits(trial.free(name))]
                 heapify(heap)
             *_, node = heap[0]

@@ -24,7 +24,7 @@ from policy.transitions.recovery.preempted import lose_room
 from policy.transitions.recovery.release import cleared
 from policy.transitions.refusedwrites import take_refused
 
-# A filter call shows a pod as kube-scheduler sees it, and that may be so much older than what the watch shows.
+# A filter call may still show a pod so long after its deletion, because kube-scheduler's own view is older.
 REMEMBER_GONE_SECONDS = 300.0
 
 
@@ -173,7 +173,7 @@ def _report(old: Job, before: int, job: Job, asked: int, target: int, *, taken: 
     ``taken`` tells whether the number was taken over. If it was not, but the job's maximum follows from the replicas,
     the edit has still raised the maximum, and the report says so.
     """
-    if taken or asked == _within(job, target):  # the bounds demand it, so settle will resize the gang to it
+    if taken or asked == _within(job, target):  # settle resizes the gang to the job's new bounds
         return Edited(job.uid, "workers", before, asked, kept=True)
     if not job.max_stated and old.max_workers < job.max_workers == asked:
         return Edited(job.uid, "max-workers", old.max_workers, asked, kept=True)

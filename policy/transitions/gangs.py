@@ -1,4 +1,4 @@
-"""Questions about one gang that several transitions ask, and changes that several of them make."""
+"""Functions on one gang that several transitions share: questions about it, and changes of it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from policy.cluster.snapshot import Rules
 from policy.transitions.deadlines.patience import until
 
 TURNS_KEPT = 4
-RESIZED = (State.RUNNING, State.REPAIRING, State.MIGRATING)  # in other states a resize is not reported
+RESIZED = (State.RUNNING, State.REPAIRING, State.MIGRATING)  # a resize is reported only in these states
 
 
 def rules_of(draft: Draft) -> Rules:
-    """Return the settings in force."""
+    """Return the settings that the transitions obey."""
     rules: Rules = draft.base.rules
     return rules
 
@@ -173,8 +173,7 @@ def retarget(
     kept = {slot: node for slot, node in gang.nodes.items() if given.gives(slot)}
     changes: dict[str, object] = {"nodes": {**kept, **nodes}, "workers": workers, "ps": given.ps}
     if nodes:
-        # Pods that already wait in the new slots were refused under the old plan; a new name makes the controller wake
-        # them.
+        # Waiting pods in the new slots were refused under the old plan; a new plan name makes the controller wake them.
         changes["plan"] = plan_name(draft, now)
     if workers != gang.workers:
         grew = workers > gang.workers

@@ -35,7 +35,7 @@ def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
             continue
         uid, write = named
         found[uid] = (*found.get(uid, ()), write)
-        if (uid, one.write) not in known:  # one report for all pods of the job
+        if (uid, one.write) not in known:  # one report for a job, however many of its pods are concerned
             known.add((uid, one.write))
             effects.append(WriteRefused(uid, write, _rival(draft, uid, write)))
     for uid in found.keys() | before.keys():

@@ -44,7 +44,7 @@ def _arrival(was: Gang, gang: Gang) -> What | None:
 
 
 def _has_paused(draft: Draft, was: Gang, gang: Gang) -> bool:
-    """Tell whether the last pod of a paused gang has given up its room in this step."""
+    """Tell whether a paused gang's last pod gave up its room in this step; ``was`` is the gang before the step."""
     if was.state is not State.PAUSED or gang.state is not State.PAUSED or any_holds_room(draft, gang.job_uid):
         return False
     return any(pod.holds_room for pod in draft.base.every_pod_of(gang.job_uid))

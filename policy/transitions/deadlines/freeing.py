@@ -21,7 +21,11 @@ from policy.transitions.recovery.release import give_up
 
 
 def end_freeing(draft: Draft, expired: Expired) -> list[Effect]:
-    """Give up a plan whose room is not free in time; the policy plans the gang anew in the same step."""
+    """Give up a plan whose room is not free in time; the policy may plan the gang again in the same step.
+
+    The first time, or while pods are still terminating, the gang does not back off. After that, the jobs that were
+    shrunk for it keep their workers, and the gang backs off.
+    """
     gang, now = expired.gang, expired.now
     awaited = [pod for uid in gang.waits_for if (pod := pod_of(draft, uid)) is not None]
     if any(pod.terminating for pod in awaited):

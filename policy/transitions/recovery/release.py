@@ -32,7 +32,7 @@ def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: b
 
 
 def cleared(gang: Gang) -> Gang:
-    """Return the gang without its plan; bindings in flight, failures and the back-off stay."""
+    """Return the gang in the same state without its plan; bindings in flight, failures and the back-off stay."""
     tries = replace(gang.tries, retried=False)
     return Gang(gang.job_uid, gang.state, in_flight=gang.in_flight, tries=tries, refused=gang.refused)
 
