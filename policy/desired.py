@@ -295,7 +295,7 @@ def _has_room_to_give_up(snapshot: Snapshot, gang: Gang) -> bool:
 
 
 def _other_ps(job: Job, gang: Gang) -> int | None:
-    """Return how many ps the job must ask for before it starts; None if its object asks for that number already."""
+    """Return how many ps the waiting job's object must ask for before the job starts; None if it need not change."""
     waits = gang.state in (State.WAITING, State.PAUSED)
     return gang.ps_next if waits and job.ps_restarts and gang.ps_next != job.servers else None
 
@@ -319,8 +319,8 @@ def _ours_to_delete(job: Job, gang: Gang) -> bool:
     """Tell whether Kohort itself deletes the pods of a gang that gives up its room.
 
     It does so for kinds that cannot be suspended, and for a suspended job whose operator has not deleted the pods in
-    time; in a suspended job the operator does not count deleted pods as failed. Pods for which nobody would create new
-    ones are never deleted.
+    time; in a suspended job the operator does not count deleted pods as failed. Pods that would not be replaced by
+    new ones (``Job.replaced``) are never deleted.
     """
     if not job.replaced:
         return False

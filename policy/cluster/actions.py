@@ -95,9 +95,9 @@ Action = Admit | Resize | Migrate | Reject | Remember
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A policy's decision in one step: its actions, all of which are carried out, and why each waiting job waits.
+    """A policy's decision in one step: its actions, and why each waiting job waits.
 
-    ``verdicts`` are by job uid.
+    The step carries out all actions, in this order. ``verdicts`` has the reasons by job uid.
     """
 
     actions: tuple[Action, ...] = ()

@@ -1,4 +1,4 @@
-"""Faster construction of the frozen dataclasses of which every step makes dozens.
+"""Fast construction of frozen dataclasses, because every step makes dozens of them.
 
 The standard ``__init__`` of a frozen dataclass sets each field by a call, and ``dataclasses.replace`` reads the
 settings of each field at every call. For a gang of 28 fields they take 5 and 14 microseconds; ours take 1 and 4.

@@ -82,8 +82,8 @@ class Facts(Protocol):
 class News:
     """What has changed since the index was last updated.
 
-    jobs: uids of jobs of which the object, the gang, a pod or a refused node has changed. pods: uids of changed pods
-    that belong to no job. nodes: names of changed nodes. charged, foreign: nodes of which that total has changed.
+    jobs: uids of the jobs whose object, gang, pods or refused nodes have changed. pods: uids of changed pods that
+    belong to no job. nodes: names of changed nodes. charged, foreign: names of the nodes where that sum has changed.
     """
 
     jobs: set[str] = field(default_factory=set)
@@ -105,7 +105,7 @@ class Index:
     """Sorted lists of job uids, one for each question that a step asks; a job may be on several of these lists.
 
     waiting: jobs in the queue. admitted: jobs that have a plan or run.
-    growing: admitted elastic jobs below their maximum of which no worker has finished.
+    growing: admitted elastic jobs below their maximum, unless a worker of the job has finished already.
     yielding: admitted elastic jobs above their minimum, from which workers may be taken.
     lacking: admitted jobs with a slot that has no usable node. repairing: jobs in the state repairing.
     freeing: jobs whose plans wait for pods to go. held: jobs with binds at the barrier.

@@ -2,7 +2,7 @@
 
 1. ``next_state`` is the only function that names a gang's next state.
 2. WAITING, RUNNING and COMPLETED follow from API objects alone, and so survive a restart. The other states are
-   volatile: after a restart a plan is made anew, or is found in the annotations of the bound members. A replica that
+   volatile: after a restart a new plan is made, or is found in the annotations of the bound members. A replica that
    stops leading forgets them in the same way (FORGET), and follows its pods from then on.
 3. No edge leads from RUNNING to WAITING: a gang is shrunk to its minimum and never evicted for another job (KOD2 1a).
    Only the loss of members (REPAIRING, then RELEASING) sends it back to the queue, where it keeps its first arrival.

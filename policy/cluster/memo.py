@@ -1,4 +1,4 @@
-"""A cache of computed answers, so that each step computes only what has changed anew (``kept.py`` has its users).
+"""A cache of computed answers, so that a step computes only what has changed; ``kept.py`` has the functions to use it.
 
 Snapshots share one memo as long as nothing changes that the answers depend on. After a change, ``Draft`` gives the next
 snapshot a memo without the answers that may have changed; so the cache never alters an answer.

@@ -27,7 +27,7 @@ class Lasts(Enum):
 
     TURN = "turn"  # until other jobs end and this job's turn comes
     LIMIT = "limit"  # until the limit of resizes per minute allows another resize
-    TIME = "time"  # until a known time, as the end of a back-off
+    TIME = "time"  # until a known time, such as the end of a back-off
     FREED = "freed"  # until pods of Kohort's jobs have freed their room
     OTHERS = "others"  # until foreign pods have freed their room
     CHANGE = "change"  # until the job, the nodes or the settings are changed

@@ -17,7 +17,7 @@ BANDWIDTH = "kohort.dev/network-bandwidth"  # in Mbit/s: what a node's network c
 def largest_share(part: Mapping[str, int], whole: Mapping[str, int]) -> float:
     """Return the largest quotient of an amount in ``part`` and the same resource's amount in ``whole``; 0.0 if none.
 
-    Resources of which ``whole`` has nothing do not count.
+    Resources that are missing or 0 in ``whole`` do not count.
     """
     return max((amount / whole[name] for name, amount in part.items() if whole.get(name)), default=0.0)
 

@@ -57,7 +57,7 @@ class Utility:
 class Training:
     """What OASiS and SpeCon need to know about a job (OASiS section III, Table I; its letters in brackets).
 
-    epochs (E), chunks (N): the training has so many epochs, each over so many chunks of data.
+    epochs (E): the number of epochs. chunks (N): the number of chunks of data that are trained in each epoch.
     batches (M): how many mini-batches a chunk has. seconds (tau): the time of one mini-batch on one worker.
     gradient (e): megabytes of gradients that a worker sends for each mini-batch; it receives as many of parameters.
     worker_bandwidth (b), ps_bandwidth (B): the bandwidth of one worker and of one ps in gigabits per second.

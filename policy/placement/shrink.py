@@ -86,11 +86,11 @@ def one_by_one(victims: Sequence[Reclaimable]) -> list[int]:
 def plan_shrink(
     room: Room, ask: Ask, victims: Sequence[Reclaimable], order: Order = one_by_one, *, by_node: bool = True
 ) -> Shrink | None:
-    """Return the fewest removals after which the gang fits; None if all of them together do not suffice.
+    """Return a plan to let the gang in by removing few workers; None if removing all that can be taken is not enough.
 
     ``victims`` are in the caller's order of preference, and ``order`` says in which order their workers are taken. If
-    ``by_node`` is true, the gang is put on one node if one can be cleared. If it is false, workers are taken in
-    ``order`` until the gang fits, on whatever nodes they are.
+    ``by_node`` is true and a node can be cleared for the whole gang, the plan clears the node that needs the fewest
+    removals. Otherwise workers are taken in ``order``, whatever their nodes, until the gang fits.
     """
     kept = _on_one_node(room, ask, victims, order) if by_node else None
     kept = _on_several(room, ask, victims, order) if kept is None else kept

@@ -103,7 +103,7 @@ def complete(job: Job, slots: Collection[Slot], workers: int, servers: int | Non
 def least_workers(job: Job, gang: Gang) -> int:
     """Return the minimum of workers that the gang must keep.
 
-    For a gang that is bound, a minimum that the user has raised counts only once so many workers have been bound.
+    If the user raises the minimum of a bound gang, the old one counts until the new number of workers has been bound.
     """
     settled = gang.state in (State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)
     return min(gang.least, job.min_workers) if settled else job.min_workers

@@ -78,7 +78,7 @@ def refused_binding(draft: Draft, uid: str, message: str) -> list[Effect]:
 
 
 def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
-    """Take back each resize of which the refusal is lasting.
+    """Take back each resize that the API server has refused for a lasting reason (``RefusedWrite.lasting``).
 
     gives_back: whether the policy later grows a job again by itself; a growth is taken back only then.
     """

@@ -113,7 +113,7 @@ def _end_release(draft: Draft, look: Look) -> list[Effect]:
 def _queue_again(draft: Draft, look: Look) -> list[Effect]:
     """End the release of a job that is to be scheduled again, once its pods are gone.
 
-    If nobody would create new pods for deleted ones, the pods are not deleted. The release then ends at once.
+    If deleted pods would not be replaced by new ones, the pods are not deleted, and the release ends at once.
     """
     gang = draft.gang(look.job.uid)
     if look.job.replaced or gang.in_flight:
@@ -244,7 +244,7 @@ def _run(draft: Draft, look: Look) -> list[Effect]:
 def _reached(job: Job, gang: Gang, bound: Collection[Slot]) -> int:
     """Return the minimum of workers that the gang must keep from now on.
 
-    A minimum that the user has raised counts only once so many workers are bound; until then the old one counts.
+    If the user has raised the minimum, the old one counts until the new number of workers is bound.
     """
     reached = complete(job, bound, job.min_workers, gang.ps)
     return job.min_workers if reached else min(gang.least, job.min_workers)

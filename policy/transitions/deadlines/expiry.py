@@ -84,7 +84,7 @@ def _end_repair(draft: Draft, expired: Expired) -> list[Effect]:
     """Release a gang whose repair was not done in time.
 
     If a lost member is still terminating, the deadline is extended, because its successor cannot come before it is
-    gone. If nobody would create new pods for deleted ones, the gang is not released but goes on without the lost ones.
+    gone. If deleted pods would not be replaced by new ones, the gang is not released but goes on without lost members.
     """
     if not expired.job.replaced:
         return _go_on_without_the_lost(draft, expired)
