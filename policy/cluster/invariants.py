@@ -109,7 +109,7 @@ def promised_beyond(snapshot: Snapshot) -> list[str]:
     Plans that wait for room are not active.
     """
     waiting = {uid for uid, gang in snapshot.gangs.items() if gang.waits_for}
-    waiting.update(map(key_of, snapshot.preemptions))  # room that victims may still hold
+    waiting.update(map(key_of, snapshot.preemptions))  # promised room, which victims may still hold
     over = []
     for name, node in sorted(snapshot.nodes.items()):
         charges = (charge for key, charge in snapshot.charges.items() if key not in waiting)

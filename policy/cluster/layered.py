@@ -39,7 +39,7 @@ class Layered(MutableMapping[K, V]):
         self._len = len(base)
 
     def branch(self) -> Layered[K, V]:
-        """Return a copy that may be changed; this mapping must not be changed any more."""
+        """Return a copy that may be changed; both share the base dict, which is never changed."""
         base, over = self._layers
         if len(over) > 4 * isqrt(len(base)):
             base, over = self._lay_in(), {}

@@ -33,7 +33,7 @@ def _report(draft: Draft, job: Job) -> list[Effect]:
 
 
 def _arrival(was: Gang, gang: Gang) -> What | None:
-    """Return what has been done for a gang that began to run in this step; None if nothing that was planned."""
+    """Return what a gang has completed by beginning to run in this step; None if it did not, or was found bound."""
     if gang.state is not State.RUNNING:
         return None
     if was.state in (State.PLANNED, State.BINDING):
