@@ -1,1 +1,1 @@
-"""What decides: the cluster as values, placement, the systems, the answers. It has no I/O, no clock and no chance."""
+"""The part of Kohort that decides. It is pure: it has no I/O, reads no clock, and uses no random numbers."""

@@ -1,7 +1,7 @@
 """What the controller should make true: gates, wake-ups, nominations, replica counts, releases, evictions.
 
-It is level-triggered: a function of the snapshot alone, so that asking twice gives the same orders until the API shows
-them done.
+``desired`` is level-triggered: it depends on the snapshot alone, and returns the same orders until the API shows that
+they are done.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ Concerned = Sequence[tuple[Job, Gang]]
 
 
 def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
-    """Return the orders for this snapshot; none while the ledger is being rebuilt or another replica leads."""
+    """Return the orders for this snapshot; none while the ledger is being rebuilt or another replica leads.
+
+    On clusters of more than ``nominate_above`` nodes, every member that has a planned node is also nominated for it.
+    """
     if not (snapshot.synced and snapshot.leading):
         return Desired(gate=False)
     concerned = _concerned(snapshot)
@@ -53,21 +56,21 @@ _all = chain.from_iterable
 
 
 def _concerned(snapshot: Snapshot) -> Concerned:
-    """Return the jobs for which there may be something to do, with their gangs, by uid."""
+    """Return the jobs for which there may be something to do, with their gangs, sorted by uid."""
     jobs = snapshot.jobs
     return [(jobs[uid], snapshot.gang(uid)) for uid in snapshot.index.unsettled if uid in jobs]
 
 
 @until_job_changes
 def _pods_of(snapshot: Snapshot, uid: str) -> tuple[Pod, ...]:
-    """Return every pod of the job. The controller asks after each step, and most jobs have not changed."""
+    """Return every pod of the job; cached, because this is asked after each step and most jobs have not changed."""
     return tuple(snapshot.every_pod_of(uid))
 
 
 def _crowded(snapshot: Snapshot) -> bool:
-    """Tell whether a job waits for room.
+    """Tell whether a job waits for room, so that new pods are to be gated.
 
-    A job that waits for its own pods, or could never start, gates no other.
+    A job that waits for its own pods, or that could never start, is no reason to gate the pods of other jobs.
     """
     return bool(snapshot.index.freeing) or any(
         _waits_for_room(reason_of(snapshot, job).reason) for job in snapshot.waiting()
@@ -75,14 +78,14 @@ def _crowded(snapshot: Snapshot) -> bool:
 
 
 def _waits_for_room(reason: Reason) -> bool:
-    """Tell whether room that Kohort's own pods give up would help."""
+    """Tell whether the job with this reason could start if Kohort's own pods gave up room."""
     return reason.concern in (Concern.ROOM, Concern.RELEASE) and not reason.needs_change
 
 
 def _hopeless(snapshot: Snapshot) -> Iterator[PodOrder]:
-    """Yield gated pods that no room would help.
+    """Yield orders to remove the gate of pods that could not start even if room became free.
 
-    Without the gate, filter writes the reason into the pod's condition.
+    Without the gate, kube-scheduler calls filter for the pod and writes the reason into the pod's condition.
     """
     jobs = [uid for uid in snapshot.index.unsettled if not _room_would_help(snapshot, uid)]
     orphans = (snapshot.pods[uid] for uid in snapshot.index.orphans)
@@ -94,7 +97,7 @@ def _hopeless(snapshot: Snapshot) -> Iterator[PodOrder]:
 
 @until_job_changes
 def _gated(snapshot: Snapshot, uid: str) -> tuple[Pod, ...]:
-    """Return those of the job's pods that wait behind our gate."""
+    """Return the pods of the job that have Kohort's scheduling gate and are not terminating."""
     return tuple(filter(_is_gated, _pods_of(snapshot, uid)))
 
 
@@ -122,7 +125,10 @@ def _is_admitted(job: Job, gang: Gang) -> bool:
 
 @until_job_changes
 def _orders(snapshot: Snapshot, uid: str, nominating: bool) -> _PlacementOrders:
-    """Return the orders for the members that have a node and are not bound to it yet."""
+    """Return the orders for the members that have a planned node and are not bound yet.
+
+    ``nominating``: whether all of them are to be nominated for their nodes, and not only those that must be woken.
+    """
     job, gang = snapshot.jobs[uid], snapshot.gang(uid)
     if surplus_first(snapshot, job, gang):
         return _PlacementOrders((), (), ())
@@ -131,7 +137,7 @@ def _orders(snapshot: Snapshot, uid: str, nominating: bool) -> _PlacementOrders:
         for pod in snapshot.pods_of(job.uid)
         if pod.slot is not None and pod.slot in gang.nodes and not (pod.node or pod.ended or pod.terminating)
     ]
-    # A nominated node is looked at first and alone, so it would leave kube-scheduler nothing to rank.
+    # kube-scheduler tries a nominated node first and alone, so a nomination would leave it no nodes to rank.
     with_wake = not snapshot.rules.ranked
     return _PlacementOrders(
         ungate=tuple(_order(pod) for pod, _ in ready if pod.gated),
@@ -145,7 +151,10 @@ def _orders(snapshot: Snapshot, uid: str, nominating: bool) -> _PlacementOrders:
 
 
 def _asleep(pod: Pod, gang: Gang) -> bool:
-    """Tell whether the pod was refused and is not woken for this plan; one at the barrier or in flight is awake."""
+    """Tell whether kube-scheduler has refused the pod and must be made to try it again for this plan.
+
+    A pod that is held at the barrier or whose binding is in flight needs no wake-up.
+    """
     at_barrier = pod.uid in gang.held or pod.uid in gang.in_flight
     return pod.refused and not pod.gated and not at_barrier and pod.woken != gang.plan
 
@@ -155,7 +164,10 @@ def _order(pod: Pod, value: str = "") -> PodOrder:
 
 
 class _StandingOrders(NamedTuple):
-    """The orders for a gang that do not depend on where its members are to go."""
+    """The orders for a gang that do not place its members; each field has the orders of that name in ``Desired``.
+
+    ``clear`` has the orders to remove nominations.
+    """
 
     clear: tuple[PodOrder, ...]
     renumber: tuple[PodOrder, ...]
@@ -168,7 +180,7 @@ class _StandingOrders(NamedTuple):
 
 @until_job_changes
 def _standing(snapshot: Snapshot, uid: str) -> _StandingOrders | None:
-    """Return the orders, or None where there are none, as for most gangs that are being bound."""
+    """Return the orders for the gang that do not place its members; None if there are none, as for most gangs."""
     job, gang = snapshot.jobs[uid], snapshot.gang(uid)
     found = _StandingOrders(
         clear=tuple(_idle_nominations(snapshot, job, gang)),
@@ -183,14 +195,20 @@ def _standing(snapshot: Snapshot, uid: str) -> _StandingOrders | None:
 
 
 def _idle_nominations(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
-    """Clear the nominations of pods that have no place in the plan: they would keep room for them."""
+    """Yield orders to remove the nominations of unbound pods that the plan has no node for.
+
+    kube-scheduler would keep room for such a pod.
+    """
     for pod in _pods_of(snapshot, job.uid):
         if pod.opted_in and pod.nominated and not pod.node and pod.slot not in gang.nodes:
             yield _order(pod, "")
 
 
 def _renumberings(snapshot: Snapshot, job: Job) -> Iterator[PodOrder]:
-    """Write the new slot on pods that have moved into the place of one that is gone: by it they go first or last."""
+    """Yield orders to write the new slot on pods that have taken the slot of a pod that is gone.
+
+    By this annotation the controller of the pods chooses which of them to delete first.
+    """
     if queued(job):
         yield from (_order(pod, str(pod.slot)) for pod in _misnumbered(snapshot, job))
 
@@ -205,7 +223,10 @@ def _replicas(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[ReplicaOrder
 
 
 def _replica_order(snapshot: Snapshot, job: Job, workers: int) -> Iterator[ReplicaOrder]:
-    """Yield an order where the job asks for another number and its last change has been carried out."""
+    """Yield an order to set the job's worker replicas to ``workers``, or to the next number on the way there.
+
+    There is none if the job asks for that number already, or while its previous change is not carried out yet.
+    """
     worker = job.worker
     if not job.elastic or worker is None or worker.replicas == workers:
         return
@@ -218,10 +239,10 @@ def _replica_order(snapshot: Snapshot, job: Job, workers: int) -> Iterator[Repli
 
 
 def _step(snapshot: Snapshot, job: Job, workers: int) -> int:
-    """Return the count to ask for next: the target, but on the way down only one running worker is taken at a time.
+    """Return the number of replicas to ask for next: ``workers``, or more if running workers are removed one by one.
 
-    Pods leave in any order, and over a gap among their indices the training operator stumbles (1.8.1: index out of
-    range). Workers that were never bound may all go at once.
+    Pods that are deleted together end in any order, and the training operator fails if an index below the highest is
+    missing (1.8.1: index out of range). Workers that were never bound may all go at once.
     """
     if not job.one_by_one:
         return workers
@@ -229,7 +250,7 @@ def _step(snapshot: Snapshot, job: Job, workers: int) -> int:
 
 
 def _still_going(snapshot: Snapshot, job: Job) -> bool:
-    """Tell whether a worker beyond the count that the job asks for still holds its room."""
+    """Tell whether a worker with an index beyond the replicas that the job object asks for still holds room."""
     asked = job.worker.replicas if job.worker else 0
     return any(index >= asked for index in _bound_workers(snapshot, job))
 
@@ -240,7 +261,10 @@ def _bound_workers(snapshot: Snapshot, job: Job) -> list[int]:
 
 
 def _too_few(snapshot: Snapshot, concerned: Concerned) -> Iterator[ReplicaOrder]:
-    """Yield orders for jobs that ask for fewer workers than their minimum: the pods they wait for would never come."""
+    """Yield orders for waiting jobs whose object asks for fewer workers than their minimum.
+
+    Without such an order, the pods for which they wait would never be created.
+    """
     for job, gang in concerned:
         asked = job.worker.replicas if job.worker else 0
         if asked < job.min_workers and waits(job, gang) and reason_of(snapshot, job).reason is Reason.WAITING_FOR_PODS:
@@ -248,10 +272,10 @@ def _too_few(snapshot: Snapshot, concerned: Concerned) -> Iterator[ReplicaOrder]
 
 
 def _suspensions(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[SuspendOrder]:
-    """Suspend a gang that gives its room up or moves, and let it go on when every pod is gone.
+    """Yield an order to suspend a gang that gives up its room or moves, and one to resume it when every pod is gone.
 
-    Its operator has to delete the pods: it takes a pod that somebody else deletes for a failure, and counts one that
-    still terminates as failed when the job goes on (1.8.1).
+    The operator has to delete the pods itself: it counts a pod that anybody else deletes as failed, and also a pod that
+    is still terminating when the job is resumed (training-operator 1.8.1).
     """
     if releasing(job):
         if not any(_has_to_go(job, pod) for pod in _pods_of(snapshot, job.uid)):
@@ -271,7 +295,7 @@ def _has_room_to_give_up(snapshot: Snapshot, gang: Gang) -> bool:
 
 
 def _other_ps(job: Job, gang: Gang) -> int | None:
-    """Return the ps that the job is to ask for before it starts, where it asks for another number now; else None."""
+    """Return how many ps the waiting job's object must ask for before the job starts; None if it need not change."""
     waits = gang.state in (State.WAITING, State.PAUSED)
     return gang.ps_next if waits and job.ps_restarts and gang.ps_next != job.servers else None
 
@@ -281,9 +305,9 @@ def _suspend_order(job: Job, *, suspend: bool, servers: int | None = None) -> Su
 
 
 def _releases(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
-    """Yield bound members of a gang that is released whole or paused, and ps beyond those that a gang was given.
+    """Yield orders to delete bound pods: all of a gang that is released or paused, or ps beyond the given number.
 
-    The pods of a job that its user has suspended are the operator's to delete.
+    The pods of a job that its user has suspended are left to its operator.
     """
     whole = _ours_to_delete(job, gang)
     if whole or (queued(job) and gang.ps is not None and gang.state in ADMITTED):
@@ -292,10 +316,11 @@ def _releases(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
 
 
 def _ours_to_delete(job: Job, gang: Gang) -> bool:
-    """Tell whether we delete the pods of a gang that gives its room up.
+    """Tell whether Kohort itself deletes the pods of a gang that gives up its room.
 
-    We do for kinds that cannot be suspended, and where the operator is down: it counts no failure in a suspended job.
-    We never delete pods that would not be created anew.
+    It does so for kinds that cannot be suspended, and for a suspended job whose operator has not deleted the pods in
+    time; in a suspended job the operator does not count deleted pods as failed. Pods that would not be replaced by
+    new ones (``Job.replaced``) are never deleted.
     """
     if not job.replaced:
         return False
@@ -309,20 +334,23 @@ def _spare_ps(gang: Gang, pod: Pod) -> bool:
 
 
 def _evictions(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
-    """Yield old members of a gang that moves; of kinds that can be suspended the operator deletes them."""
+    """Yield orders to evict the old members of a gang that is moved.
+
+    There are none for kinds that can be suspended, because their operator deletes the pods.
+    """
     if gang.state is State.MIGRATING and queued(job) and not (job.suspends or gang.saving):
         yield from map(_order, _left_behind(snapshot, gang))
 
 
 def _checkpoints(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
-    """Yield members of a gang that is to be moved: their training is asked to save."""
+    """Yield orders to ask the members of a gang that is to be moved for a checkpoint."""
     if gang.state is State.MIGRATING and gang.saving and queued(job):
         pods = (pod for pod in snapshot.pods_of(job.uid) if pod.holds_room and not pod.terminating)
         yield from (_order(pod, gang.plan) for pod in pods if pod.saves != gang.plan)
 
 
 def _left_behind(snapshot: Snapshot, gang: Gang) -> Iterator[Pod]:
-    """Yield members of a moving gang that still sit where they were; their successors are bound on the new nodes."""
+    """Yield the members of a migrating gang that are still bound to their old nodes and are not terminating."""
     for pod in snapshot.pods_of(gang.job_uid):
         target = gang.nodes.get(pod.slot) if pod.slot is not None else None
         if target is not None and pod.node != target and pod.holds_room and not pod.terminating:
@@ -330,12 +358,15 @@ def _left_behind(snapshot: Snapshot, gang: Gang) -> Iterator[Pod]:
 
 
 def _notes(snapshot: Snapshot) -> Iterator[NoteOrder]:
-    """Yield what job objects lack: reports, once those of a minute have come, and what the policy remembers."""
+    """Yield orders to write training reports and the policy's memory on job objects that do not have them yet.
+
+    Reports are written at most once in ``NOTED_SECONDS``.
+    """
     for uid in sorted({*snapshot.reports, *snapshot.texts}):
         job = snapshot.jobs.get(uid)
         if job is not None and job.holds_notes and lives(job):
             reports, text = snapshot.reports.get(uid), snapshot.texts.get(uid, job.memory)
-            # The object's may be later than now, if the clock was set back since then: that is mended at once.
+            # The object's reports may be later than ours if the clock was set back; then they are replaced at once.
             due = reports and not 0 <= reports[-1].at - job.reported < NOTED_SECONDS
             note = NoteOrder(
                 uid, job.namespace, job.name, job.kind, job.version,

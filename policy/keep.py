@@ -1,8 +1,8 @@
-"""What a policy remembers of a job stands on the job's object, and is read again when this process begins to decide.
+"""A policy's memory of each job is kept in an annotation of the job object, and read when this replica begins to lead.
 
-The object comes first: a job is given no room before the decision about it is written there, so that no crash can leave
-a job that runs under a schedule which no process knows. While a replica decides, its own memory counts and the objects'
-texts follow it; the texts of another replica are never taken over then.
+A job gets no room before the decision about it is written on its object. So after a crash no job runs under a schedule
+that the next process does not know. While a replica leads, its own memory counts, and the annotations are updated from
+it; it never reads them again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from policy.systems.base import Parts, Policy
 from policy.transitions.gangs import rules_of
 
 FORMAT: Final = 1
-MOST_MEMORY: Final = 131_072  # characters; all annotations of an object may have 262,144
+MOST_MEMORY: Final = 131_072  # characters; all annotations of an object together may have 262,144
 
 
 def recall(draft: Draft, policy: Policy) -> None:
-    """Read what the objects hold: at the beginning, and where another replica has led meanwhile."""
+    """Read the policy's memory from the job objects; called whenever this replica begins to decide."""
     if policy.keeps:
         found = {uid: parts for uid, job in draft.now.jobs.items() if (parts := read_memory(job))}
         draft.edit("memory").update(policy.recalled(draft.view(), found))
@@ -34,9 +34,10 @@ def recall(draft: Draft, policy: Policy) -> None:
 
 
 def keep(draft: Draft, policy: Policy, decision: Decision) -> Decision:
-    """Return the decision less admissions that must wait until their job's object holds them, and what depends on them.
+    """Return the decision without the admissions that must wait until the memory of them is on the job object.
 
-    Such a job is not grown in the same step either, and no job is shrunk for it before.
+    Such a job is not grown in the same step either, and no job is shrunk for it. The texts to be written on the job
+    objects are updated from the decision.
     """
     if not rules_of(draft).stores or not policy.keeps:
         return decision
@@ -53,7 +54,7 @@ def keep(draft: Draft, policy: Policy, decision: Decision) -> Decision:
 
 
 def _serves(action: Action) -> tuple[str, ...]:
-    """Return the jobs that are given room, or promised it, by this action."""
+    """Return the uids of the jobs that get room by this action, or for which it frees room."""
     match action:
         case Admit(job_uid):
             return (job_uid,)
@@ -64,9 +65,9 @@ def _serves(action: Action) -> tuple[str, ...]:
 
 
 def _early(draft: Draft, admit: Admit) -> bool:
-    """Tell whether the admission comes before the job's object holds it.
+    """Tell whether the job object does not have the memory of this admission yet.
 
-    Only the first admission waits: a job that has paused was admitted before.
+    This is asked only for a job's first admission; a paused job was admitted before and need not wait.
     """
     job = draft.now.jobs[admit.job_uid]
     text = draft.now.texts.get(job.uid, "")
@@ -74,7 +75,10 @@ def _early(draft: Draft, admit: Admit) -> bool:
 
 
 def _write(draft: Draft, policy: Policy, memory: Mapping[str, object]) -> None:
-    """Write the texts of all jobs. A text that is too long for an annotation is left out."""
+    """Update ``Snapshot.texts``, the annotations that the controller writes, from the policy's memory.
+
+    A text that is too long for an annotation is left out.
+    """
     jobs = draft.now.jobs
     kept = {uid: parts for uid, parts in policy.parts(memory).items() if uid in jobs and jobs[uid].holds_notes}
     found = ((uid, write_memory(uid, parts)) for uid, parts in kept.items())
@@ -84,12 +88,12 @@ def _write(draft: Draft, policy: Policy, memory: Mapping[str, object]) -> None:
 
 
 def write_memory(uid: str, parts: Parts) -> str:
-    """Return the annotation's value. It names its job, because objects are copied with their annotations."""
+    """Return the annotation's value. It has the job's uid, because users copy objects with their annotations."""
     return json.dumps({"v": FORMAT, "job": uid, **parts}, separators=(",", ":"), sort_keys=True)
 
 
 def read_memory(job: Job) -> Parts:
-    """Return what the job's object holds; nothing of a text that is another job's, of another format, or spoilt."""
+    """Return the policy's memory from the job object; empty if the text is another job's, malformed or too long."""
     if not job.memory or len(job.memory) > MOST_MEMORY:
         return {}
     try:

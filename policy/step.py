@@ -1,4 +1,4 @@
-"""The only way state changes: live service, simulator, what-if and replay all call ``step``."""
+"""The only function that changes state: the live service, the simulator, what-if and replay all call ``step``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ from policy.transitions.shown import report_shown
 def step(
     snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float
 ) -> tuple[Snapshot, tuple[Effect, ...]]:
-    """Apply a batch of events, let time-outs run out, settle, repair, decide, and carry the decision out.
+    """Return the next snapshot and the effects of a batch of events.
 
-    ``now``: seconds since the epoch. The effects are decisions (for the journal) and calls to make (Bind, RefuseBind);
-    an outcome of a call comes back as an event. Nothing is decided before every list is in, nor by a follower.
+    A step applies the events, lets deadlines run out, brings gangs into line with their pods, repairs gangs, asks the
+    policy, and carries its decision out. ``now`` is in seconds since the epoch. The effects are decisions and outcomes
+    (for the journal) and calls to make (Bind, RefuseBind); the outcome of a call comes back as an event. Nothing is
+    decided before every watch has delivered its first list, nor by a replica that does not lead.
     """
     draft = Draft(snapshot)
     effects: list[Effect] = []
@@ -44,7 +46,7 @@ def step(
         effects += heed_refused(draft, now, gives_back=policy.base.grows)
     effects += settle(draft, now)
     if deciding:
-        effects += give_up_taken(draft, now)  # also of plans that have just been handed room
+        effects += give_up_taken(draft, now)  # again, because settle may have let plans stop waiting for room
         effects += report_preempted(draft)
         effects += repair(draft, now, gives_back=policy.base.grows)
         effects += report_shown(draft)

@@ -1,1 +1,1 @@
-"""The cluster as frozen values, of which every other room of policy/ speaks."""
+"""The cluster, its jobs and their plans as frozen values, which all other rooms of policy/ use."""

@@ -1,4 +1,4 @@
-"""What a policy may ask for, and what a step asks of the outside world."""
+"""The actions that a policy may decide, and the effects that a step returns: calls to make, and outcomes to record."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from policy.cluster.refusedwrite import RefusedWrite
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Start the job with ``workers`` workers on these nodes; ``waits_for``: pods whose room it takes over.
+    """Give the waiting job a plan with ``workers`` workers on these nodes, one for each slot.
 
-    ``whole``: its members are bound together or not at all. A policy without gangs says False, names the nodes that it
-    has, and adds others by ``Resize``. ``ps``: how many ps, where the policy schedules them (OASiS); else as asked.
+    waits_for: uids of the pods whose room the plan takes over; they must be gone before any member is bound.
+    whole: whether the members are bound together or not at all. A policy that places pod by pod sets it to False: it
+    names the nodes found so far, and places the rest later by ``Resize``.
+    ps: how many ps the job gets, if the policy schedules them (OASiS); None means as many as the job object asks for.
     """
 
     job_uid: str
@@ -29,10 +31,12 @@ class Admit:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Give the job ``workers`` workers; ``nodes`` has the node of each member that is given one.
+    """Give the job ``workers`` workers from now on.
 
-    ``on_behalf_of``: the job uid that a shrink frees room for. ``waits_for``: pods whose room the nodes take over.
-    ``ps``: as in Admit.
+    nodes: the node of each member that is placed by this action; members that are left out keep their nodes.
+    on_behalf_of: uid of the job for which a shrink frees room; empty for any other resize.
+    waits_for: uids of the pods whose room the nodes take over.
+    ps: how many ps the job gets; None leaves their number as it is.
     """
 
     job_uid: str
@@ -44,20 +48,22 @@ class Resize:
 
     @property
     def pauses(self) -> bool:
-        """Whether the gang is given no workers and no nodes: it holds no room until it is admitted again.
+        """Whether this action pauses the gang: it names no workers and no nodes.
 
-        Its members are released. Meanwhile it is among the jobs that wait, and the policy says why. With ``ps`` its
-        object asks for so many before it goes on; a gang that has no members may be told that alone. A gang without a
-        worker role has no workers, too, but a member that is given another node has that node.
+        A paused gang's members are released, and it holds no room until it is admitted again. Meanwhile it counts as a
+        waiting job, and the policy gives the reason. ``ps`` is then the number of ps that the job object must ask for
+        before the job goes on; it may also be set for a gang without members. A gang without a worker role is always
+        resized to 0 workers, so it is only paused if ``nodes`` is empty, too.
         """
         return not self.workers and not self.nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Migrate:
-    """Move the whole running job to these nodes, one for each member: checkpoint, evict, bind the successors.
+    """Move the whole running job to these nodes, one for each slot.
 
-    The new room is charged at once and must be free; the old is freed as the old pods go.
+    Its training is asked for a checkpoint, its pods are evicted, and their successors are bound on the new nodes. The
+    new room must be free and is charged at once; the old room is freed as the old pods go.
     """
 
     job_uid: str
@@ -66,7 +72,10 @@ class Migrate:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Refuse the job, with the reason and the figures behind it. The policy remembers whom it has refused for good."""
+    """Give the waiting job no room, with the reason, and its figures in ``detail``.
+
+    A job that is refused for good must be remembered by the policy itself (``Remember``).
+    """
 
     job_uid: str
     reason: Reason
@@ -75,7 +84,7 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """Change the policy's memory in the snapshot; None forgets the key."""
+    """Store ``value`` under ``key`` in the policy's memory, a part of the snapshot; the value None removes the key."""
 
     key: str
     value: object
@@ -86,7 +95,10 @@ Action = Admit | Resize | Migrate | Reject | Remember
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A policy's answer: actions, applied whole, and why each waiting job waits."""
+    """A policy's decision in one step: its actions, and why each waiting job waits.
+
+    The step carries out all actions, in this order. ``verdicts`` has the reasons by job uid.
+    """
 
     actions: tuple[Action, ...] = ()
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
@@ -94,7 +106,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Create this binding now, with the pod's uid as precondition and plan and slot as annotations."""
+    """Create this binding now, with the pod's uid as a precondition and with plan and slot as annotations."""
 
     uid: str
     namespace: str
@@ -106,7 +118,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class RefuseBind:
-    """Answer the held bind of this pod with an error."""
+    """Answer kube-scheduler's bind call for this pod with an error that gives the reason."""
 
     uid: str
     reason: Reason
@@ -114,7 +126,7 @@ class RefuseBind:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The plan of a gang was given up, with the reason."""
+    """The plan ``plan`` of the job's gang was given up, for this reason."""
 
     job_uid: str
     plan: str
@@ -123,9 +135,10 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """Of the ``workers`` that a running job was given, the last ``missing`` have not come in their time.
+    """Of the ``workers`` that a running job was given, the last ``missing`` have not come within ``growing_seconds``.
 
-    given_back: their room is free again; else they are awaited for as long again, or as long as it takes.
+    given_back: whether the job was shrunk to the workers that are there, which frees the room. If not, the missing
+    workers are still awaited, once more or without a limit.
     """
 
     job_uid: str
@@ -136,9 +149,9 @@ class Stalled:
 
 @dataclass(frozen=True, slots=True)
 class ShrinkStalled:
-    """A job was shrunk to ``workers``; ``left`` of those taken had not gone when the plan that waited for them ended.
+    """A job was shrunk to ``workers``, but the plan that waited for the room was given up before all workers had gone.
 
-    ``on_behalf_of``: the job of that plan.
+    left: how many of the workers that were to go are still there. on_behalf_of: uid of the job of that plan.
     """
 
     job_uid: str
@@ -149,9 +162,10 @@ class ShrinkStalled:
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
-    """Another scheduler has preempted members of the job, which had these nodes.
+    """Another scheduler has preempted members of the job.
 
-    ``by``: the pods (namespace/name) that are nominated there, as far as their nominations have been shown.
+    nodes: the node that each of these members had. by: the pods (namespace/name) that are nominated for these nodes, if
+    their nominations have been seen already.
     """
 
     job_uid: str
@@ -161,9 +175,10 @@ class Preempted:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """Somebody else has changed a number of the job. what: workers, min-workers or max-workers.
+    """Somebody other than Kohort has changed a number in the job object.
 
-    kept: it is in force now; else it is set back, for growth is the policy's to give.
+    what: which number it is: workers, min-workers or max-workers. before, after: the old and the new number.
+    kept: whether the new number is in force now; if not, Kohort sets it back, because only the policy grows a job.
     """
 
     job_uid: str
@@ -180,8 +195,9 @@ What = Literal["Bound", "Repaired", "Moved", "Shrunk", "Grown", "Paused"]
 class Shown:
     """The API shows that what was planned for a job is done.
 
-    members: its pods that are bound now, on ``hosts`` nodes. workers: of a resize, the new number; ``before``: the old
-    one. on_behalf_of: the job that the workers were taken for.
+    members: how many of its pods are bound now. hosts: on how many nodes they are.
+    workers: its number of workers. before: of a resize, the number before it.
+    on_behalf_of: of a shrink, uid of the job for which the workers were taken.
     """
 
     job_uid: str
@@ -195,9 +211,10 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class WriteRefused:
-    """The API server refuses a write that the job needs; it is tried again. job_uid: empty of the admission gate.
+    """The API server refuses a write that the job needs; the controller tries it again.
 
-    on_behalf_of: the job that waits for the room which the write was to free.
+    job_uid: empty if the write is the switch of the admission gate, which belongs to no job.
+    on_behalf_of: uid of the job that waits for the room which the write should free; empty if there is none.
     """
 
     job_uid: str

@@ -1,4 +1,4 @@
-"""Free room of the usable nodes, alike nodes together: a placement asks a few kinds of nodes and not each node."""
+"""Free room of the usable nodes, with equal nodes grouped, so that a placement looks at a few groups, not each node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NONE: Preemptions = {}
 
 
 class NodeKind(NamedTuple):
-    """What is free on a node, and what the node has in all; its labels and taints do not count."""
+    """A group of nodes that have the same free and the same allocatable resources; labels and taints may differ."""
 
     free: Resources
     allocatable: Resources
@@ -28,9 +28,12 @@ class NodeKind(NamedTuple):
 class Capacity:
     """The free room of the usable nodes.
 
-    ``nodes``: the usable ones, by name in order. ``free``: the room of each; ``kinds``: their names in order, by kind.
-    ``misfits``: what was found to fit nowhere: it does not as long as this is the room. ``promised``: what of the room
-    that is not free is promised to other schedulers' pods: a pod of higher priority need not wait for them.
+    nodes: the usable nodes by name, sorted by name.
+    free: the free room of each node, by name.
+    kinds: the sorted names of the nodes of each kind.
+    misfits: placement requests that were found to fit nowhere in this room; they need not be tried again in it.
+    promised: the room that other schedulers have promised to their pods, by node. It does not count as free, but a pod
+    of higher priority may use it.
     """
 
     nodes: Mapping[str, Node]
@@ -41,7 +44,7 @@ class Capacity:
 
     @cached_property
     def most(self) -> Resources:
-        """The most that is free anywhere, of each resource."""
+        """For each resource, the largest amount that is free on any one node."""
         found: dict[str, int] = {}
         for kind in self.kinds:
             for name, amount in kind.free.amounts.items():
@@ -51,26 +54,26 @@ class Capacity:
 
     @classmethod
     def of(cls, nodes: Mapping[str, Node], taken: Mapping[str, Resources]) -> Capacity:
-        """Return what ``taken`` (by node) leaves of the usable ones among these nodes."""
+        """Return the capacity of the usable nodes among ``nodes`` if ``taken`` (by node name) is in use on them."""
         usable = {name: node for name, node in sorted(nodes.items()) if node.usable}
         return cls.made(usable, {name: _rest(node, taken) for name, node in usable.items()})
 
     @classmethod
     def made(cls, nodes: Mapping[str, Node], free: Mapping[str, Resources], promised: Preemptions = NONE) -> Capacity:
-        """Return these nodes, by name in order, with this room."""
+        """Return the capacity of these nodes (usable, sorted by name) with this free room (by node name)."""
         kinds: dict[NodeKind, list[str]] = defaultdict(list)
         for name, node in nodes.items():
             kinds[NodeKind(free[name], node.allocatable)].append(name)
         return cls(nodes, free, {kind: tuple(names) for kind, names in kinds.items()}, promised=promised)
 
     def but(self, closed: Iterable[str]) -> Capacity:
-        """Return the capacity without these nodes."""
+        """Return the capacity without the nodes named in ``closed``."""
         shut = frozenset(closed)
         nodes = {name: node for name, node in self.nodes.items() if name not in shut}
         return Capacity.made(nodes, {name: self.free[name] for name in nodes}, self.promised)
 
     def with_free(self, changed: Mapping[str, Resources]) -> Capacity:
-        """Return the capacity with so much room on these nodes."""
+        """Return the capacity with the free room of these nodes replaced (by node name)."""
         free = copied(self.free)
         moves: dict[NodeKind, dict[str, bool]] = defaultdict(dict)
         for name, room in changed.items():
@@ -87,9 +90,10 @@ class Capacity:
         changed: Iterable[str],
         promised: Preemptions = NONE,
     ) -> Capacity:
-        """Return the capacity once these nodes, or what is taken from them, have changed.
+        """Return the capacity after a change of some nodes or of what is taken from them.
 
-        It is the same object where it comes to the same.
+        ``changed`` names these nodes; ``nodes`` and ``taken`` have all nodes and all charges after the change. If
+        nothing differs, the same object is returned, so that answers which were kept for it stay valid.
         """
         usable, free = self.nodes, copied(self.free)
         moves: dict[NodeKind, dict[str, bool]] = defaultdict(dict)

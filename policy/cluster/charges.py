@@ -1,4 +1,7 @@
-"""What pods, plans and promises take from the nodes: charged from the moment of planning until the pod is gone."""
+"""The charges: what bound pods, plans, and promises of other schedulers take from the nodes.
+
+A member's room is charged from the moment when its plan is made until its pod is gone.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +18,23 @@ NO_CHARGE: Charge = {}
 
 
 def pod_charge(pod: Pod) -> Charge:
-    """Return what a bound pod takes."""
+    """Return the charge of one pod; an empty one unless it is bound and has not ended."""
     return {pod.uid: (pod.node, pod.requests)} if pod.holds_room else NO_CHARGE
 
 
 def promised_charge(promised: Preemptions, node: str) -> Charge:
-    """Return what is promised on the node to pods of other schedulers that are not bound yet."""
+    """Return the charge for the room on the node that is promised to foreign pods which are not bound yet."""
     taken = taken_on(promised, node)
     return {node: (node, taken)} if taken else NO_CHARGE
 
 
 def key_of(node: str) -> str:
-    """Return the key under which the charges have what is promised on that node; no uid has such a form."""
+    """Return the key in ``Snapshot.charges`` for the room that is promised on the node; it differs from every uid."""
     return f"node/{node}"
 
 
 def held_on(facts: Facts, nodes: Iterable[str]) -> dict[str, Resources]:
-    """Return what the watch has shown as taken on these nodes, and what bindings on their way will take; no plans."""
+    """Return, for each of these nodes, the room of bound pods and of bindings in flight; plans do not count."""
     held = dict.fromkeys(nodes, NOTHING)
     for pod in facts.pods.values():
         if pod.holds_room and pod.node in held:
@@ -45,7 +48,7 @@ def held_on(facts: Facts, nodes: Iterable[str]) -> dict[str, Resources]:
 
 
 def planned_charge(facts: Facts, job_uid: str) -> Charge:
-    """Return what a gang takes beyond its bound pods: planned slots, and bindings whose outcome is not known."""
+    """Return the charge of a gang beyond its bound pods: its planned slots and its bindings in flight."""
     job, gang = facts.jobs.get(job_uid), facts.gangs.get(job_uid)
     if job is None or gang is None:
         return NO_CHARGE
@@ -70,15 +73,16 @@ def _slots_charge(facts: Facts, job: Job, gang: Gang) -> dict[object, tuple[str,
 
 
 def _takes_itself(pod: Pod | None, node: str) -> bool:
-    """Tell whether the pod makes a charge of the planned slot needless.
+    """Tell whether the slot planned on ``node`` need not be charged because of its pod.
 
-    A bound pod is charged as a pod, and one that has succeeded needs no room. One that has failed is restarted there.
+    A pod that is bound there is charged itself, and a pod that has succeeded needs no room any more. The slot of a
+    failed pod stays charged, because the pod is restarted there.
     """
     return pod is not None and (pod.phase is Phase.SUCCEEDED or (pod.holds_room and pod.node == node))
 
 
 def _handed_on(facts: Facts, job_uid: str) -> frozenset[tuple[Slot | None, str]]:
-    """Return the slots whose last pod still holds the room there that its successor will take."""
+    """Return the slots (with nodes) in which a replaced pod still holds the room that the new pod will take over."""
     pods = (facts.pods[uid] for uid in facts.strays.get(job_uid, ()))
     return frozenset((pod.slot, pod.node) for pod in pods if pod.holds_room)
 

@@ -1,4 +1,4 @@
-"""The cluster's limit of resizes in any minute, whatever the policy. Their log is a field of the snapshot."""
+"""The limit of resizes of all jobs within a minute, under every policy. ``Snapshot.resizes`` has their times."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ MINUTE = 60.0
 
 
 def resizes_left(snapshot: Snapshot, now: float) -> float:
-    """Return how many jobs may be resized now; infinite where ``Rules.resizes_per_minute`` sets no limit."""
+    """Return how many more jobs may be resized now; infinity if ``Rules.resizes_per_minute`` sets no limit."""
     limit = snapshot.rules.resizes_per_minute
     return limit - len(recent(snapshot.resizes, now)) if limit else math.inf
 
 
 def recent(resizes: tuple[float, ...], now: float) -> tuple[float, ...]:
-    """Return the times of the last minute (seconds since the epoch)."""
+    """Return those of the times (seconds since the epoch) that lie within the last minute."""
     return tuple(at for at in resizes if now - at < MINUTE)

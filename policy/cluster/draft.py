@@ -1,4 +1,4 @@
-"""A snapshot that is edited by one batch of events: each map is copied at its first change, once per batch."""
+"""The draft of the next snapshot, which a step edits. Each map is copied at its first change, once per step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from policy.cluster.training import Report
 
 
 class Now(Facts, Protocol):
-    """The fields of a snapshot as they stand in a draft: to be read, and changed by the draft's methods alone."""
+    """The current values of a draft's fields. Read them here; only the draft's methods may change them."""
 
     rules: Rules
     generation: int
@@ -42,11 +42,13 @@ class Now(Facts, Protocol):
 
 
 class Draft:
-    """The next snapshot in the making. ``now``: its fields as they stand.
+    """The next snapshot while a step edits it.
 
-    ``_touched``: the jobs whose gang must be looked at again; ``_stale``: those whose charge is out of date; ``_news``:
-    what the index does not know yet; ``_renewed``: the nodes whose jobs are not found yet; ``filled``: those on which a
-    fact has left less room.
+    base: the snapshot before the step. now: the current values of the fields.
+    filled: names of nodes on which a fact of this step has left less room.
+    _touched: uids of jobs whose gang must be looked at again. _stale: uids of jobs whose charge is out of date.
+    _news: the changes that are not in the index yet.
+    _renewed: names of changed nodes whose jobs have not been touched yet.
     """
 
     def __init__(self, base: Snapshot) -> None:
@@ -56,17 +58,17 @@ class Draft:
         self._stale: set[str] = set()
         self._news = News()
         self._renewed: set[str] = set()
-        fields_now = SimpleNamespace(**dict(zip(_NAMES, _VALUES(base), strict=True)))  # all fields, in their order
+        fields_now = SimpleNamespace(**dict(zip(_NAMES, _VALUES(base), strict=True)))  # in the order of fields
         self.now = cast(Now, fields_now)
         self._now: dict[str, Any] = vars(fields_now)
-        self._own: set[str] = set()  # names of those that are this draft's already
+        self._own: set[str] = set()  # names of the fields that this draft has copied or replaced
         self._view: Snapshot | None = base
-        self._indexed = True  # whether the index is of these maps, but for the news
+        self._indexed = True  # whether the index lacks only the changes in _news
 
     def edit(self, name: str) -> MutableMapping[Any, Any]:
-        """Return the map of that name to be changed, copied on first use.
+        """Return the map of that field as a copy that may be changed; the copy is made on first use.
 
-        Maps that have a ``put`` method are changed by that.
+        Use this only for fields that have no method of their own (``put_node``, ``put_gang`` and so on).
         """
         if name not in self._own:
             self.set(name, copied(self._now[name]))
@@ -74,14 +76,14 @@ class Draft:
         return owned
 
     def set(self, name: str, value: object) -> None:
-        """Replace a plain field."""
+        """Replace the value of the field with that name."""
         self._now[name] = value
         self._own.add(name)
         self._view, self._indexed = None, False
 
     @property
     def index(self) -> Index:
-        """The jobs by what is to be done about them, as the draft has them."""
+        """The index of the draft's current fields; it is updated first if it lacks changes."""
         self._follow_nodes()
         index = self.now.index
         if self._news or not self._indexed:
@@ -94,50 +96,56 @@ class Draft:
         return index
 
     def due(self, now: float) -> list[str]:
-        """Return the uids of the gangs whose window or deadline has come. No index is made for it."""
+        """Return the uids of the gangs whose barrier window or deadline is over; the index is not updated for it."""
         last = self.now.index
         late = self._news.jobs.union(uid for uid, at in last.deadlines.items() if at <= now)
         return sorted(uid for uid in late if (at := deadline(self.gang(uid))) is not None and at <= now)
 
     def freeing(self) -> frozenset[str]:
-        """Return the uids of the gangs that wait for pods to go, touched ones left out. No index is made for it."""
+        """Return the uids of the gangs that waited for pods to go when the index was last updated.
+
+        Gangs that changed since then may be missing; they are in ``touched``. The index is not updated for it.
+        """
         last = self.now.index
         return frozenset(last.freeing)
 
     def view(self) -> Snapshot:
-        """Return the draft as a snapshot; it shares the draft's maps, so use it before the next edit."""
+        """Return the draft as a snapshot. It shares the draft's maps, so it is valid only until the next edit."""
         self._now["index"] = self.index
         if self._view is None:
             self._view = Snapshot(*self._now.values())
         return self._view
 
     def facts(self) -> _Maps:
-        """Return the maps as they stand in the draft."""
+        """Return the draft's current maps, those from which an index is made."""
         return _Maps(*_MAPS(self._now))
 
     def freeze(self) -> Snapshot:
-        """Return the next snapshot."""
+        """Return the finished next snapshot, with all charges up to date and the next generation number."""
         self.settle()
         self.set("generation", self.base.generation + 1)
         return self.view()
 
     def touched(self) -> frozenset[str]:
-        """Return the jobs whose gang must be looked at again."""
+        """Return the uids of the jobs whose gang must be looked at again in this step."""
         self._follow_nodes()
         return frozenset(self._touched)
 
     def gang(self, job_uid: str) -> Gang:
-        """Return the job's entry; a waiting one where there is none."""
+        """Return the job's gang; a waiting gang without a plan if the job has none."""
         return self.now.gangs.get(job_uid) or no_gang(job_uid)
 
     def touch(self, job_uid: str) -> None:
-        """Have the job's gang looked at and its charge made anew."""
+        """Mark the job: its gang is looked at again in this step, and its charge is computed again."""
         self._touched.add(job_uid)
         self._stale.add(job_uid)
         self._news.jobs.add(job_uid)
 
     def _follow_nodes(self) -> None:
-        """Touch the jobs on renewed nodes; also those that wait: after a restart a pod may be seen before its node."""
+        """Touch the jobs that have planned slots or pods on changed nodes.
+
+        Waiting jobs are included, because after a restart a bound pod may be seen before its node.
+        """
         if not self._renewed:
             return
         gangs, pods = self.now.gangs, self.now.pods.values()
@@ -148,7 +156,7 @@ class Draft:
         self._renewed.clear()
 
     def touch_all(self) -> None:
-        """Have every job's gang looked at."""
+        """Mark every job, so that its gang is looked at again in this step."""
         self._touched.update(self.now.jobs)
 
     def put_node(self, node: Node) -> None:
@@ -160,7 +168,7 @@ class Draft:
             self._renewed.add(node.name)
 
     def drop_node(self, name: str) -> None:
-        """Forget a node."""
+        """Remove a deleted node."""
         self.edit("nodes").pop(name, None)
         self._news.nodes.add(name)
         self._renewed.add(name)
@@ -171,7 +179,7 @@ class Draft:
         self.touch(job.uid)
 
     def put_refusal(self, job_uid: str, node: str, until: float) -> None:
-        """Note that the node is not to be used for the job before that time."""
+        """Note that the node is not to be used for the job before ``until`` (seconds since the epoch)."""
         self.edit("not_offered")[job_uid, node] = until
         self._news.jobs.add(job_uid)
 
@@ -181,27 +189,30 @@ class Draft:
         self._news.jobs.add(job_uid)
 
     def drop_job(self, uid: str) -> None:
-        """Forget a job."""
+        """Remove a deleted job; its gang and its pods are not removed."""
         self.edit("jobs").pop(uid, None)
         self.touch(uid)
 
     def put_gang(self, gang: Gang) -> None:
-        """Replace a job's entry."""
+        """Add or replace a job's gang."""
         old = self.gang(gang.job_uid)
         self.edit("gangs")[gang.job_uid] = gang
         self._touched.add(gang.job_uid)
         self._news.jobs.add(gang.job_uid)
-        if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:  # without a plan it has no nodes
+        if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:  # only these change the charge
             self._stale.add(gang.job_uid)
 
     def drop_gang(self, job_uid: str) -> None:
-        """Forget a job's entry."""
+        """Remove a job's gang."""
         if job_uid in self.now.gangs:
             del self.edit("gangs")[job_uid]
         self.touch(job_uid)
 
     def put_pod(self, pod: Pod, now: float = 0.0) -> None:
-        """Add or replace a pod; a bound one is charged. ``now`` dates the room that a victim of preemption leaves."""
+        """Add or replace a pod, and update its charge.
+
+        If the pod is a victim of preemption that has just gone, its room is kept for some seconds from ``now`` on.
+        """
         old = self.now.pods.get(pod.uid)
         if old is not None and (old.job_uid, old.slot) != (pod.job_uid, pod.slot):
             self._unfile(old)
@@ -214,7 +225,7 @@ class Draft:
             self.filled.add(pod.node)
 
     def drop_pod(self, uid: str, now: float = 0.0) -> None:
-        """Forget a pod and its charge; ``now`` as in ``put_pod``."""
+        """Remove a pod and its charge. ``now`` has the same meaning as in ``put_pod``."""
         old = self.now.pods.get(uid)
         if old is not None:
             self._unfile(old)
@@ -224,7 +235,7 @@ class Draft:
             self._recount_promised(old, None, now)
 
     def settle(self) -> None:
-        """Charge what the plans of changed gangs promise and no bound pod holds yet."""
+        """Compute the charges of changed gangs again: the planned room that no bound pod holds yet."""
         if not self._stale:
             return
         maps = self.facts()
@@ -232,7 +243,7 @@ class Draft:
             self._recharge(uid, planned_charge(maps, uid))
         self._stale.clear()
 
-    # -- a job's pods: the slot is its newest pod's, the others are strays ------------------------
+    # -- a job's pods: the newest pod of a slot is its member, the replaced pods are strays -------
 
     def _file(self, pod: Pod) -> None:
         if not pod.job_uid:
@@ -254,11 +265,11 @@ class Draft:
         self._share_out(pod.job_uid, pod.slot, (strays | ({holder} if holder else set())) - {pod.uid})
 
     def _holder(self, job_uid: str, slot: Slot | None) -> str | None:
-        """Return the uid of the pod that holds the slot; None where nobody does."""
+        """Return the uid of the member in the slot; None if there is none."""
         return self.now.members.get(job_uid, {}).get(slot) if slot is not None else None
 
     def _share_out(self, job_uid: str, slot: Slot | None, uids: frozenset[str]) -> None:
-        """Give the slot to the newest living one of these pods; the others hold no slot."""
+        """Make the newest living pod among ``uids`` the member in the slot; the others become strays without a slot."""
         pods = self.now.pods
         rivals = [pods[uid] for uid in uids if slot is not None and pods[uid].slot == slot]
         best = max(rivals, key=_claim, default=None)
@@ -304,7 +315,7 @@ class Draft:
             self.put_promised(node, known.seen(node, old, new, now + VACATED_SECONDS))
 
     def put_promised(self, node: str, promised: Preemption) -> None:
-        """Replace what other schedulers have promised on the node; it is charged."""
+        """Replace what other schedulers have promised on the node, and update its charge."""
         before = taken_on(self.now.preemptions, node)
         self._put_or_drop("preemptions", node, promised)
         after = taken_on(self.now.preemptions, node)
@@ -320,7 +331,7 @@ class Draft:
 
 
 class _Maps(NamedTuple):
-    """What the index is made from, as the draft has it."""
+    """The draft's current maps from which an index is made (``Facts``)."""
 
     nodes: Mapping[str, Node]
     jobs: Mapping[str, Job]
@@ -340,8 +351,9 @@ _VALUES = attrgetter(*_NAMES)
 
 
 def _claim(pod: Pod) -> tuple[bool, bool, float, str]:
-    """Return the key by which the best claim to a slot is found.
+    """Return the sort key of a pod among those of one slot; the greatest one is the member.
 
-    A failed pod may be as young as the one that has moved into its place: a Deployment's failed pods stay.
+    Every failed pod is below the others whatever its age: a Deployment's failed pods stay, and may be as young as the
+    pods that replace them.
     """
     return (pod.phase is not Phase.FAILED and not pod.terminating, not pod.terminating, pod.since, pod.uid)

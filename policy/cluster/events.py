@@ -1,4 +1,4 @@
-"""Facts and outcomes: the only input of ``step``. An effect's outcome comes back as one of these."""
+"""The events that ``step`` takes: facts about the cluster, bind calls of kube-scheduler, and outcomes of effects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policy.cluster.training import Report
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """The API shows this node."""
+    """The API shows this node, in this version."""
 
     node: Node
 
@@ -27,7 +27,7 @@ class NodeGone:
 
 @dataclass(frozen=True, slots=True)
 class JobSeen:
-    """The API shows this job."""
+    """The API shows this job, in this version."""
 
     job: Job
 
@@ -41,7 +41,7 @@ class JobGone:
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """The API, or a filter call, shows this pod."""
+    """The API, or kube-scheduler in a filter call, shows this pod."""
 
     pod: Pod
 
@@ -55,21 +55,22 @@ class PodGone:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """Every watch has delivered its first list: decisions may be made."""
+    """Every watch has delivered its first list, so that decisions may be made from now on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """Whether this replica leads. One that does not keeps facts and drops plans."""
+    """This replica has begun to lead, or has stopped. A replica that does not lead keeps facts and drops its plans."""
 
     leading: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyChanged:
-    """Another policy decides from now on. What was remembered is forgotten: the other one would find it out of date.
+    """Another policy decides from now on, and the memory of the old one is forgotten.
 
-    stays: systems of the old policy that are part of the new one (``oasis`` of ``oasis+specon``), which forget nothing.
+    stays: names of systems of the old policy that are also part of the new one (``oasis`` of ``oasis+specon``); their
+    memory is kept.
     """
 
     stays: tuple[str, ...] = ()
@@ -77,7 +78,7 @@ class PolicyChanged:
 
 @dataclass(frozen=True, slots=True)
 class BindHeld:
-    """kube-scheduler asks to bind this pod to this node and waits."""
+    """kube-scheduler has sent a bind call for this pod and this node, and waits for the answer."""
 
     uid: str
     node: str
@@ -85,14 +86,14 @@ class BindHeld:
 
 @dataclass(frozen=True, slots=True)
 class BindDropped:
-    """kube-scheduler closed the connection of a held bind: its check no longer holds."""
+    """kube-scheduler has closed the connection of a held bind call, so its checks of the pod no longer count."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class BindDone:
-    """The API server bound the pod (or it already was bound there, same uid)."""
+    """The API server has bound the pod to the node, or the same pod (by uid) was bound there already."""
 
     uid: str
     node: str
@@ -100,7 +101,10 @@ class BindDone:
 
 @dataclass(frozen=True, slots=True)
 class BindRefused:
-    """The API server refused the binding, or it was never made. message: its words; empty where it said nothing."""
+    """The API server has refused the binding, or the binding was never sent.
+
+    message: the API server's message; empty if there is none.
+    """
 
     uid: str
     message: str
@@ -108,14 +112,14 @@ class BindRefused:
 
 @dataclass(frozen=True, slots=True)
 class BindUnknown:
-    """The answer to the binding was lost: the reservation stays until the watch decides."""
+    """The answer to the binding was lost; its room stays charged until the watch shows whether the pod is bound."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class NodeNotOffered:
-    """The planned node was not among those that kube-scheduler offered for this pod."""
+    """The planned node ``node`` was not among the nodes that kube-scheduler offered for this pod in a filter call."""
 
     uid: str
     node: str
@@ -123,7 +127,7 @@ class NodeNotOffered:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A job's training reports how far it is."""
+    """A job's training has sent a report of its metric or its progress."""
 
     job_uid: str
     report: Report
@@ -131,28 +135,28 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A job's training says that it has saved its state, as it was asked to before it is moved."""
+    """A job's training reports that it has saved its state, as it was asked to before a migration."""
 
     job_uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class UsageSeen:
-    """What nodes use, by the metrics API; of a node that is not named nothing is known any more."""
+    """The measured usage of the nodes, from the metrics API; it replaces all earlier figures, also of missing nodes."""
 
     usage: Mapping[str, Resources]
 
 
 @dataclass(frozen=True, slots=True)
 class WritesRefused:
-    """All writes of the controller that the API server refuses now: this list replaces the one before."""
+    """All writes of the controller that the API server refuses at present; this list replaces the earlier one."""
 
     refused: tuple[RefusedWrite, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed."""
+    """Time has passed: the step looks for deadlines that are over, and asks the policy."""
 
 
 Event = (

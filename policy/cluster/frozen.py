@@ -1,7 +1,7 @@
-"""Frozen dataclasses that every step makes by the dozen, without what the standard ones cost to make.
+"""Fast construction of frozen dataclasses, because every step makes dozens of them.
 
-The standard ``__init__`` of a frozen dataclass sets each field by a call, and ``dataclasses.replace`` asks each field
-for its settings anew: 5 and 14 microseconds for a gang of 28 fields, 1 and 4 here.
+The standard ``__init__`` of a frozen dataclass sets each field by a call, and ``dataclasses.replace`` reads the
+settings of each field at every call. For a gang of 28 fields they take 5 and 14 microseconds; ours take 1 and 4.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ C = TypeVar("C", bound=type)
 def quick(cls: C) -> C:
     """Make a frozen dataclass with slots and without bases fast to construct.
 
-    An instance is open while ``__init__`` fills it, and frozen then.
+    While ``__init__`` sets the fields, the instance has a class that is not frozen; then it gets its own class back.
     """
     fields = [(field.name, field.type, copy(field)) for field in dataclasses.fields(cls)]
     opened = dataclasses.make_dataclass(cls.__name__, fields, slots=True, repr=False, eq=False)
@@ -44,11 +44,11 @@ def _shape(cls: type) -> tuple[attrgetter[Any], dict[str, int]]:
 
 
 if TYPE_CHECKING:
-    from dataclasses import replace as replace  # noqa: PLC0414 - the checker knows the fields then
+    from dataclasses import replace as replace  # noqa: PLC0414 - type checkers know the fields of this one
 else:
 
     def replace(old, /, **changes):
-        """Return the value with these fields changed. Raises KeyError for a field that it does not have."""
+        """Return a copy of ``old`` with these fields changed. Raises KeyError for a field that it does not have."""
         ask, places = _shape(old.__class__)
         made, *values = ask(old)
         for name, value in changes.items():

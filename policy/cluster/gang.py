@@ -20,14 +20,14 @@ __all__ = [
 INVALID: Final = "invalid"
 SUSPENDED: Final = "suspended"
 ADMITTED: Final = (State.PLANNED, State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)
-FREEING: Final = (State.PLANNED, State.REPAIRING)  # may wait for room that other jobs free
-AWAITING: Final = (State.RUNNING, State.MIGRATING)  # may await members that have a node
-TRYING: Final = (State.PLANNED, State.BINDING, State.RUNNING)  # may try a plan or a growth once more
+FREEING: Final = (State.PLANNED, State.REPAIRING)  # states in which a gang may wait for room that other jobs free
+AWAITING: Final = (State.RUNNING, State.MIGRATING)  # states in which a gang may await members whose nodes are planned
+TRYING: Final = (State.PLANNED, State.BINDING, State.RUNNING)  # states in which it may try a plan or growth again
 NOTHING_HELD: Final[Mapping[str, Slot]] = {}
 
 
 class Deadline(NamedTuple):
-    """Until when a gang waits (``at``: seconds since the epoch), and for what."""
+    """What a gang waits for, and until when (``at``, in seconds since the epoch)."""
 
     awaits: Awaits
     at: float
@@ -36,11 +36,11 @@ class Deadline(NamedTuple):
 @quick
 @dataclass(frozen=True, slots=True)
 class HeldBinds:
-    """Binds of one gang that wait at the barrier: kube-scheduler has passed the pods and waits for our answer.
+    """The bind calls of one gang that wait at the barrier, while kube-scheduler waits for Kohort's answer.
 
     slots: the slot of each held pod, by pod uid; never empty.
-    window_ends: when they are refused (seconds since the epoch), unless another member comes.
-    hold_ends: when they are refused in any case.
+    window_ends: when the binds are refused (seconds since the epoch), unless another member's bind comes before.
+    hold_ends: when the binds are refused in any case.
     """
 
     slots: Mapping[str, Slot]
@@ -48,7 +48,7 @@ class HeldBinds:
     hold_ends: float
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a window without a held bind."""
+        """Raise ValueError if no bind is held."""
         if not self.slots:
             raise ValueError("a barrier window without a held bind")
 
@@ -56,10 +56,10 @@ class HeldBinds:
 @quick
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """What a gang has tried without success.
+    """The failed attempts of a gang, and its back-off.
 
-    attempts: plans that failed in a row; of a running gang, growths.
-    misses: planned nodes in a row that kube-scheduler did not offer.
+    attempts: how many plans have failed in a row; for a running gang, how many growths.
+    misses: how many planned nodes in a row kube-scheduler did not offer.
     not_before: end of the back-off (seconds since the epoch), before which the gang is not admitted or not grown.
     retried: whether the present plan, or the present growth, has been tried once more.
     """
@@ -75,11 +75,12 @@ class Tries:
 class Scaling:
     """How an admitted gang has been resized; times in seconds since the epoch.
 
-    scaled_at: last resize. grew: whether that was a growth. on_behalf_of: the job that the last shrink was for.
-    turns: the last times at which shrinking followed growing, or the other way round, oldest first.
-    kept_at: when workers that it was told to give up were last given back to it, because none of them went.
-    before: its workers before a resize that the API does not show as done yet.
-    targets: earlier numbers of workers, which the job object may still show as replicas.
+    scaled_at: when the last resize was. grew: whether that was a growth.
+    on_behalf_of: uid of the job for which the last shrink frees room; empty after any other resize.
+    turns: the last times at which a shrink followed a growth or a growth followed a shrink, oldest first.
+    kept_at: when a shrink was last taken back because none of the workers had gone.
+    before: the number of workers before a resize that the API does not show as done yet; None if there is none.
+    targets: earlier targets, which the job object may still show as its replicas.
     """
 
     scaled_at: float | None = None
@@ -98,27 +99,28 @@ NEVER_SCALED: Final = Scaling()
 @quick
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """What Kohort intends for one job. A gang whose parts do not go with its state raises ValueError.
+    """The state and the plan of one job. Raises ValueError for parts that do not go with the state.
 
-    plan: the plan's name, which the bound pods bear.
+    plan: the plan's name, which is also written on the bound pods.
     nodes: the planned node of each slot, bound members included; its room is charged from the moment of planning.
     workers: how many workers the job was given (0 while it waits or is paused).
-    ps: how many ps it was given, where the policy schedules them; None: as many as the job object asks for.
-    ps_next: how many ps its object is to ask for before it starts again, where that changes only while it is suspended.
-    least: the minimum of workers under which it was bound; a user who raises the minimum does not break what runs.
-    whole: whether its members are bound together or not at all; only the baseline fifo-pod has gangs that are not.
-    waits_for: uids, sorted, of pods that must be gone before the plan's nodes are handed out (room being freed).
-    barrier: the binds that are held, while the gang is planned.
+    ps: how many ps the job was given, if the policy schedules them; None means as many as the job object asks for.
+    ps_next: how many ps the job object must ask for before the job starts again; None unless its kind can change that
+    number only while the job is suspended.
+    least: the minimum number of workers when the gang was bound; it still counts when a user raises the job's minimum.
+    whole: whether its members are bound together or not at all; false only under the baseline fifo-pod.
+    waits_for: sorted uids of the pods that must be gone before the plan's nodes are handed out (room being freed).
+    barrier: the binds that are held while the gang is planned; None if none is held.
     in_flight: bindings without a known outcome (pod uid -> node); their room stays charged whatever the plan says.
-    deadline: until when the gang waits, and for what; None: for as long as it takes.
-    awaited: of a running gang, how many of the workers that it was given last have not come yet; of one that is moved,
+    deadline: what the gang waits for, and until when; None means that it waits without a limit, or for nothing.
+    awaited: for a running gang, how many of the workers that it was given have not come yet; for a gang that is moved,
     how many members are not on their new nodes yet.
-    tries: what has failed, and until when it backs off.
+    tries: its failed attempts, and until when it backs off.
     admitted_at: when its minimum was first bound (seconds since the epoch).
     scaling: how it has been resized.
     refused: the write that the API server refused: the binding for which the plan was given up, or the resize that
     was taken back.
-    lost: members whose room a preemption by another scheduler took, and the node where it was (slot -> node).
+    lost: the members that another scheduler has preempted, with the node that each lost (slot -> node).
     """
 
     job_uid: str
@@ -142,7 +144,7 @@ class Gang:
     lost: Mapping[Slot, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise ValueError where a part does not go with the state."""
+        """Raise ValueError if a part does not go with the state."""
         state = self.state
         if self.deadline is not None and self.deadline.awaits not in AWAITED[state]:
             raise ValueError(f"a {state.value} gang waits for no {self.deadline.awaits.value}")
@@ -164,17 +166,17 @@ class Gang:
 
     @property
     def window_ends(self) -> float | None:
-        """When the held binds are refused, unless another member comes."""
+        """When the held binds are refused, unless another member's bind comes before; None if none is held."""
         return self.barrier.window_ends if self.barrier is not None else None
 
     @property
     def hold_ends(self) -> float | None:
-        """When the held binds are refused in any case."""
+        """When the held binds are refused in any case; None if none is held."""
         return self.barrier.hold_ends if self.barrier is not None else None
 
     @property
     def moments(self) -> tuple[float, ...]:
-        """Every time (seconds since the epoch) at which something of it ends: window, deadline, back-off."""
+        """The times (seconds since the epoch) at which the gang's barrier window, deadline and back-off end."""
         deadline = self.deadline.at if self.deadline is not None else None
         return tuple(at for at in (self.window_ends, deadline, self.tries.not_before) if at is not None)
 
@@ -185,7 +187,7 @@ class Gang:
 
     @property
     def preempted(self) -> Mapping[Slot, str]:
-        """The members that another scheduler has preempted and that have no node again yet (slot -> last node)."""
+        """The members that another scheduler has preempted and that have no new node yet (slot -> last node)."""
         return {slot: node for slot, node in self.lost.items() if slot not in self.nodes and self.gives(slot)}
 
     @property
@@ -202,12 +204,16 @@ class Gang:
 
 @lru_cache(maxsize=1024)
 def no_gang(job_uid: str) -> Gang:
-    """Return the gang of a job that has no entry: one that waits."""
+    """Return the gang that stands for a job without an entry in the ledger: waiting, without a plan."""
     return Gang(job_uid)
 
 
 def state_name(job: Job, gang: Gang) -> str:
-    """Return the state's name for people. A job that is not queued is ``invalid``, ``suspended`` or ``releasing``."""
+    """Return the state's name for people.
+
+    It is ``invalid`` for a malformed job, and ``suspended`` or ``releasing`` for a job without a plan that its user or
+    Kohort has suspended; else it is the name of the gang's state.
+    """
     if job.invalid:
         return INVALID
     if job.suspended and gang.state is State.WAITING:

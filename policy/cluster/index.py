@@ -1,6 +1,7 @@
-"""Jobs by what a step looks for, and the free room, so that no step looks at every job and node: Draft keeps it up.
+"""The index: lists of jobs, and the free room, so that no step has to look at every job and every node.
 
-An index remembers the maps that it was made from. A snapshot that is put together from other maps makes its own index.
+``Draft`` updates the index in each step. An index remembers the maps that it was made from; a snapshot that is made by
+hand from other maps builds an index of its own.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Facts(Protocol):
 
     @property
     def strays(self) -> Mapping[str, frozenset[str]]:
-        """Uids of the pods that hold no slot, by job uid."""
+        """Uids of the pods that hold no slot, such as replaced pods, by job uid."""
         ...
 
     @property
@@ -58,28 +59,32 @@ class Facts(Protocol):
 
     @property
     def charged(self) -> Mapping[str, Resources]:
-        """The sum of the charges by node."""
+        """The sum of all charges on each node, by node name."""
         ...
 
     @property
     def foreign(self) -> Mapping[str, Resources]:
-        """The part of it that pods took which did not opt in."""
+        """The part of ``charged`` that foreign pods take, or that is promised to them, by node."""
         ...
 
     @property
     def preemptions(self) -> Preemptions:
-        """What other schedulers have promised, by node."""
+        """The room that other schedulers have promised to their pods, by node."""
         ...
 
     @property
     def not_offered(self) -> Mapping[tuple[str, str], float]:
-        """Until when a node is not to be used for a job, by job uid and node."""
+        """Until when (seconds since the epoch) a node is not to be used for a job, by job uid and node."""
         ...
 
 
 @dataclass(slots=True)
 class News:
-    """What has changed: jobs (with their gangs, pods and refused nodes), pods of no job, nodes and their charges."""
+    """What has changed since the index was last updated.
+
+    jobs: uids of the jobs whose object, gang, pods or refused nodes have changed. pods: uids of changed pods that
+    belong to no job. nodes: names of changed nodes. charged, foreign: names of the nodes where that sum has changed.
+    """
 
     jobs: set[str] = field(default_factory=set)
     pods: set[str] = field(default_factory=set)
@@ -97,18 +102,21 @@ NOWHERE = Capacity({}, {}, {})
 @quick
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Job uids in order, by what is to be done about them; a job may be on several of these lists.
+    """Sorted lists of job uids, one for each question that a step asks; a job may be on several of these lists.
 
-    waiting: jobs in the queue. admitted: jobs that have been given room. growing: admitted, elastic, below their
-    maximum and not ending; yielding: admitted, elastic and above their minimum. lacking: admitted, with a member that
-    has no node that can be used. repairing: in that state. freeing: jobs whose plans wait for pods to go. held: jobs
-    with binds at the barrier. leaving: jobs with a pod whose room will be given back. keeping: finished jobs whose pods
-    stay. unsettled: jobs for which the controller may have something to do. orphans: gated pods (uids) that name no
-    job.
-
-    deadlines, rests: gangs with a window or deadline, and those that back off (job uid -> seconds since the epoch).
-    listed: the lists that each job is on, by uid. room, emptied: what is free on the nodes, and what would be if no job
-    had any room.
+    waiting: jobs in the queue. admitted: jobs that have a plan or run.
+    growing: admitted elastic jobs below their maximum, unless a worker of the job has finished already.
+    yielding: admitted elastic jobs above their minimum, from which workers may be taken.
+    lacking: admitted jobs with a slot that has no usable node. repairing: jobs in the state repairing.
+    freeing: jobs whose plans wait for pods to go. held: jobs with binds at the barrier.
+    leaving: jobs with a pod whose room will soon be free. keeping: finished jobs whose pods are kept.
+    unsettled: jobs for which the controller may have something to do.
+    orphans: uids of gated pods that belong to no job.
+    deadlines: when each gang's barrier window or deadline ends, the earlier of both (job uid -> seconds since the
+    epoch). rests: when each gang's back-off ends (job uid -> seconds since the epoch).
+    listed: the names of the lists that each job is on, by job uid.
+    room: the free room of the nodes. emptied: the free room as if no job of Kohort's had any.
+    memo: the cache of answers. basis: the maps that the index was made from.
     """
 
     waiting: tuple[str, ...] = ()
@@ -133,16 +141,16 @@ class Index:
 
     @classmethod
     def of(cls, facts: Facts) -> Index:
-        """Return the index made from nothing but the maps."""
+        """Return an index that is built from the maps alone."""
         jobs = facts.jobs.keys() | facts.gangs.keys() | facts.members.keys() | facts.strays.keys()
         return cls().after(facts, News(jobs=set(jobs), pods=set(facts.pods), nodes=set(facts.nodes)))
 
     def made_from(self, facts: Facts) -> bool:
-        """Tell whether these very maps are the ones that it was made from."""
+        """Tell whether the index was made from exactly these maps, compared by identity."""
         return bool(self.basis) and all(map(is_, self.basis, _maps(facts)))
 
     def after(self, facts: Facts, news: News) -> Index:
-        """Return the index kept up: only what is new of these maps is looked at anew."""
+        """Return the index for the maps of ``facts``; only the jobs, pods and nodes in ``news`` are looked at again."""
         changes: dict[str, Any] = {"basis": _maps(facts), "memo": self.memo}
         if news.jobs:
             changes |= self._relisted(facts, news.jobs)

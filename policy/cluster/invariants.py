@@ -1,4 +1,4 @@
-"""What must hold in every snapshot, whatever happened (reliability S1-S4, S9). Checked after every step in tests."""
+"""What must hold in every snapshot; tests check it after every step (rules S1 to S4 and S9 of docs/reliability.md)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from policy.cluster.snapshot import Snapshot
 
 
 def violations(snapshot: Snapshot) -> list[str]:
-    """Return every broken rule, as a sentence for people; an empty list is health."""
+    """Return one sentence for each broken rule; an empty list if every rule holds."""
     return [*_charges(snapshot), *_gangs(snapshot), *_members(snapshot)]
 
 
 def _charges(snapshot: Snapshot) -> Iterator[str]:
-    """Check that the running totals equal what pods and plans add up to."""
+    """Yield the nodes whose charged total is not the sum of what pods, plans and promises take there."""
     sums: dict[str, Resources] = {}
     for pod in snapshot.pods.values():
         if pod.holds_room:
@@ -74,7 +74,7 @@ def _members(snapshot: Snapshot) -> Iterator[str]:
 
 
 def index_errors(snapshot: Snapshot) -> list[str]:
-    """Return where the index, kept up from step to step, differs from one that is made anew."""
+    """Return the fields in which the index, updated step by step, differs from one built from the maps alone."""
     anew = Index.of(snapshot)
     return [
         f"index.{field.name}: {getattr(snapshot.index, field.name)} and not {getattr(anew, field.name)}"
@@ -84,11 +84,11 @@ def index_errors(snapshot: Snapshot) -> list[str]:
 
 
 def bound_into_taken(snapshot: Snapshot, effects: Iterable[Effect]) -> list[str]:
-    """Return bindings into room that the watch has shown to be taken, among the effects of the step that led here.
+    """Return a sentence for each binding of the last step that goes into room which the watch had shown to be taken.
 
-    Taken is the room of bound pods, of other bindings on their way, and of pods of other schedulers that are nominated
-    there and have the same or a higher priority. A binding that is made again, of a pod that is bound already, does not
-    count.
+    ``effects`` are those of the step that made the snapshot. Taken is the room of bound pods, of other bindings in
+    flight, and of foreign pods that are nominated for the node with the same or a higher priority. Bindings that are
+    repeated for a pod that is bound already do not count.
     """
     made = [effect for effect in effects if isinstance(effect, Bind)]
     new = {bind.uid: bind.node for bind in made if (pod := snapshot.pods.get(bind.uid)) is not None and not pod.node}
@@ -104,12 +104,12 @@ def bound_into_taken(snapshot: Snapshot, effects: Iterable[Effect]) -> list[str]
 
 
 def promised_beyond(snapshot: Snapshot) -> list[str]:
-    """Return the nodes on which pods and active plans exceed what there is (S2).
+    """Return a sentence for each node on which pods and active plans exceed its allocatable resources (rule S2).
 
     Plans that wait for room are not active.
     """
     waiting = {uid for uid, gang in snapshot.gangs.items() if gang.waits_for}
-    waiting.update(map(key_of, snapshot.preemptions))  # room that victims may still hold
+    waiting.update(map(key_of, snapshot.preemptions))  # promised room, which victims may still hold
     over = []
     for name, node in sorted(snapshot.nodes.items()):
         charges = (charge for key, charge in snapshot.charges.items() if key not in waiting)

@@ -1,8 +1,7 @@
-"""Questions whose answers are kept from snapshot to snapshot, until something that they look at changes.
+"""Decorators that cache a function's answers from snapshot to snapshot, until the facts that it depends on change.
 
-Each decorator names what its question may look at. A question may look at less, never at more, or an old answer is
-returned. Arguments beside the snapshot and the job are given by place and hashed at each call: they must be cheap to
-hash.
+Each decorator's name says what the function may depend on. A function that depends on more would return old answers.
+Arguments after the snapshot and the job must be given by position, and must be cheap to hash.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from policy.cluster.sortedtuple import in_sorted
 
 
 class Indexed(Protocol):
-    """A snapshot, as far as answers are kept with it."""
+    """The fields of a snapshot that the caches use."""
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -38,7 +37,7 @@ class Indexed(Protocol):
 
     @property
     def index(self) -> Index:
-        """The index, with the memo."""
+        """The index, which has the memo with the cached answers."""
         ...
 
 
@@ -51,14 +50,14 @@ UNKNOWN: Final = object()
 
 
 def until_job_changes(ask: Callable[Concatenate[S, J, P], T]) -> Callable[Concatenate[S, J, P], T]:
-    """Keep the answer about a job (or its uid) until the job, its gang, its pods or its refused nodes change.
+    """Cache the answer about a job (given as a Job or its uid) until the job, its gang, pods or refused nodes change.
 
-    A job that is not the snapshot's own, one that somebody has made up, is asked about each time: where that cannot be,
-    a uid is found faster.
+    For a Job object that is not the snapshot's own (a modified copy, for example) the function is called each time. A
+    function that is never called with such an object should take the uid, because that is looked up faster.
     """
     asked: Any = ask
 
-    # Asked thousands of times in a step: no further call, and no packing of arguments where there are none.
+    # Called thousands of times in a step: so there is a variant without further arguments, and no shared helper.
     def alone(snapshot: S, job: J) -> Any:
         uid: Any = job
         if type(job) is not str and snapshot.jobs.get(uid := job.uid) is not job:  # type: ignore[union-attr]
@@ -85,12 +84,12 @@ def until_job_changes(ask: Callable[Concatenate[S, J, P], T]) -> Callable[Concat
 
 
 def until_nodes_change(ask: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Keep the answer until any node changes."""
+    """Cache the function's answer until any node changes."""
     return _until(lambda snapshot: snapshot.nodes, ask)
 
 
 def until_room_changes(ask: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Keep the answer until any node or any free room changes."""
+    """Cache the function's answer until any node or any free room changes."""
     return _until(lambda snapshot: snapshot.index.room, ask)
 
 
@@ -110,7 +109,10 @@ def _until(basis: Callable[[Any], object], ask: Callable[Concatenate[S, P], T]) 
 
 
 def until_emptied_room_changes(ask: Callable[[S, H], T]) -> Callable[[S, H], T]:
-    """Keep an answer about the cluster without running jobs until nodes, pods of others or kept pods change."""
+    """Cache an answer about the cluster as if no job ran.
+
+    The answer is kept until nodes, foreign pods, or the pods that finished jobs keep have changed.
+    """
 
     @wraps(ask)
     def kept(snapshot: S, about: H, /) -> T:
@@ -133,10 +135,10 @@ G = TypeVar("G")
 def of_each_job(
     snapshot: Indexed, name: Hashable, given: Callable[[], G], ask: Callable[[Job, G], float]
 ) -> Callable[[Job], float]:
-    """Return ``ask`` as a function of the job alone; each job's answer is kept until the job or ``given`` changes.
+    """Return ``ask`` as a function of the job alone, with each answer cached until the job or ``given`` changes.
 
-    ``given``: what the answer depends on beside the job; found once, and only if a job is asked about. ``name``: of the
-    question, with all its other parameters.
+    ``name`` identifies the question, with all its other parameters. ``given`` returns what the answers depend on beside
+    the job; it is called at most once, when the first job is asked about. ``ask`` gets the job and that value.
     """
     answers = snapshot.index.memo.table(name, most=2 * len(snapshot.jobs))
     found: list[G] = []
@@ -156,11 +158,12 @@ def of_each_job(
 def grouped(
     snapshot: Indexed, listed: str, name: Hashable, place: Callable[[str], tuple[GroupEntry, ...]]
 ) -> SortedGroups:
-    """Return the jobs of one list of the index in groups, each group in order; only changed jobs are placed anew.
+    """Return the jobs of one list of the index in sorted groups; later calls look only at jobs that have changed.
 
-    ``listed``: the name of the list, "waiting" for example; empty: all jobs that wait or have a gang. ``place``: the
-    groups of a job (by uid) and its entry in each, a tuple that ends with the uid; it may look at the job, its gang,
-    its pods, its refused nodes and all nodes. ``name``: of the question, with all its parameters.
+    ``listed`` is the name of the list, for example "waiting"; if it is empty, all jobs that wait or have a gang count.
+    ``name`` identifies the grouping, with all its parameters. ``place`` returns the groups of a job (by uid) and its
+    entry in each, a tuple that ends with the uid; it may depend on the job, its gang, its pods, its refused nodes and
+    all nodes.
     """
     index = snapshot.index
     if not listed:
@@ -172,5 +175,8 @@ def grouped(
 
 
 def shared(snapshot: Indexed, value: H) -> H:
-    """Return the first of all values that are equal to this one: a thousand of them are then compared at once."""
+    """Return the first object seen that is equal to ``value``.
+
+    Equal values are then the same object, so that comparing a thousand of them is fast.
+    """
     return snapshot.index.memo.one(value)

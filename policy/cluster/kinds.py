@@ -1,4 +1,4 @@
-"""What a step looks for: the lists of the index that a job is on, and the moments that are kept of it."""
+"""The rules of the index: which of its lists a job is on, and which times of a job it has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from policy.cluster.model import WORKER, Job, Node, Phase, Pod, queued, releasin
 
 
 class IndexedJob(NamedTuple):
-    """One job as the index looks at it; ``job`` is None where only pods name it."""
+    """All facts about one job that decide its lists; ``job`` is None if only pods of the job have been seen.
+
+    ``nodes`` has all nodes by name.
+    """
 
     job: Job | None
     gang: Gang
@@ -19,10 +22,11 @@ class IndexedJob(NamedTuple):
 
 
 def leaves(pod: Pod, job: Job | None, gang: Gang) -> bool:
-    """Tell whether the pod holds room that it will give back, and that is not promised to whoever preempts it.
+    """Tell whether the pod holds room that will soon be free for other jobs.
 
-    These are terminating pods that do not come back, workers beyond what their job was given, and pods of finished jobs
-    whose operator removes them.
+    Such pods are terminating ones whose slot is not planned on the same node again, running workers beyond the job's
+    target, and pods of a finished job whose operator deletes them. The room of a preempted pod does not count: it is
+    promised to the preemptor.
     """
     if not pod.holds_room or pod.preempted:
         return False
@@ -36,7 +40,7 @@ def leaves(pod: Pod, job: Job | None, gang: Gang) -> bool:
 
 
 def _comes_back(pod: Pod, gang: Gang) -> bool:
-    """Tell whether a member's successor will take its place: the gang keeps its plan, so the room stays the gang's."""
+    """Tell whether the plan still has the pod's slot on the same node, so that a successor will take the room."""
     return gang.state in ADMITTED and pod.slot is not None and gang.nodes.get(pod.slot) == pod.node
 
 
@@ -49,12 +53,15 @@ GIVING_UP = (State.RELEASING, State.PAUSED, State.MIGRATING)
 
 
 def waits(job: Job, gang: Gang) -> bool:
-    """Tell whether the job is in the queue: valid, not finished, not suspended by a user, without a plan."""
+    """Tell whether the job is in the queue: valid, not finished, not suspended by a user, and without a plan.
+
+    A job that is being released or is paused is in the queue, too.
+    """
     return gang.state in QUEUED and (queued(job) or releasing(job))
 
 
 def lists_of(case: IndexedJob) -> Iterator[str]:
-    """Yield the lists of the index on which the job is."""
+    """Yield the names of the index's lists on which the job is (the fields of ``Index`` of these names)."""
     job, gang = case.job, case.gang
     if job is not None and waits(job, gang):
         yield "waiting"
@@ -82,10 +89,10 @@ def lists_of(case: IndexedJob) -> Iterator[str]:
 
 
 def _ends(job: Job, pods: list[Pod]) -> bool:
-    """Tell whether workers are done already: another one would come too late.
+    """Tell whether some workers have finished already, so that a new worker would come too late to be of use.
 
-    Where each of them has work of its own (``keeps_ended``: batch/v1 and what is made of it), one that is taken now
-    would leave its part undone, and the job would count as complete.
+    Where each worker has work of its own (``keeps_ended``: a batch/v1 Job and what is made of Jobs), no worker may be
+    taken either: its part would stay undone, and yet the job would count as complete.
     """
     return bool(job.over) or any(pod.phase is Phase.SUCCEEDED and _is_worker(pod) for pod in pods)
 
@@ -95,7 +102,7 @@ def _is_worker(pod: Pod) -> bool:
 
 
 def _lacks(job: Job, gang: Gang, nodes: Mapping[str, Node]) -> bool:
-    """Tell whether the plan has too few nodes, or names one to which no pod can be sent."""
+    """Tell whether some slot of the gang has no node in the plan, or a node that is missing, cordoned or not ready."""
     if len(gang.nodes) < job.members(gang.workers, gang.ps):
         return True
     return not all(name in nodes and nodes[name].usable for name in gang.nodes.values())
@@ -106,7 +113,10 @@ def keeps(case: IndexedJob) -> bool:
 
 
 def _unsettled(case: IndexedJob) -> bool:
-    """Tell whether the controller may have something to do: a wider net than the questions of desired.py."""
+    """Tell whether the controller may have something to do for the job.
+
+    It may be true although ``desired.py`` then finds no order for the job, but never false where there is one.
+    """
     job, gang = case.job, case.gang
     if (
         gang.state in GIVING_UP
@@ -129,7 +139,7 @@ def is_orphan(pod: Pod | None) -> bool:
 
 
 def deadline(gang: Gang) -> float | None:
-    """Return when its window or its plan ends, whichever is first; None where neither does."""
+    """Return when the gang's barrier window or its deadline ends, the earlier of both; None if it has neither."""
     if gang.deadline is None:
         return gang.window_ends
     return gang.deadline.at if gang.window_ends is None else min(gang.window_ends, gang.deadline.at)

@@ -1,4 +1,4 @@
-"""A mapping whose copy costs what has changed lately, not what there is: the maps of a large snapshot."""
+"""A mapping for the maps of a large snapshot: a copy costs time for recent changes only, and not for all entries."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 
-SMALL = 256  # a dict of so many entries is copied in less time than is lost by reading through a layer
+SMALL = 256  # below this size, copying the dict is cheaper than reading through a layer
 GONE: Any = object()
 
 
 def copied(old: Mapping[K, V]) -> MutableMapping[K, V]:
-    """Return a copy to change.
+    """Return a copy that may be changed.
 
-    The old one may not be changed any more: a large one shares its entries with the copy.
+    From then on the original must not be changed, because a large one shares its entries with the copy.
     """
     if len(old) < SMALL:
-        return old.copy() if isinstance(old, dict) else dict(old)  # dict() of one with gaps takes many times as long
+        return old.copy() if isinstance(old, dict) else dict(old)  # dict(old) is far slower after deletions
     return old.branch() if isinstance(old, Layered) else Layered(dict(old))
 
 
 class Layered(MutableMapping[K, V]):
-    """A dict that is never changed, under a layer of what has changed since; in the order that a dict would have.
+    """A mapping in two layers: a base dict that is never changed, and a small dict of the changes since.
 
-    The layer is laid into a new dict when all entries are looked at, and when it has grown: with at most four times the
-    square root of all entries in it, copying it and laying it in both cost about that, seen over many copies.
+    Its order is that of a dict with the same history. Both layers are merged into a new base when all entries are read,
+    and when the small dict has grown to four times the square root of the number of entries. With this limit a copy and
+    its share of the merges both cost time in proportion to that square root.
     """
 
     __slots__ = ("_layers", "_len")
 
     def __init__(self, base: dict[K, V], over: dict[K, V] | None = None) -> None:
-        self._layers = base, {} if over is None else over  # read and replaced as one: other threads read snapshots
+        self._layers = base, {} if over is None else over  # one tuple, replaced at once, because other threads read it
         self._len = len(base)
 
     def branch(self) -> Layered[K, V]:
-        """Return a copy to change."""
+        """Return a copy that may be changed; both share the base dict, which is never changed."""
         base, over = self._layers
         if len(over) > 4 * isqrt(len(base)):
             base, over = self._lay_in(), {}
@@ -47,7 +48,7 @@ class Layered(MutableMapping[K, V]):
         return copy
 
     def _lay_in(self) -> dict[K, V]:
-        """Return the same entries in one dict, which the layers become."""
+        """Merge the layers into one new base dict, and return it."""
         base, over = self._layers
         if over:
             base = base.copy()
@@ -67,7 +68,7 @@ class Layered(MutableMapping[K, V]):
         return value
 
     def get(self, key: K, default: Any = None) -> Any:
-        """Return the value, or the default where there is none."""
+        """Return the value of the key, or the default if there is none."""
         base, over = self._layers
         value = over[key] if key in over else base.get(key, default)
         return default if value is GONE else value
@@ -80,7 +81,7 @@ class Layered(MutableMapping[K, V]):
         if key not in self:
             self._len += 1
             if key in self._layers[1]:
-                self._lay_in()  # deleted and back: its place is the last, as in a dict
+                self._lay_in()  # a key that was deleted and is set again comes last, as in a dict
         self._layers[1][key] = value
 
     def __delitem__(self, key: K) -> None:
@@ -97,20 +98,20 @@ class Layered(MutableMapping[K, V]):
         return self._len
 
     def __iter__(self) -> Iterator[K]:
-        """Yield the keys in order; the layers stay, for whoever needs but the first few."""
+        """Yield the keys in order, without merging the layers: a caller may need only the first few keys."""
         base, over = self._layers
         return chain((key for key in base if over.get(key) is not GONE), (key for key in over if key not in base))
 
     def keys(self) -> KeysView[K]:
-        """Return all keys, in order."""
+        """Return all keys, in order, after merging the layers."""
         return self._lay_in().keys()
 
     def values(self) -> ValuesView[V]:
-        """Return all values, in the keys' order."""
+        """Return all values, in the order of the keys, after merging the layers."""
         return self._lay_in().values()
 
     def items(self) -> ItemsView[K, V]:
-        """Return all entries, in order."""
+        """Return all entries, in the order of the keys, after merging the layers."""
         return self._lay_in().items()
 
     def __repr__(self) -> str:

@@ -2,13 +2,14 @@
 
 1. ``next_state`` is the only function that names a gang's next state.
 2. WAITING, RUNNING and COMPLETED follow from API objects alone, and so survive a restart. The other states are
-   volatile: after a restart a plan is made anew, or is found in the annotations of the bound members. A replica that
+   volatile: after a restart a new plan is made, or is found in the annotations of the bound members. A replica that
    stops leading forgets them in the same way (FORGET), and follows its pods from then on.
 3. No edge leads from RUNNING to WAITING: a gang is shrunk to its minimum and never evicted for another job (KOD2 1a).
    Only the loss of members (REPAIRING, then RELEASING) sends it back to the queue, where it keeps its first arrival.
    The loss of the old members is part of a migration (MIGRATING); a migration that is given up with fewer members than
    the minimum is a loss like any other.
-   PAUSED is the policy's wish: the gang gives up its room for a time and is admitted again (empty slots of OASiS).
+   PAUSED is a policy's decision: the gang gives up its room for a time and is admitted again later (OASiS, whose
+   schedule may have time slots without work for a job).
 4. A gang has at most one deadline, and it says what is awaited until then (``Awaits``). ``AWAITED`` lists what each
    state may wait for, ``policy.transitions.deadlines`` for how long, and what follows when that time is over.
 """
@@ -21,7 +22,7 @@ from typing import Final
 
 
 class State(Enum):
-    """Where a gang is in its life."""
+    """The states of a gang; docs/architecture.md describes what leads from one to the next."""
 
     WAITING = "waiting"
     PLANNED = "planned"
@@ -35,7 +36,7 @@ class State(Enum):
 
 
 class Move(Enum):
-    """What happens to a gang."""
+    """The events in a gang's life that lead from one state to another (``TABLE``)."""
 
     ADMIT = "admit"
     COMMIT = "commit"
@@ -51,19 +52,19 @@ class Move(Enum):
 
 
 class Awaits(Enum):
-    """What a gang's deadline is for.
+    """What must happen before a gang's deadline.
 
-    ROOM: pods of other jobs are to go, whose room the plan names.
-    MEMBERS: kube-scheduler is to ask for the bindings of the planned members.
-    SECOND_WINDOW: the same once more, after one window of the barrier has ended.
-    BINDINGS: the bindings that were sent are to be made.
-    GROWTH: workers beyond the minimum are to come.
-    CHECKPOINT: the training of a gang that is to be moved is to save.
-    MIGRATION: the members are to arrive on their new nodes.
-    REPAIR: lost members are to be replaced.
-    RELEASE: the operator is to delete the pods of a suspended job.
-    OUTCOMES: the outcomes of bindings in flight are to become known, of a gang that waits for nothing else.
-    EARLIER_TERM: the same, where a replica that has just begun to lead finds them.
+    ROOM: the pods go whose room the plan takes over.
+    MEMBERS: kube-scheduler asks for the bindings of the planned members.
+    SECOND_WINDOW: kube-scheduler asks for them again, after the first window of the barrier has ended.
+    BINDINGS: the API server makes the bindings that were sent.
+    GROWTH: the workers that a running gang was given come.
+    CHECKPOINT: the training of a gang that is to be moved saves its state.
+    MIGRATION: the members arrive on their new nodes.
+    REPAIR: lost members are replaced.
+    RELEASE: the operator deletes the pods of a suspended job.
+    OUTCOMES: the outcomes of bindings in flight become known; the gang waits for nothing else.
+    EARLIER_TERM: the same for bindings that were in flight when this replica began to lead.
     """
 
     ROOM = "room"
@@ -93,13 +94,13 @@ AWAITED: Final[Mapping[State, frozenset[Awaits]]] = {
 
 
 class InvalidMoveError(Exception):
-    """A move that the table does not have: a bug, never bad input."""
+    """A gang was to make a move that ``TABLE`` does not have; this is a bug in Kohort and never caused by bad input."""
 
 
 TABLE: Final[Mapping[tuple[State, Move], State]] = {
     (State.WAITING, Move.ADMIT): State.PLANNED,
     (State.PAUSED, Move.ADMIT): State.PLANNED,
-    # Bound members without a plan are found after a restart.
+    # After a restart, members are found bound although the ledger has no plan.
     (State.WAITING, Move.COMPLETE): State.RUNNING,
     (State.WAITING, Move.LOSE): State.REPAIRING,
     (State.WAITING, Move.RELEASE): State.RELEASING,
@@ -113,11 +114,11 @@ TABLE: Final[Mapping[tuple[State, Move], State]] = {
     (State.RUNNING, Move.MIGRATE): State.MIGRATING,
     (State.RUNNING, Move.LOSE): State.REPAIRING,
     (State.RUNNING, Move.RELEASE): State.RELEASING,
-    # The gang has arrived, or the migration is given up while the minimum is where it was.
+    # The gang has arrived on its new nodes, or the migration is given up while the minimum is still on the old ones.
     (State.MIGRATING, Move.COMPLETE): State.RUNNING,
     (State.MIGRATING, Move.LOSE): State.REPAIRING,
     (State.MIGRATING, Move.RELEASE): State.RELEASING,
-    # The job is withdrawn while all old members are gone and no successor is bound.
+    # The job is suspended or deleted when all old members are gone and no successor is bound yet.
     (State.MIGRATING, Move.GIVE_UP): State.WAITING,
     (State.REPAIRING, Move.COMPLETE): State.RUNNING,
     (State.REPAIRING, Move.RELEASE): State.RELEASING,
@@ -137,7 +138,7 @@ TABLE: Final[Mapping[tuple[State, Move], State]] = {
 
 
 def next_state(state: State, move: Move) -> State:
-    """Return the state after ``move``. Raises InvalidMoveError where the table has none."""
+    """Return the state after ``move``. Raises InvalidMoveError if the table has no such move from ``state``."""
     try:
         return TABLE[state, move]
     except KeyError:
@@ -145,7 +146,7 @@ def next_state(state: State, move: Move) -> State:
 
 
 def diagram() -> str:
-    """Return the table as a Mermaid state diagram, for docs/concepts.md."""
+    """Return ``TABLE`` as the text of a Mermaid state diagram, for docs/concepts.md."""
     edges: dict[tuple[State, State], list[str]] = {}
     for (state, how), after in TABLE.items():
         edges.setdefault((state, after), []).append(how.value)

@@ -1,7 +1,7 @@
-"""Answers that were worked out before, so that each step asks again only about what has changed (see kept.py).
+"""A cache of computed answers, so that a step computes only what has changed; ``kept.py`` has the functions to use it.
 
-A memo grows when somebody asks, but it never changes what anybody is answered: Draft gives the next snapshot one
-without the answers that may be other ones now.
+Snapshots share one memo as long as nothing changes that the answers depend on. After a change, ``Draft`` gives the next
+snapshot a memo without the answers that may have changed; so the cache never alters an answer.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from policy.cluster.sortedgroups import GroupEntry, SortedGroups
 
 FEW = 1_000
 T = TypeVar("T", bound=Hashable)
-_Changes = tuple[Iterable[str], Any] | None  # the jobs of the last one, and those before it
+_Changes = tuple[Iterable[str], Any] | None  # a linked list: the jobs of the last change, and the earlier changes
 
 
 class Memo:
-    """``empty``: answers about the cluster without what runs, by question. ``same``: equal values as one object."""
+    """The cache of one snapshot or of several equal ones.
+
+    empty: answers about the cluster as if no job ran, by question. same: for each value, the first object equal to it.
+    """
 
     __slots__ = ("_groups", "_jobs", "_tables", "empty", "same")
 
@@ -27,30 +30,31 @@ class Memo:
     def __init__(self) -> None:
         self._jobs: MutableMapping[str, dict[Hashable, Any]] = {}
         self._tables: dict[Hashable, dict[str, Any]] = {}
-        # By question: the last answer, and how many changes there were since, with the jobs of each.
+        # For each question: the last answer, the number of changes since then, and the jobs of each change.
         self._groups: dict[Hashable, tuple[SortedGroups, int, _Changes]] = {}
         self.empty: dict[Any, Any] = {}
         self.same: dict[Any, Any] = {}
 
     def job(self, uid: str) -> dict[Hashable, Any]:
-        """Return the answers that hold until the job, its gang, its pods or the nodes that are refused to it change."""
+        """Return the cache for answers that depend only on the job, its gang, its pods and the nodes refused to it."""
         found = self._jobs.get(uid)
         if found is None:
             found = self._jobs[uid] = {}
         return found
 
     def one(self, value: T) -> T:
-        """Return the first of all values that are equal to this one."""
+        """Return the first object seen that is equal to ``value``, so that equal values are the same object."""
         found: T = self.same.setdefault(value, value)
         return found
 
     def sorted_groups(
         self, question: Hashable, places: Callable[[str], tuple[GroupEntry, ...]], jobs: Callable[[], Iterable[str]]
     ) -> SortedGroups:
-        """Return jobs in groups, kept up.
+        """Return the jobs in sorted groups; later calls look only at jobs that have changed.
 
-        ``places``: the groups of a job; it may look at the job, its gang, its pods, refused nodes and all nodes.
-        ``jobs``: all that may be in a group; they are asked for at the first time only.
+        ``question`` identifies the grouping. ``places`` returns the groups of a job (by uid) and its entry in each; it
+        may depend on the job, its gang, its pods, its refused nodes and all nodes. ``jobs`` returns all jobs that may
+        be in a group; it is called only the first time.
         """
         known = self._groups.get(question)
         found, _, changes = (SortedGroups(), 1, (jobs(), None)) if known is None else known
@@ -60,9 +64,10 @@ class Memo:
         return found
 
     def table(self, question: Hashable, most: int) -> dict[str, Any]:
-        """Return answers that say themselves what they were made from: whoever uses one compares that by identity.
+        """Return the cache of one question for answers that are never dropped when facts change.
 
-        They outlive every change, so a table that has grown far beyond ``most`` begins anew.
+        Each answer has to be stored with what it was computed from, and the caller compares that before it uses the
+        answer. A table with far more than ``most`` entries is replaced by an empty one.
         """
         found = self._tables.get(question)
         if found is None or len(found) > most + FEW:
@@ -70,7 +75,10 @@ class Memo:
         return found
 
     def without(self, jobs: Collection[str]) -> Memo:
-        """Return the memo without these jobs, even where nothing is known of them yet: the two snapshots part here."""
+        """Return a memo without the answers about these jobs, for the next snapshot.
+
+        It is a new memo even if it has no answer about them yet, because the two snapshots will have different ones.
+        """
         other = self._copy()
         other._jobs = copied(self._jobs)
         for uid in jobs:
@@ -78,14 +86,14 @@ class Memo:
         other._groups = {
             question: (found, count + 1, (jobs, changes))
             for question, (found, count, changes) in self._groups.items()
-            if count <= FEW or count <= FEW + len(found.places)  # else nobody asks it any more
+            if count <= FEW or count <= FEW + len(found.places)  # else the question is no longer asked
         }
         return other
 
     def for_other_room(self, nodes: bool = False) -> Memo:
-        """Return the memo without answers on the cluster without what runs.
+        """Return a memo without the answers about the cluster as if no job ran, for a change of foreign pods or nodes.
 
-        ``nodes``: also without those that look at the nodes.
+        If ``nodes`` is true, the sorted groups are left out, too, because they may depend on the nodes.
         """
         other = self._copy()
         other.empty = {}

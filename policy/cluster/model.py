@@ -1,4 +1,4 @@
-"""Nodes, jobs and pods as the API server shows them: facts, frozen, in the words of the papers and of Kubernetes."""
+"""The facts: nodes, jobs and pods as the API server shows them, as frozen values."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ PS = "ps"
 
 
 class Slot(NamedTuple):
-    """One place in a job: the role's name and the replica's index. A restarted member is a new pod in the same slot."""
+    """One place in a job: the role's name and the replica's index.
+
+    A pod that replaces a restarted member takes the same slot.
+    """
 
     role: str
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody asks of a slot
+    index: int  # type: ignore[assignment]  # the field hides tuple.index, which no code calls on a slot
 
     def __str__(self) -> str:
         return f"{self.role}-{self.index}"
 
 
-@lru_cache(maxsize=256)  # sizes of gangs that are asked for now; not for ever all that anybody has ever asked for
+@lru_cache(maxsize=256)  # bounded: only the gang sizes that are in use now are worth keeping
 def worker_slots(count: int) -> tuple[Slot, ...]:
-    """Return the slots of so many workers, from index 0."""
+    """Return the slots of ``count`` workers, from index 0."""
     return tuple(Slot(WORKER, index) for index in range(count))
 
 
@@ -72,7 +75,10 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Where a pod may go, as far as Kohort plans it: node selector, required node affinity, tolerations."""
+    """The placement rules of a pod that Kohort's plans obey: node selector, required node affinity, tolerations.
+
+    ``terms`` are the terms of the required node affinity; a node must match one of them.
+    """
 
     node_selector: tuple[tuple[str, str], ...] = ()
     terms: tuple[Term, ...] = ()
@@ -84,7 +90,10 @@ ANYWHERE = Constraints()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node: what it can hold and whom it takes. ``version`` is the API object's resourceVersion."""
+    """A node: its allocatable resources, and the labels and taints that decide which pods it takes.
+
+    ``version`` is the API object's resourceVersion.
+    """
 
     name: str
     allocatable: Resources
@@ -97,17 +106,20 @@ class Node:
 
     @property
     def usable(self) -> bool:
-        """Whether the node is ready and not cordoned: pods can be sent to it."""
+        """Whether the node is ready and not cordoned, so that pods can be bound to it."""
         return self.ready and not self.unschedulable
 
     @property
     def closed(self) -> str:
-        """Why no pods can be sent to it, in words; empty where they can."""
+        """Why no pods can be bound to the node ("cordoned" or "not ready"); empty if the node is usable."""
         return "" if self.usable else "cordoned" if self.ready else "not ready"
 
     @property
     def reopened(self) -> Node:
-        """The node once it is ready and uncordoned: the taints that Kubernetes sets for either are gone, too."""
+        """The node as it would be if it were ready and uncordoned.
+
+        The taints that Kubernetes sets on cordoned and unready nodes are left out, too.
+        """
         kept = tuple(taint for taint in self.taints if taint.key not in TAINTS_OF_CLOSED_NODES)
         return replace(self, ready=True, unschedulable=False, taints=kept)
 
@@ -116,8 +128,9 @@ class Node:
 class Role:
     """The replicas of one role of a job (ps, worker, chief, master, evaluator): how many, and what each asks for.
 
-    ``replicas`` is what the job object asks for now. ``unsupported`` names what the pod template asks for and the
-    plan cannot promise (``topologySpreadConstraints`` ...): such a job is refused by name.
+    ``replicas`` is the number that the job object asks for now. ``requests`` is what one pod of the role asks for.
+    ``unsupported`` names the fields of the pod template that a plan cannot promise (``topologySpreadConstraints`` ...);
+    a job that has any is refused, and the refusal names them.
     """
 
     name: str
@@ -132,23 +145,33 @@ class Role:
 class Job:
     """A training job as its API object states it.
 
-    ``min_workers``/``max_workers`` bound the role ``worker``; every other role is rigid. ``arrival`` is the object's
-    creation in seconds since the epoch. ``invalid`` says why the object cannot be taken (then nothing else counts).
-    ``note`` says what of a valid object is not used, and why. ``elastic``: the kind's owner can be patched to another
-    number of workers. ``min_stated``/``max_stated``: the object states the bound; else it follows from the replicas,
-    which change with every resize. ``utility_stated``: the object states it; else it is 1.
-    ``training``: what it says of its training; ``migratable``: it may be moved whole.
-    ``ps_elastic``: its ps may come and go while it runs; ``ps_restarts``: their number may change while it is
-    suspended; else it holds all that it asks for whenever it runs. ``reported``: time of the newest report that its
-    object holds, 0 where it holds none. ``memory``: what a policy wrote there of this job;
-    ``holds_notes``: it has an object of its own that we can write such annotations on.
-    ``suspended``: by its user; ``released``: by us, until its pods are gone; ``suspends``: its kind can be suspended.
-    ``one_by_one``: its operator can remove only one running worker at a time. ``replaced``: its pods are created anew
-    when they are deleted; a gang of others is not released for a member that it lacks. ``unnumbered``: its pods have no
-    numbers before they are bound, and its controller takes any of these. ``keeps_ended``: its controller leaves pods
-    that have ended where they are when it is suspended. ``counted``: its numbers are those of its pods, and when they
-    change nobody has edited it. ``over``: slots for which no pod will ever come again, as its
-    status tells: each has done its part, or failed for good.
+    min_workers, max_workers: bounds of the number of workers; the number of members of every other role is fixed.
+    arrival: when the object was created, in seconds since the epoch.
+    invalid: why the object is malformed; if it is not empty, no other field may be used.
+    note: which part of a valid object Kohort does not use, and why.
+    elastic: whether Kohort can change the number of workers by a patch of the job object.
+    min_stated, max_stated: whether the object states the bound; if not, the bound follows from the replicas, which
+    change with every resize.
+    utility_stated: whether the object states its utility; if not, the utility is 1.
+    training: what the job's annotation says about its training; None if it says nothing.
+    migratable: whether the whole job may be moved to other nodes.
+    ps_elastic: whether the number of ps may change while the job runs.
+    ps_restarts: whether the number of ps may change while the job is suspended. If neither is true, the job always runs
+    with all ps that it asks for.
+    reported: time of the newest training report in the object's annotation; 0 if it has none.
+    memory: what a policy has written about this job in the object's annotation.
+    holds_notes: whether the job has an object of its own on which Kohort can write such annotations.
+    suspended: whether its user has suspended it. released: whether Kohort has suspended it until its pods are gone.
+    suspends: whether its kind can be suspended.
+    one_by_one: whether its operator can remove only one running worker at a time.
+    replaced: whether its controller creates a new pod for each deleted one. If not, its gang is not released when it
+    lacks a member, because its pods would never come again.
+    unnumbered: whether its pods get their indices only when they are bound (a Deployment's), so that its controller may
+    delete any of its unbound pods.
+    keeps_ended: whether its controller keeps pods that have ended when the job is suspended.
+    counted: whether its numbers of replicas are counted from its pods, so that a change of them is no user's edit.
+    over: slots for which no pod will ever come again, because the job's status shows that the member has finished its
+    work or has failed for good.
     """
 
     uid: str
@@ -189,12 +212,12 @@ class Job:
 
     @property
     def key(self) -> str:
-        """The job as ``namespace/name``, for people and logs."""
+        """The job's name for people and logs: ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def worker(self) -> Role | None:
-        """The elastic role, where the job has one."""
+        """The role ``worker``, the only one that is scaled; None if the job has no workers."""
         for role in self.roles:
             if role.name == WORKER:
                 return role
@@ -202,38 +225,42 @@ class Job:
 
     @property
     def servers(self) -> int:
-        """The ps that its object asks for."""
+        """How many ps the job object asks for."""
         found = self.role(PS)
         return found.replicas if found else 0
 
     @property
     def ps_varies(self) -> bool:
-        """Whether it may have other numbers of ps in other slots."""
+        """Whether the job's number of ps may differ from one time slot of its schedule to the next (OASiS)."""
         return self.ps_elastic or self.ps_restarts
 
     @property
     def rigid(self) -> tuple[Role, ...]:
-        """The roles that are never scaled: ps, chief, master, evaluator."""
+        """All roles but ``worker``; their numbers of members are fixed, unless the policy schedules the ps."""
         return tuple(role for role in self.roles if role.name != WORKER)
 
     def role(self, name: str) -> Role | None:
-        """Return the role of that name, or None."""
+        """Return the job's role of that name; None if the job has no such role."""
         for role in self.roles:
             if role.name == name:
                 return role
         return None
 
     def slots(self, workers: int, servers: int | None = None) -> tuple[Slot, ...]:
-        """Return the slots of the gang at ``workers`` workers and ``servers`` ps (None: as asked).
+        """Return the slots of the gang with ``workers`` workers and ``servers`` ps.
 
-        Rigid members come first, then workers from 0.
+        If ``servers`` is None, the gang has as many ps as the job object asks for. The rigid members come first, then
+        the workers from index 0.
         """
         given = {} if servers is None else {PS: servers}
         rigid = [Slot(role.name, i) for role in self.rigid for i in range(given.get(role.name, role.replicas))]
         return (*rigid, *worker_slots(workers))
 
     def has(self, slot: Slot, servers: int | None = None) -> bool:
-        """Tell whether the slot is a rigid member of the gang, or a worker of whatever index."""
+        """Tell whether the job has this slot: a rigid member within its role's number, or a worker of any index.
+
+        If ``servers`` is not None, it is the number of ps that counts instead of the one in the job object.
+        """
         if slot.role == WORKER:
             return True
         if slot.role == PS and servers is not None:
@@ -242,38 +269,38 @@ class Job:
         return role is not None and slot.index < role.replicas
 
     def members(self, workers: int, servers: int | None = None) -> int:
-        """Return how many slots the gang has with so many workers and ps."""
+        """Return how many slots the gang has with ``workers`` workers and ``servers`` ps (None: as the object asks)."""
         given = {} if servers is None else {PS: servers}
         return workers + sum([given.get(role.name, role.replicas) for role in self.rigid])
 
     @property
     def size(self) -> int:
-        """The number of members of the gang at its minimum."""
+        """How many members the gang has at its minimum: all rigid members and ``min_workers`` workers."""
         return self.members(self.min_workers)
 
     def requests(self, workers: int) -> Resources:
-        """Return what the gang asks for at ``workers`` workers."""
+        """Return the sum of the resource requests of the gang with ``workers`` workers."""
         rigid = total(role.requests.times(role.replicas) for role in self.rigid)
         return rigid + (self.worker.requests.times(workers) if self.worker else NOTHING)
 
 
 def queued(job: Job) -> bool:
-    """Tell whether the job is one that waits or runs at all."""
+    """Tell whether the job is to be scheduled: valid, not finished, not suspended by anybody, and not being deleted."""
     return not (job.invalid or job.finished or job.suspended or job.released or job.deleting)
 
 
 def releasing(job: Job) -> bool:
-    """Tell whether the job is suspended until the pods of its released gang are gone; then it is queued again."""
+    """Tell whether Kohort has suspended the job until the pods of its released gang are gone; then it queues again."""
     return job.released and not (job.invalid or job.finished or job.deleting)
 
 
 def lives(job: Job) -> bool:
-    """Tell whether the job is still ours to bring to its end: it is queued, or suspended by us for a while."""
+    """Tell whether Kohort still has to run the job: now, or later because Kohort itself has suspended it."""
     return queued(job) or releasing(job)
 
 
 class Phase(Enum):
-    """A pod's phase, as far as room is concerned."""
+    """A pod's phase (core/v1); pods that have succeeded or failed hold no room."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -287,18 +314,25 @@ ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 @quick
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod. ``job_uid`` and ``slot`` are set for a member of a job that opted in; other pods only take room.
+    """A pod as the API server shows it.
 
-    ``refused``: kube-scheduler has written PodScheduled=False, and ``refusal`` why. ``failed_attempt``: not because no
-    node takes the pod, but because the attempt ended with an error, as when a volume did not come in time.
-    ``volumes``: the PersistentVolumeClaims that it names. ``woken``: the plan in the wake annotation;
-    ``saves``: the plan for which it has been asked for a checkpoint.
-    ``plan``: the plan that its binding was made under. ``since``: creation, seconds since the epoch.
-    ``owner``: the name that it gives its job, from which its slot was read; empty where its kind gives none.
-    ``numbered``: the slot that is written on it, where its kind gives it none and who goes first follows from that.
-    ``places``: where it may go, as it is since its admission; None where that is not known, as of others' pods.
-    ``nominated``: the node that its scheduler keeps room on for it. ``preempted``: a scheduler has chosen it to make
-    room for a pod of higher priority (condition DisruptionTarget, reason PreemptionByScheduler).
+    job_uid, slot: set for a member of a job that opted in; other pods only take room.
+    owner: the name in the pod's owner reference, from which its slot was read; empty if the reference names no job.
+    gated: whether Kohort's scheduling gate still keeps it from kube-scheduler.
+    places: the placement constraints of the pod after admission; None if unknown, as for pods that did not opt in.
+    refused: whether kube-scheduler has written the condition PodScheduled=False. refusal: the condition's message.
+    failed_attempt: whether that was because the attempt ended with an error (a volume that did not come in time, for
+    example), and not because no node takes the pod.
+    volumes: the names of its PersistentVolumeClaims.
+    woken: the plan's name in the pod's wake annotation.
+    saves: the name of the plan for which its training was asked for a checkpoint.
+    plan: the name of the plan under which it was bound.
+    numbered: the slot in the annotation by which its controller chooses the pods to delete first; only for kinds whose
+    pods have no index in their names.
+    nominated: the node on which its scheduler keeps room for it.
+    preempted: whether a scheduler has chosen it as a victim, to make room for a pod of higher priority (condition
+    DisruptionTarget, reason PreemptionByScheduler).
+    since: when it was created, in seconds since the epoch.
     """
 
     uid: str
@@ -330,24 +364,30 @@ class Pod:
 
     @property
     def ended(self) -> bool:
-        """Whether it has succeeded or failed, and so holds no room any more.
+        """Whether the pod has succeeded or failed, and so holds no room any more.
 
-        kube-scheduler frees the room on the phase, not on deletion.
+        kube-scheduler, too, frees a pod's room when it reaches such a phase, and not only when it is deleted.
         """
         return self.phase in ENDED
 
     @property
     def holds_room(self) -> bool:
-        """Whether it is bound and not ended; a terminating pod holds its room until it is gone."""
+        """Whether the pod is bound and has not ended; a terminating pod holds its room until it is gone."""
         return bool(self.node) and self.phase not in ENDED
 
     @property
     def claims(self) -> bool:
-        """Whether another scheduler keeps room for it; the nomination of a pod of ours is part of its plan."""
+        """Whether another scheduler keeps room for this pod, which did not opt in and is nominated but not bound yet.
+
+        The nomination of a pod that opted in does not count: its room is charged by the gang's plan.
+        """
         return bool(self.nominated) and not (self.opted_in or self.node or self.ended or self.terminating)
 
     @property
     def misnumbered(self) -> bool:
-        """Whether another slot than its own is written on it, so that its controller would take a wrong one first."""
+        """Whether the pod's annotation names another slot than its own.
+
+        Its controller deletes pods in the order of these annotations, so it would delete a wrong pod first.
+        """
         moved = None not in (self.numbered, self.slot) and self.numbered != self.slot
         return moved and self.holds_room and not self.terminating

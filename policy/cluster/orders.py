@@ -1,4 +1,4 @@
-"""What the controller is to make true: one order for one change to one object."""
+"""The orders for the controller. Each order is one change to one object."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PodOrder:
-    """One change to one pod.
+    """One change to one pod; ``Desired`` says which one.
 
-    ``value``: the plan (wake, checkpoint), the node (nominate; empty clears) or the slot (renumber).
+    ``value`` is the plan's name for wake and checkpoint, the node for nominate (empty removes the nomination), and the
+    slot for renumber.
     """
 
     uid: str
@@ -20,10 +21,12 @@ class PodOrder:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaOrder:
-    """Set the worker replicas of a job; ``version`` is the resourceVersion it was decided on (the precondition).
+    """Set the worker replicas of a job to ``workers``.
 
-    ``min_workers``, ``max_workers``: a bound in force that follows from the replicas alone, to be written down with
-    this change, or the job would forget it; None where the object states it.
+    replicas: the number that the object has now. version: the resourceVersion for which this was decided; the patch has
+    it as a precondition.
+    min_workers, max_workers: the bound that follows from the replicas now; it is written on the object together with
+    the change, because it would be lost otherwise. None if the object states the bound.
     """
 
     uid: str
@@ -39,9 +42,10 @@ class ReplicaOrder:
 
 @dataclass(frozen=True, slots=True)
 class SuspendOrder:
-    """Suspend a job so that its operator deletes the pods, or let it go on; ``version`` as in ReplicaOrder.
+    """Suspend a job, so that its operator deletes the pods, or resume it.
 
-    ps: so many from now on; None leaves them. They change only while the job is suspended and has no pods.
+    ps: the new number of ps, which changes only while the job is suspended and has no pods; None leaves it as it is.
+    version: the resourceVersion for which this was decided; the patch has it as a precondition.
     """
 
     uid: str
@@ -55,9 +59,11 @@ class SuspendOrder:
 
 @dataclass(frozen=True, slots=True)
 class NoteOrder:
-    """Write what must survive a restart on the job object, as annotations' values; None: leave it.
+    """Write annotations on the job object, so that their contents survive a restart.
 
-    reports: its newest reports. memory: what the policy remembers of it. ``version`` as in ReplicaOrder.
+    reports: the job's newest training reports. memory: what the policy remembers about the job. None leaves the
+    annotation as it is.
+    version: the resourceVersion for which this was decided; the patch has it as a precondition.
     """
 
     uid: str
@@ -71,7 +77,15 @@ class NoteOrder:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """Everything the controller has to do now. Empty when the cluster is as it should be."""
+    """All that the controller has to do now; every tuple is empty when the cluster is as it should be.
+
+    gate: whether a job waits for room, so that new pods are to get Kohort's scheduling gate (setting ``when-queued``).
+    ungate: pods whose gate is removed. wake: pods that kube-scheduler is made to try again, by an annotation.
+    nominate: pods that get or lose a nominated node. renumber: pods on which their slot is written.
+    replicas: jobs whose number of workers changes. suspend: jobs that are suspended or resumed.
+    release: pods that are deleted. evict: pods that are evicted.
+    checkpoint: pods whose training is asked to save. note: jobs on which annotations are written.
+    """
 
     gate: bool
     ungate: tuple[PodOrder, ...] = ()

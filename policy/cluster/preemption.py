@@ -16,12 +16,12 @@ from policy.cluster.frozen import quick, replace
 from policy.cluster.model import Pod
 from policy.cluster.resources import NOTHING, Resources, total
 
-# For so long the room of a victim that is gone is kept for a preemptor whose nomination has not been shown yet.
+# The room of a victim that is gone is kept for so long, because the preemptor's nomination may be seen only later.
 VACATED_SECONDS = 5.0
 
 
 class Claim(NamedTuple):
-    """A pod that did not opt in and is nominated for a node."""
+    """A foreign pod that its scheduler has nominated for a node, and that is not bound yet."""
 
     uid: str
     priority: int
@@ -29,14 +29,14 @@ class Claim(NamedTuple):
 
 
 class Victim(NamedTuple):
-    """A pod that is being preempted and still holds its room."""
+    """A pod that another scheduler preempts and that still holds its room."""
 
     uid: str
     requests: Resources
 
 
 class Vacated(NamedTuple):
-    """Room of a victim that is gone; kept until that time (seconds since the epoch)."""
+    """The room of a victim that is gone, which is kept for its preemptor until ``until`` (seconds since the epoch)."""
 
     requests: Resources
     until: float
@@ -45,9 +45,9 @@ class Vacated(NamedTuple):
 @quick
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """What is promised on one node.
+    """What other schedulers have promised on one node.
 
-    ``claims`` and ``victims`` are in order of their uids, ``vacated`` of time.
+    ``claims`` and ``victims`` are sorted by uid, ``vacated`` by time.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -58,10 +58,11 @@ class Preemption:
         return bool(self.claims or self.victims or self.vacated)
 
     def taken(self, priority: int | None = None) -> Resources:
-        """Return the room that no pod of that priority may have, beyond what bound pods hold.
+        """Return the promised room that a pod of that priority may not use, beyond what bound pods hold.
 
-        That is the claims, less what the victims hold that are still to go for them. Where more has been vacated than
-        is claimed, a nomination is still to come. None: whatever the priority.
+        It is the sum of the claims of the same or a higher priority, less the room that victims still hold for them. If
+        victims that are gone have vacated more than that, the vacated room counts, because a nomination is still to
+        come. If ``priority`` is None, all claims count.
         """
         claimed = total(claim.requests for claim in self.claims if priority is None or claim.priority >= priority)
         rest = claimed - total(victim.requests for victim in self.victims)
@@ -70,11 +71,15 @@ class Preemption:
         return Resources({name: most for name in names if (most := max(rest[name], vacated[name])) > 0})
 
     def outranked(self, priority: int) -> Resources:
-        """Return what of the taken room a pod of that priority may have all the same."""
+        """Return the promised room that a pod of that priority may use, because its claims have a lower priority."""
         return self.taken() - self.taken(priority)
 
     def seen(self, node: str, old: Pod | None, new: Pod | None, until: float) -> Preemption:
-        """Return the preemption once the pod has changed from ``old`` to ``new``; None: it is not there."""
+        """Return what is promised on ``node`` after a pod has changed from ``old`` to ``new``.
+
+        ``old`` is None for a new pod, ``new`` for a deleted one. ``until`` is the time until which the room of a victim
+        that has just gone is kept.
+        """
         found = self
         uid = new.uid if new is not None else old.uid if old is not None else ""
         if _claims(old, node) or _claims(new, node):
@@ -90,9 +95,9 @@ class Preemption:
         return found
 
     def _spent(self, requests: Resources) -> Preemption:
-        """Return the preemption once a preemptor is bound or will not come any more.
+        """Return what is promised after a preemptor with these requests was bound or has given up its claim.
 
-        What was vacated first was for it.
+        The room that was vacated first was vacated for this preemptor, so it is kept no longer.
         """
         left, rest = requests, list(self.vacated)
         while rest and any(amount > 0 for amount in left.amounts.values()):
@@ -100,7 +105,7 @@ class Preemption:
         return replace(self, vacated=tuple(rest)) if len(rest) != len(self.vacated) else self
 
     def by(self, now: float) -> Preemption:
-        """Return the preemption without what has been kept for long enough."""
+        """Return what is promised without the vacated room whose time is over."""
         left = tuple(gone for gone in self.vacated if gone.until > now)
         return self if len(left) == len(self.vacated) else replace(self, vacated=left)
 
@@ -111,7 +116,7 @@ E = TypeVar("E", Claim, Victim)
 
 
 def concerns(*pods: Pod | None) -> set[str]:
-    """Return the nodes on which such a pod has a claim or is a victim."""
+    """Return the names of the nodes on which one of these pods has a claim or is a victim."""
     found = set[str]()
     for pod in pods:
         if pod is not None and pod.claims:
@@ -122,13 +127,13 @@ def concerns(*pods: Pod | None) -> set[str]:
 
 
 def outranked(promised: Preemptions, priority: int) -> dict[str, Resources]:
-    """Return, by node, the room promised to pods that a pod of that priority need not wait for."""
+    """Return, by node, the promised room that a pod of that priority may use (``Preemption.outranked``)."""
     found = {node: one.outranked(priority) for node, one in promised.items() if one.claims}
     return {node: room for node, room in found.items() if room}
 
 
 def taken_on(promised: Preemptions, node: str, priority: int | None = None) -> Resources:
-    """Return what is promised on that node to pods that a pod of that priority must wait for; None: to any."""
+    """Return the promised room on the node that a pod of that priority may not use (``Preemption.taken``)."""
     return promised[node].taken(priority) if node in promised else NOTHING
 
 
@@ -152,7 +157,7 @@ def _claim_of(pod: Pod | None) -> Claim | None:
 
 
 def _but(known: tuple[E, ...], uid: str, left: E | None) -> tuple[E, ...]:
-    """Return the entries without the pod's, and with what is left of it."""
+    """Return the entries with the pod's entry replaced by ``left``, or removed if that is None."""
     found: list[E] = [one for one in known if one.uid != uid]
     found += [left] if left is not None else []
     return tuple(sorted(found, key=attrgetter("uid")))

@@ -1,7 +1,7 @@
-"""The closed set of reasons, each with one constant text.
+"""The closed list of reasons, each with one constant text.
 
-A text never holds a count, a name or a time: kube-scheduler writes it into the pod's condition, and a text that
-varies wakes the pod again at once (observed: 17 filter calls a second for one pod).
+A text never holds a count, a name or a time. kube-scheduler writes the text into the pod's condition, and each change
+of the condition makes it try the pod again at once (observed with varying texts: 17 filter calls a second for one pod).
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from enum import Enum
 
 
 class Concern(Enum):
-    """What a reason is about."""
+    """The subject of a reason: what keeps the job from running."""
 
-    ROOM = "room"  # the gang lacks room, or a place in it
-    RELEASE = "release"  # its own old room is still being given up
-    DECISION = "decision"  # the policy gives it none
-    JOB = "job"  # its object, or the state that its user has put it in
-    PODS = "pods"  # its members
-    ATTEMPT = "attempt"  # a plan that has failed, or a write that was refused
-    SERVICE = "service"  # this process
+    ROOM = "room"  # the gang lacks room, or nodes that may take it
+    RELEASE = "release"  # pods of the gang's last run still hold room
+    DECISION = "decision"  # the policy has decided to give the gang no room
+    JOB = "job"  # the job object is malformed, suspended, finished or being deleted
+    PODS = "pods"  # pods of the gang are missing, or cannot be placed
+    ATTEMPT = "attempt"  # a plan has failed, or a write was refused
+    SERVICE = "service"  # this process cannot decide now
 
 
 class Lasts(Enum):
-    """How long a reason holds."""
+    """Until when a reason holds: what must happen before the job can run."""
 
-    TURN = "turn"  # until jobs end and its turn comes
-    LIMIT = "limit"  # until more jobs may be resized in this minute
-    TIME = "time"  # until a time that is known
-    FREED = "freed"  # until pods of Kohort's jobs are gone
-    OTHERS = "others"  # until pods of other schedulers are gone
+    TURN = "turn"  # until other jobs end and this job's turn comes
+    LIMIT = "limit"  # until the limit of resizes per minute allows another resize
+    TIME = "time"  # until a known time, such as the end of a back-off
+    FREED = "freed"  # until pods of Kohort's jobs have freed their room
+    OTHERS = "others"  # until foreign pods have freed their room
     CHANGE = "change"  # until the job, the nodes or the settings are changed
-    MOMENT = "moment"  # until the next facts about the job
+    MOMENT = "moment"  # only for the moment: the next event about the job may end it
 
 
 class Reason(Enum):
@@ -79,22 +79,25 @@ class Reason(Enum):
 
     @property
     def text(self) -> str:
-        """The one sentence of this reason."""
+        """The constant sentence of this reason, which kube-scheduler shows to users."""
         return TEXTS[self]
 
     @property
     def concern(self) -> Concern:
-        """What this reason is about."""
+        """The subject of this reason."""
         return CLASSES[self][0]
 
     @property
     def lasts(self) -> Lasts:
-        """How long this reason holds."""
+        """Until when this reason holds."""
         return CLASSES[self][1]
 
     @property
     def needs_change(self) -> bool:
-        """Whether no room of Kohort's own would help: others must go, or something must be changed."""
+        """Whether room that Kohort's own jobs give up would not help.
+
+        Foreign pods must go, or the job, the nodes or the settings must be changed.
+        """
         return self.lasts in (Lasts.OTHERS, Lasts.CHANGE)
 
 
@@ -187,7 +190,7 @@ TEXTS: dict[Reason, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a job waits: the reason, the numbers behind it for people, and the job that is ahead, if that is why."""
+    """Why a job waits: the reason, its figures in words, and the uid of the job ahead if the job waits behind one."""
 
     reason: Reason
     detail: str = ""

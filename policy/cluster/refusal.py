@@ -1,4 +1,4 @@
-"""Why one pod has no node now: what filter answers, and by what it is decided whether its gate is of any use."""
+"""Why one pod has no node now: the reason that filter answers, and that decides whether the pod stays gated."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from policy.cluster.snapshot import Snapshot, queued, reason_of
 
 
 def refuse_pod(snapshot: Snapshot, pod: Pod | None) -> Reason | None:
-    """Return why the pod has no node now, or None if it has one."""
+    """Return why the pod has no node now; None if it is bound or has a planned node that it may be bound to."""
     if not snapshot.synced:
         return Reason.NOT_SYNCED
     if not snapshot.leading and not (pod is not None and pod.node):
-        return Reason.NOT_LEADING  # its plans are another replica's to make
+        return Reason.NOT_LEADING  # only the replica that leads makes plans
     job = snapshot.jobs.get(pod.job_uid) if pod is not None else None
     if pod is None or job is None:
         return Reason.UNKNOWN_JOB
@@ -30,9 +30,10 @@ def refuse_pod(snapshot: Snapshot, pod: Pod | None) -> Reason | None:
 
 
 def surplus_first(snapshot: Snapshot, job: Job, gang: Gang) -> bool:
-    """Tell whether workers beyond those that the gang was given must go before any is bound.
+    """Tell whether a Deployment's workers beyond the gang's target must go before any worker is bound.
 
-    A ReplicaSet takes those that are not bound first, but it may not have heard of a binding that was made just now.
+    The ReplicaSet controller deletes unbound pods first, but it may not yet know of a binding that was just made, and
+    would then delete a bound worker.
     """
     if not (job.unnumbered and job.elastic and gang.state is State.PLANNED and job.worker):
         return False

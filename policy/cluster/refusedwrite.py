@@ -1,4 +1,4 @@
-"""A write that the API server has refused, with its own words."""
+"""A write that the API server has refused, with the API server's message."""
 
 from __future__ import annotations
 
@@ -30,9 +30,12 @@ MOST_CHARACTERS: Final = 500
 class RefusedWrite:
     """One write that was refused.
 
-    write: a key of ``WRITES``. uid: of the object that is written; empty for the switch of the admission gate.
-    name: ``namespace/name`` of that object, as the ledger knows it. message: what the API server says.
-    lasting: the same write would be refused again, as by an admission policy; a conflict or a lost answer may pass.
+    write: what kind of write it is, a key of ``WRITES``.
+    uid: uid of the object to be written; empty for the switch of the admission gate.
+    message: the API server's message.
+    lasting: whether the same write would be refused again, for example by an admission policy; a conflict or a lost
+    answer is not lasting.
+    name: the object's ``namespace/name``; empty for the switch of the admission gate.
     """
 
     write: str
@@ -43,12 +46,12 @@ class RefusedWrite:
 
     @property
     def text(self) -> str:
-        """The refusal as one sentence for people."""
+        """The refusal as one sentence for people, with the API server's message."""
         what = self.name or "the admission gate"
         return f"the API server refused to {WRITES.get(self.write, self.write)} {what}: {self.message}"
 
 
 def shortened(message: str) -> str:
-    """Return the API server's words on one line, no longer than people can read."""
+    """Return the API server's message on one line of at most ``MOST_CHARACTERS`` characters."""
     line = " ".join(message.split())
     return line if len(line) <= MOST_CHARACTERS else f"{line[: MOST_CHARACTERS - 1]}…"

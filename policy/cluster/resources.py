@@ -1,7 +1,7 @@
 """Resource vectors in exact integers.
 
-Units: ``cpu`` in millicores, ``memory`` and ``ephemeral-storage`` in bytes, everything else in whole pieces; one
-pod also asks for one ``pods``. A host port is the resource ``hostport/PROTOCOL/PORT`` of which every node has one.
+Units: ``cpu`` in millicores, ``memory`` and ``ephemeral-storage`` in bytes, everything else in whole pieces. Each pod
+also asks for 1 of the resource ``pods``. A host port is the resource ``hostport/PROTOCOL/PORT``, and every node has 1.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 HOST_PORT = "hostport/"
-GPU_SUFFIX = "/gpu"  # of an extended resource: nvidia.com/gpu, amd.com/gpu
-BANDWIDTH = "kohort.dev/network-bandwidth"  # Mbit/s of a node's network card, and of what a member reserves of it
+GPU_SUFFIX = "/gpu"  # the end of a GPU resource's name: nvidia.com/gpu, amd.com/gpu
+BANDWIDTH = "kohort.dev/network-bandwidth"  # in Mbit/s: what a node's network card has, and what a member reserves
 
 
 def largest_share(part: Mapping[str, int], whole: Mapping[str, int]) -> float:
-    """Return the largest of the shares that ``part`` is of ``whole``, over the resources of which ``whole`` has any."""
+    """Return the largest quotient of an amount in ``part`` and the same resource's amount in ``whole``; 0.0 if none.
+
+    Resources that are missing or 0 in ``whole`` do not count.
+    """
     return max((amount / whole[name] for name, amount in part.items() if whole.get(name)), default=0.0)
 
 
 class _Hashed:
-    """Room for the hash, which is asked for far more often than a vector is made."""
+    """A base class whose slot keeps the hash, because a vector's hash is asked for many times."""
 
     __slots__ = ("_hash",)
     _hash: int
@@ -28,7 +31,10 @@ class _Hashed:
 
 @dataclass(frozen=True, slots=True)
 class Resources(_Hashed):
-    """Amounts by resource name; a missing name counts as zero. Amounts may be negative (an over-charged node)."""
+    """A resource vector: whole amounts by resource name.
+
+    A missing name counts as 0. Amounts are negative where a node is charged with more than it has.
+    """
 
     amounts: Mapping[str, int] = field(default_factory=dict)
 
@@ -72,11 +78,11 @@ class Resources(_Hashed):
         return Resources(rest)
 
     def times(self, count: int) -> Resources:
-        """Return the sum of ``count`` equal vectors."""
+        """Return the vector with every amount multiplied by ``count``."""
         return Resources({name: amount * count for name, amount in self.amounts.items()})
 
     def fits(self, free: Resources) -> bool:
-        """Tell whether a request of these amounts goes into ``free``; what is not asked for is not compared."""
+        """Tell whether a request of these amounts fits into ``free``; resources that it does not name are ignored."""
         available = free.amounts
         for name, amount in self.amounts.items():
             if 0 < amount > available.get(name, 0) and not (
@@ -86,7 +92,7 @@ class Resources(_Hashed):
         return True
 
     def fits_both(self, free: Resources, more: Resources) -> bool:
-        """Tell whether it goes into both of them together, without making their sum."""
+        """Tell whether a request of these amounts fits into ``free`` plus ``more``; faster than adding them first."""
         available, added = free.amounts, more.amounts
         for name, amount in self.amounts.items():
             room = available.get(name, 0) + added.get(name, 0)
@@ -95,27 +101,27 @@ class Resources(_Hashed):
         return True
 
     def within(self, most: Resources) -> bool:
-        """Tell whether no amount is above its bound; a missing bound is 0."""
+        """Tell whether no amount is above its bound in ``most``; a resource without a bound there has the bound 0."""
         bounds = most.amounts
         return all(amount <= bounds.get(name, 0) for name, amount in self.amounts.items())
 
     def or_more(self, other: Resources) -> Resources:
-        """Return the larger of both, resource by resource."""
+        """Return, for each resource, the larger of the two amounts."""
         return Resources({**self.amounts, **{n: max(self[n], amount) for n, amount in other.amounts.items()}})
 
     def how_many(self, free: Resources) -> int:
-        """Return how many requests of these amounts go into ``free``; a request of nothing goes in 0 times."""
+        """Return how many requests of these amounts fit into ``free`` together; 0 for a request of nothing."""
         available = free.amounts
         counts = [_available(available, name) // amount for name, amount in self.amounts.items() if amount > 0]
         return max(0, min(counts, default=0))
 
     def dominant_share(self, whole: Resources) -> float:
-        """Return the largest share of ``whole`` that one of its resources takes (DRF); numbers of pods do not count."""
+        """Return the dominant share (DRF): the largest share of ``whole`` over all resources but ``pods``."""
         shares = (amount / whole[name] for name, amount in self.amounts.items() if name != "pods" and whole[name] > 0)
         return max(shares, default=0.0)
 
     def shortfall(self, free: Resources) -> Resources:
-        """Return what is missing in ``free`` for a request of these amounts: only positive amounts."""
+        """Return the amounts that ``free`` lacks for a request of these amounts; only positive amounts."""
         missing = {name: amount - _available(free.amounts, name) for name, amount in self.amounts.items()}
         return Resources({name: amount for name, amount in missing.items() if amount > 0 and self[name] > 0})
 

@@ -1,7 +1,8 @@
-"""The whole state, immutable.
+"""The snapshot: the whole state, as an immutable value.
 
-Every field says in its metadata how it comes back after a restart: ``derived`` from API objects, ``persisted`` on one,
-or ``volatile``, and then why losing it is harmless. A test checks that a live and a rebuilt snapshot are equal.
+The metadata of each field say how it comes back after a restart. It is ``derived`` from API objects, or ``persisted``
+in an annotation of one, or ``volatile``; then the text says why losing it is harmless. A test checks that a live
+snapshot and one that was rebuilt from API objects are equal.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from policy.cluster.gang import Gang, State, no_gang
 from policy.cluster.index import Facts, Index
 from policy.cluster.kept import until_job_changes
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
-from policy.cluster.model import queued as queued  # noqa: PLC0414 - several modules look for it here
+from policy.cluster.model import queued as queued  # noqa: PLC0414 - several modules import it from here
 from policy.cluster.preemption import Preemptions
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusedwrite import RefusedWrite
@@ -24,7 +25,7 @@ from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.training import Report
 from policy.cluster.trouble import trouble_of
 
-# What one pod or one plan takes: a part's name (slot, or uid of a binding in flight) -> node, resources.
+# What one pod or one plan takes. The keys are a pod's uid, a planned slot, the uid of a binding in flight, or a node.
 Charge = Mapping[object, tuple[str, Resources]]
 
 
@@ -36,9 +37,10 @@ def _kept(how: str) -> dict[str, Any]:
 class Rules:
     """The settings that the transitions obey; times are in seconds.
 
-    gangs: whether the policy binds members together; what is found half bound after a restart is repaired then. stores:
-    what the policy remembers of a job must be on its object before the job is first given room. resizes_per_minute: how
-    many jobs an elastic policy may shrink or grow in any minute; 0: any number.
+    gangs: whether the policy binds members together; if so, a job that is partly bound after a restart is repaired.
+    stores: whether the policy's memory of a job must be on the job object before the job first gets room.
+    resizes_per_minute: how many jobs an elastic policy may shrink or grow within a minute; 0 sets no limit.
+    ranked: whether kube-scheduler may choose another node than the planned one (setting ``answer: ranked``).
     """
 
     window_seconds: float = 8.0
@@ -63,7 +65,7 @@ class Rules:
 @quick
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that a decision may look at."""
+    """The whole state: facts about the cluster, plans, and the policy's memory. A decision depends on nothing else."""
 
     rules: Rules = field(default_factory=Rules, metadata=_kept("derived: the configuration file"))
     generation: int = field(default=0, metadata=_kept("volatile: counts steps of this process"))
@@ -132,45 +134,51 @@ class Snapshot:
     index: Index = field(default_factory=Index, metadata=_kept("derived: jobs by what is to be done about them"))
 
     def __post_init__(self) -> None:
-        """Give a snapshot that was put together by hand the index of its own maps."""
+        """Build the index, unless the snapshot was given one that was made from the same maps."""
         if not self.index.made_from(self):
             object.__setattr__(self, "index", Index.of(self))
 
     def free(self, node: str) -> Resources:
-        """Return what no pod and no plan has taken on the node; negative where room is promised before it is freed."""
+        """Return the node's allocatable resources less all charges.
+
+        Amounts are negative if a plan takes over room that other pods still hold. An unknown node has nothing.
+        """
         known = self.nodes.get(node)
         return known.allocatable - self.charged.get(node, NOTHING) if known else NOTHING
 
     def gang(self, job_uid: str) -> Gang:
-        """Return the ledger's entry of the job; a waiting one where there is none."""
+        """Return the job's gang; a waiting gang without a plan if the ledger has no entry for the job."""
         return self.gangs.get(job_uid) or no_gang(job_uid)
 
     def member(self, job_uid: str, slot: Slot) -> Pod | None:
-        """Return the pod in that slot of the job, or None."""
+        """Return the pod in that slot of the job; None if there is none."""
         uid = self.members.get(job_uid, {}).get(slot)
         return self.pods.get(uid) if uid else None
 
     def pods_of(self, job_uid: str) -> Iterator[Pod]:
-        """Yield the job's pods in slot order."""
+        """Yield the members of the job, in the order of their slots."""
         for _, uid in sorted(self.members.get(job_uid, {}).items()):
             yield self.pods[uid]
 
     def every_pod_of(self, job_uid: str) -> Iterator[Pod]:
-        """Yield the job's pods in slot order, then those whose slot a newer pod has taken."""
+        """Yield the members of the job in the order of their slots, then its replaced pods."""
         yield from self.pods_of(job_uid)
         yield from (self.pods[uid] for uid in sorted(self.strays.get(job_uid, ())))
 
     def waiting(self) -> Iterator[Job]:
-        """Return the jobs in the queue: valid, not finished, not suspended by a user, without a plan, or paused."""
+        """Return the jobs in the queue, paused ones included: valid, not finished, not suspended by a user, no plan."""
         return (self.jobs[uid] for uid in self.index.waiting)
 
     def running(self) -> Iterator[Job]:
-        """Return the jobs that have been given room."""
+        """Return the admitted jobs: those that have a plan or run."""
         return (self.jobs[uid] for uid in self.index.admitted)
 
 
 def demand(job: Job, slot: Slot, pod: Pod | None) -> Resources:
-    """Return what the slot asks for: the real pod's requests (LimitRange, sidecars, overhead), else the template's."""
+    """Return the resource requests of a slot: its pod's, or the template's if there is no pod yet (``pod`` is None).
+
+    A pod's requests may be larger than the template's because of a LimitRange, sidecars or the pod overhead.
+    """
     if pod is not None:
         return pod.requests
     role = job.role(slot.role)
@@ -178,16 +186,16 @@ def demand(job: Job, slot: Slot, pod: Pod | None) -> Resources:
 
 
 def priority_of(facts: Facts, job_uid: str) -> int:
-    """Return the lowest priority among the job's pods; 0 before there are any.
+    """Return the lowest priority among the job's pods; 0 if it has none yet.
 
-    Whatever that one outranks, all of them do.
+    It counts as the gang's priority, because every member outranks what this pod outranks.
     """
     pods = facts.pods
     return min((pods[uid].priority for uid in facts.members.get(job_uid, {}).values()), default=0)
 
 
 def utility_of(snapshot: Snapshot, job: Job) -> float:
-    """Return the utility that the job states, else the highest value of its pods' PriorityClass, if above 0; else 1."""
+    """Return the job's utility: what it states, else its pods' highest priority if that is above 0, else 1."""
     if job.utility_stated:
         return job.utility
     highest = max((snapshot.pods[uid].priority for uid in snapshot.members.get(job.uid, {}).values()), default=0)
@@ -195,7 +203,10 @@ def utility_of(snapshot: Snapshot, job: Job) -> float:
 
 
 def missing_pods(snapshot: Snapshot, job: Job) -> str:
-    """Return which pods of the gang's minimum do not exist yet, role by role (``worker 1 of 2``); empty when all do."""
+    """Return in words which pods of the gang's minimum do not exist yet, by role: ``ps 0 of 1, worker 1 of 2``.
+
+    The result is empty if all of them exist.
+    """
     pods, members = snapshot.pods, snapshot.members.get(job.uid, {})
     there = {slot for slot, uid in members.items() if _living(pods[uid])}
     there |= {slot for slot in job.over if is_over(job, slot, snapshot.member(job.uid, slot))}
@@ -207,9 +218,9 @@ def missing_pods(snapshot: Snapshot, job: Job) -> str:
 
 
 def is_over(job: Job, slot: Slot, pod: Pod | None) -> bool:
-    """Tell whether no pod will come for the slot again.
+    """Tell whether the slot is done: no pod will come for it again, and ``pod``, the last one there, has ended.
 
-    Its controller has said so, and what is left there has ended.
+    ``pod`` is None if there is no pod in the slot.
     """
     return slot in job.over and (pod is None or pod.ended)
 
@@ -219,7 +230,7 @@ def _living(pod: Pod) -> bool:
 
 
 def reason_of(snapshot: Snapshot, job: Job) -> Verdict:
-    """Return why the job has no room now: what bars it whatever the policy, else the last decision's verdict."""
+    """Return why the job has no room now: a reason that holds under every policy, else the policy's last verdict."""
     gang = snapshot.gang(job.uid)
     if job.finished:
         return Verdict(Reason.FINISHED)
@@ -241,7 +252,7 @@ TROUBLED = (Reason.BACKING_OFF, Reason.NODE_NOT_OFFERED)
 
 
 def _with_trouble(snapshot: Snapshot, job: Job, verdict: Verdict) -> Verdict:
-    """Return the verdict with what kube-scheduler says against a member, which is why a plan has failed."""
+    """Return the verdict with kube-scheduler's message about a member added, which explains why the plan failed."""
     parts = (part for part in (verdict.detail, _trouble_of(snapshot, job.uid)) if part)
     return Verdict(verdict.reason, "; ".join(parts), verdict.behind)
 
@@ -252,6 +263,6 @@ def _trouble_of(snapshot: Snapshot, job_uid: str) -> str:
 
 
 def _undecided(snapshot: Snapshot, job: Job) -> Verdict:
-    """Return the verdict on a job that nothing was decided about yet."""
+    """Return the verdict for a job about which the policy has not decided yet."""
     missing = missing_pods(snapshot, job)
     return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else Verdict(Reason.NO_ROOM)

@@ -1,4 +1,4 @@
-"""Jobs in groups, and each group in an order: kept up job by job, so that not all jobs are sorted at each step."""
+"""Jobs in sorted groups that are updated for changed jobs only, so that a step does not sort all jobs."""
 
 from __future__ import annotations
 
@@ -10,21 +10,26 @@ from typing import Any
 from policy.cluster.layered import copied
 from policy.cluster.sortedtuple import with_changes
 
-# A group, and what a job is in it: a tuple that says where it comes, with the job's uid as its last part.
+# A group's key, and the job's entry in that group: a tuple to sort by, which ends with the job's uid.
 GroupEntry = tuple[Hashable, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class SortedGroups:
-    """``places``: the groups of each job, by uid; ``groups``: the entries of each group, in order. It never changes."""
+    """Jobs in sorted groups, as an immutable value.
+
+    places: for each job uid, the groups that have the job, each with the job's entry there.
+    groups: for each group, its sorted entries.
+    """
 
     places: Mapping[str, tuple[GroupEntry, ...]] = field(default_factory=dict)
     groups: Mapping[Hashable, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
 
     def after(self, changed: Mapping[str, tuple[GroupEntry, ...]]) -> SortedGroups:
-        """Return the groups with these jobs in these places; a job without places is in no group.
+        """Return the groups after a change of some jobs.
 
-        The same object is returned where no job has moved.
+        ``changed`` has all groups and entries of each changed job, by uid; a job without any is removed. If no job has
+        another place than before, the same object is returned.
         """
         moved = {uid: now for uid, now in changed.items() if self.places.get(uid, ()) != now}
         if not moved:
@@ -43,7 +48,7 @@ class SortedGroups:
         return SortedGroups(places, groups)
 
     def uids(self, group: Hashable) -> Iterable[str]:
-        """Return the uids of one group, in order."""
+        """Return the uids of the jobs in the group, in its order."""
         return (entry[-1] for entry in self.groups.get(group, ()))
 
 

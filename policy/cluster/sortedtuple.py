@@ -1,4 +1,4 @@
-"""Sorted tuples of names or entries: whether one is in them, and a copy with some more and without others."""
+"""Sorted tuples used as sets: a test of membership, and a copy with entries added and removed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-E = TypeVar("E", bound=Any)  # a name, or a tuple that ends with one
+E = TypeVar("E", bound=Any)  # a name, or a tuple that ends with a name
 
 
 def in_sorted(names: tuple[str, ...], name: str) -> bool:
-    """Tell whether the name is among them."""
+    """Tell whether the sorted tuple has the name."""
     at = bisect_left(names, name)
     return at < len(names) and names[at] == name
 
 
 def with_changes(old: tuple[E, ...], belongs: Mapping[E, bool]) -> tuple[E, ...]:
-    """Return the names with those that belong now and without the others; the same tuple where nothing changes."""
+    """Return the sorted tuple with the entries that ``belongs`` maps to True, and without those that it maps to False.
+
+    If nothing changes, the same tuple is returned.
+    """
     new: list[E] | None = None
     for name, wanted in belongs.items():
         there = old if new is None else new

@@ -1,4 +1,4 @@
-"""What a job says of its training (annotation ``kohort.dev/training``) and what its training reports."""
+"""What a job object states about its training (annotation ``kohort.dev/training``), and what the training reports."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 DUST = 1e-9
-SLOT_SECONDS = 600.0  # the slot of utility curves, where nobody says how long it is
+SLOT_SECONDS = 600.0  # the time slot of utility curves, unless a setting gives another length
 
-MOST_TEXT = 4096  # characters of a job's history
+MOST_TEXT = 4096  # a longer annotation with a job's reports (in characters) is ignored
 MOST_VALUE = 1e15
-AHEAD_SECONDS = 60.0  # by which a reporter's clock may be before ours
-REPORTS_KEPT = 8  # of a job: the first, and the last seven
+AHEAD_SECONDS = 60.0  # a report's time may be this far in the future, because clocks differ
+REPORTS_KEPT = 8  # reports that are kept of a job: the first one, and the last seven
 
 
 class Goal(Enum):
-    """Which way the reported metric gets better."""
+    """Whether the training's metric is better when it is smaller (``MIN``, as a loss) or larger (``MAX``)."""
 
     MIN = "min"
     MAX = "max"
@@ -26,21 +26,27 @@ class Goal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Utility:
-    """OASiS's sigmoid (section V): ``value / (1 + exp(steepness * (delay - target)))``; delay and target in slots."""
+    """OASiS's sigmoid utility (its section V): ``value / (1 + exp(steepness * (delay - target)))``.
+
+    ``delay`` and ``target`` are counted in time slots since the job's arrival.
+    """
 
     value: float
     steepness: float
     target: float
 
     def at(self, delay: float) -> float:
-        """Return what a job is worth that completes so many slots after its arrival. It never overflows."""
+        """Return the utility of the job if it completes ``delay`` time slots after its arrival; never overflows."""
         x = self.steepness * (delay - self.target)
         if x > 0:
             return self.value * math.exp(-x) / (1.0 + math.exp(-x))
         return self.value / (1.0 + math.exp(x))
 
     def ln_at(self, delay: float) -> float:
-        """Return the logarithm of that, exact where the value is too small for a float; -inf for no value."""
+        """Return the natural logarithm of ``at(delay)``, also where that is too small for a float.
+
+        It is -inf if ``value`` is not positive.
+        """
         if self.value <= 0:
             return -math.inf
         x = self.steepness * (delay - self.target)
@@ -49,14 +55,17 @@ class Utility:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What OASiS and SpeCon need to know of a job (OASiS section III, Table I; its letters in brackets).
+    """What OASiS and SpeCon need to know about a job (OASiS section III, Table I; its letters in brackets).
 
-    epochs (E), chunks (N), batches: mini-batches of a chunk (M); seconds: of one mini-batch on one worker (tau).
-    gradient: megabytes of gradients, and as many of parameters, exchanged for each mini-batch (e).
-    worker_bandwidth (b), ps_bandwidth (B): gigabits per second of one worker and one ps.
-    all_reduce: the workers exchange gradients among themselves and there is no ps.
-    goal: of the metric that the job reports (SpeCon). alpha: its own categorisation threshold, in the unit of SpeCon's
-    setting (its section V-A lets the owner choose); None: the setting's.
+    epochs (E): the number of epochs. chunks (N): the number of chunks of data that are trained in each epoch.
+    batches (M): how many mini-batches a chunk has. seconds (tau): the time of one mini-batch on one worker.
+    gradient (e): megabytes of gradients that a worker sends for each mini-batch; it receives as many of parameters.
+    worker_bandwidth (b), ps_bandwidth (B): the bandwidth of one worker and of one ps in gigabits per second.
+    utility: the job's utility curve; None if it states none.
+    all_reduce: whether the workers exchange gradients among themselves, so that there is no ps.
+    goal: whether the metric that the job reports is to become small or large (SpeCon).
+    alpha: the job's own categorisation threshold, in the unit of SpeCon's setting (SpeCon's section V-A lets the owner
+    choose it); None means that the setting's value counts.
     """
 
     epochs: int = 1
@@ -73,27 +82,28 @@ class Training:
 
     @property
     def is_timed(self) -> bool:
-        """Whether it states how long it takes; what says only what its metric is like does not."""
+        """Whether the job states how long its training takes; it may state only its goal and its alpha."""
         return (self.epochs, self.chunks, self.batches, self.seconds) != (1, 1, 1, 1.0)
 
     @property
     def step_seconds(self) -> float:
-        """The seconds of one mini-batch with its gradients sent and parameters received: tau + 2 e / b.
+        """The seconds of one mini-batch, with sending its gradients and receiving parameters: tau + 2 e / b.
 
-        For an all-reduce job it is the ring's time with many workers, the most that it can be.
+        For an all-reduce job this is an upper bound: the time that a ring of very many workers takes.
         """
         wire = 2 * 8 * self.gradient / (1000.0 * self.worker_bandwidth) if self.worker_bandwidth > 0 else 0.0
         return self.seconds + wire
 
     @property
     def worker_seconds(self) -> float:
-        """The whole training on one worker."""
+        """How many seconds the whole training takes on one worker."""
         return self.epochs * self.chunks * self.batches * self.step_seconds
 
     def worker_slots(self, slot_seconds: float) -> int:
-        """Return how many worker-slots the training takes: each worker trains whole chunks in a slot (29).
+        """Return how many time slots of one worker the whole training takes (OASiS, equation 29).
 
-        A chunk that is longer than a slot is trained over several: then it is the sum of constraint (2), rounded up.
+        A worker trains whole chunks in a time slot of ``slot_seconds``. A chunk that takes longer is trained over
+        several time slots; the result is then the sum in OASiS's constraint (2), rounded up.
         """
         chunks = self.epochs * self.chunks
         chunk = self.batches * self.step_seconds / slot_seconds
@@ -103,7 +113,7 @@ class Training:
 
     @property
     def workers_per_ps(self) -> float:
-        """How many workers' bandwidth one ps has (B / b); infinite where it is not stated."""
+        """How many workers the bandwidth of one ps suffices for (B / b); infinity if B or b is not stated."""
         if self.worker_bandwidth <= 0 or self.ps_bandwidth <= 0:
             return math.inf
         return self.ps_bandwidth / self.worker_bandwidth
@@ -111,7 +121,11 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One report of a job's training. at: seconds since the epoch; done: share of the work in [0, 1] where known."""
+    """One report of a job's training.
+
+    at: its time, in seconds since the epoch. metric: the value of the job's metric. done: the share of the work that is
+    done, in [0, 1]. ``metric`` and ``done`` are None if the report does not have them.
+    """
 
     at: float
     metric: float | None = None
@@ -119,12 +133,12 @@ class Report:
 
 
 def write_reports(reports: Sequence[Report]) -> str:
-    """Return a job's history for its annotation: ``[[at, metric, done], ...]``."""
+    """Return a job's reports as the text of its annotation: ``[[at, metric, done], ...]``."""
     return json.dumps([[report.at, report.metric, report.done] for report in reports], separators=(",", ":"))
 
 
 def read_reports(text: str) -> tuple[Report, ...]:
-    """Return what ``write_reports`` wrote, oldest first; nothing of a text that somebody has spoilt."""
+    """Return the reports in a text of ``write_reports``, oldest first; none if anything in the text is malformed."""
     try:
         rows = json.loads(text) if len(text) <= MOST_TEXT else []
         reports = tuple(Report(float(at), _number(metric), _number(done)) for at, metric, done in rows)
@@ -138,13 +152,13 @@ def _number(value: object) -> float | None:
 
 
 def _usable(report: Report) -> bool:
-    """Tell whether the report has numbers only, and a time; a NaN is below nothing."""
+    """Tell whether the report's time is positive and no number is too large, infinite or NaN."""
     values = (report.metric, report.done)
     return 0 < report.at <= MOST_VALUE and all(value is None or abs(value) <= MOST_VALUE for value in values)
 
 
 def timed(training: Training | None, chunks: int, seconds: float) -> Training:
-    """Return the training; with so many chunks of so many seconds where it does not state how long it takes."""
+    """Return the training, with a duration of ``chunks`` chunks of ``seconds`` seconds if the job states none."""
     if training is not None and training.is_timed:
         return training
     return replace(training or Training(), chunks=chunks, seconds=seconds)

@@ -1,7 +1,7 @@
-"""What kube-scheduler itself says against members of a gang: its plugins' refusals, and attempts that failed.
+"""Why kube-scheduler itself does not place a member of a gang: its plugins refuse all nodes, or its attempt has failed.
 
-It asks Kohort only about nodes that its own plugins let through. Where they let none through, the pod's condition
-PodScheduled is all that is heard.
+kube-scheduler asks Kohort only about nodes that its own plugins let through. If they let none through, Kohort learns of
+it only from the pod's condition PodScheduled.
 """
 
 from __future__ import annotations
@@ -11,25 +11,28 @@ from collections.abc import Collection
 from policy.cluster.index import Facts
 from policy.cluster.model import Pod, Slot
 
-OWN = "kohort: "  # begins every reason of ours; kube-scheduler writes it into the condition like one of its own
-LONGEST = 300  # characters of a message that are told
+OWN = "kohort: "  # the start of each of Kohort's texts; kube-scheduler copies them into the condition
+LONGEST = 300  # characters: a longer message of kube-scheduler is cut
 
 
 def is_turned_away(pod: Pod) -> bool:
-    """Tell whether kube-scheduler's plugins let no node through, the planned one included."""
+    """Tell whether kube-scheduler's plugins refuse every node for the waiting pod, also the planned one."""
     return _is_pending(pod) and pod.refused and not pod.failed_attempt and bool(pod.refusal) and OWN not in pod.refusal
 
 
 def _has_failed(pod: Pod) -> bool:
-    """Tell whether an attempt failed by kube-scheduler's own doing.
+    """Tell whether kube-scheduler's last attempt for the waiting pod ended with an error that is not Kohort's.
 
-    A binding that Kohort could not make does not count.
+    An attempt that failed because Kohort refused to bind the pod does not count.
     """
     return _is_pending(pod) and pod.failed_attempt and OWN not in pod.refusal
 
 
 def trouble_of(facts: Facts, job_uid: str, among: Collection[Slot] | None = None) -> str:
-    """Return the trouble of the first member (``among`` these) that has any, in words; empty where none has."""
+    """Return kube-scheduler's message about the first member that it does not place; empty if there is none.
+
+    If ``among`` is not None, only the members in these slots are looked at.
+    """
     for slot, uid in sorted(facts.members.get(job_uid, {}).items()):
         pod, asked = facts.pods[uid], among is None or slot in among
         if asked and (is_turned_away(pod) or _has_failed(pod)):
@@ -42,7 +45,10 @@ def _is_pending(pod: Pod) -> bool:
 
 
 def _with_volumes(pod: Pod) -> str:
-    """Name the volumes where the message is about volumes: it does not name them itself."""
+    """Return the names of the pod's volume claims as part of a sentence, if kube-scheduler's message is about volumes.
+
+    kube-scheduler's own message does not name them. For any other message the result is empty.
+    """
     if not pod.volumes or "olume" not in pod.refusal:
         return ""
     claims = ", ".join(pod.volumes)

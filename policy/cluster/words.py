@@ -1,4 +1,4 @@
-"""Amounts of resources in words."""
+"""Texts for people: amounts of resources, numbers with a noun, and lists of names."""
 
 from __future__ import annotations
 
@@ -17,28 +17,31 @@ def counted(number: int, noun: str) -> str:
 
 
 def and_more(number: int) -> str:
-    """Return ``and 3 more``: the end of every list that is cut short."""
+    """Return the end of a list that is cut short: ``and 3 more``."""
     return f"and {number:,} more"
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """Return at most ``most`` of the names: ``a, b and 3 more``."""
+    """Return the first ``most`` names, and how many were left out: ``a, b and 3 more``."""
     shown = ", ".join(names[:most])
     return f"{shown} {and_more(len(names) - most)}" if len(names) > most else shown
 
 
 def cpu_first(name: str) -> tuple[int, str]:
-    """Return the key by which resources are sorted for people."""
+    """Return the sort key of a resource's name for people: cpu, then memory, then the others by name."""
     return ("cpu", "memory").index(name) if name in ("cpu", "memory") else 2, name
 
 
 def in_words(resources: Resources) -> str:
-    """Return amounts as ``3.5 cpu, 8 GiB memory, 2 nvidia.com/gpu``; pods are left out: every member is one."""
+    """Return amounts in words: ``3.5 cpu, 8 GiB memory, 2 nvidia.com/gpu``.
+
+    The resource ``pods`` is left out, because every member asks for exactly 1.
+    """
     return ", ".join(said(name, resources[name]) for name in resources if name != "pods")
 
 
 def lack_in_words(resources: Resources) -> str:
-    """Return missing amounts in words; pods count there, because a node takes a limited number of them."""
+    """Return missing amounts in words, ``pods`` included, because a node takes a limited number of pods."""
     return ", ".join(said(name, resources[name]) for name in resources)
 
 

@@ -1,1 +1,1 @@
-"""Where a gang goes: pure functions of free room and demand, which all systems share."""
+"""Placement: pure functions that find nodes for gangs and workers in the free room, shared by all systems."""

@@ -1,4 +1,4 @@
-"""Free room once a list of actions is carried out: what a second look at the same snapshot may still give away."""
+"""The room that is left after a list of actions, for a policy that decides in several passes over one snapshot."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from policy.placement.room import Room
 
 
 def room_after(snapshot: Snapshot, actions: Iterable[Action]) -> Room:
-    """Return the ledger's room less what the actions give away.
+    """Return the snapshot's free room less the room that the actions give to jobs.
 
-    What a shrink will free is not counted before it is free.
+    Room that a shrink among the actions will free does not count, because it is not free yet.
     """
     room = Room.of(snapshot)
     for action in actions:

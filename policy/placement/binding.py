@@ -1,4 +1,4 @@
-"""Which constraint keeps a gang from being placed: an amount of a resource, or the rules of nodes."""
+"""Which constraint keeps a gang from being placed: the amount of a resource, or taints and node affinity."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MOST_NODES_NAMED: Final = 3
 
 
 def binding(room: Room, ask: Ask, what: str = "") -> tuple[str, ...]:
-    """Return in words what binds a gang that has no place in this room; nothing where it has one.
+    """Return in words which constraints keep the gang from fitting into this room; an empty tuple if it fits.
 
-    A constraint binds where the gang has a place without it. Where no single one is enough, those bind that leave the
-    gang no place by themselves. ``what``: said of amounts that nodes have: " free", or nothing for what they are built
-    with.
+    These are the constraints without which the gang would fit. If there is no such single constraint, they are those
+    that alone, without all others, already keep it from fitting. ``what`` is added to the amounts that nodes have:
+    " free" for free room, or nothing if the room is that of empty nodes.
     """
     if fits(room, ask):
         return ()
@@ -38,13 +38,13 @@ def binding(room: Room, ask: Ask, what: str = "") -> tuple[str, ...]:
 
 
 def closed_nodes(snapshot: Snapshot) -> str:
-    """Return in words which nodes are cordoned or not ready; of many the first ones."""
+    """Return in words which nodes are cordoned or not ready; at most ``MOST_NODES_NAMED`` are named."""
     closed = [node for _, node in sorted(snapshot.nodes.items()) if node.closed]
     return listed([f"{node.name} is {node.closed}" for node in closed], MOST_NODES_NAMED)
 
 
 def _without(ask: Ask, name: str) -> Ask:
-    """Return the same gang, not bound by that constraint."""
+    """Return the request without the constraint ``name``: a resource, or ``RULES``."""
     if name == RULES:
         rigid = tuple((slot, requests, EVERYWHERE) for slot, requests, _ in ask.rigid)
         return replace(ask, rigid=rigid, worker_constraints=EVERYWHERE)
@@ -53,7 +53,7 @@ def _without(ask: Ask, name: str) -> Ask:
 
 
 def _holds_alone(room: Room, ask: Ask, name: str) -> bool:
-    """Tell whether the gang has a place where nothing but that constraint counts."""
+    """Tell whether the gang would fit if only the constraint ``name`` counted."""
     if name == RULES:
         return all(any(accepts(node, rules) for node in room.nodes.values()) for rules in ask.constraints)
     rigid = tuple((slot, _only(requests, name), EVERYWHERE) for slot, requests, _ in ask.rigid)
@@ -84,19 +84,19 @@ def _in_words(room: Room, ask: Ask, name: str, what: str) -> str:
 
 
 def _asked(ask: Ask, name: str) -> Iterator[tuple[str, int]]:
-    """Return the role of each member, and how much of the resource it asks for."""
+    """Return, for each member, its role and how much of the resource ``name`` it asks for."""
     return ((slot.role, requests[name]) for slot, requests, _ in ask.members())
 
 
 def _rules_in_words(room: Room, ask: Ask) -> str:
-    """Return in words which nodes refuse the gang although a member would have room there."""
+    """Return in words which nodes refuse a member by taints or affinity although they have room for one member."""
     roomy = (node for name, node in sorted(room.nodes.items()) if ask.least.fits(room.free(name)))
     refusing = [why for node in roomy if (why := _refusal(node, ask))]
     return listed(refusing, MOST_NODES_NAMED) or "no node that takes it has the room"
 
 
 def _refusal(node: Node, ask: Ask) -> str:
-    """Return which rule of the node keeps a member of the gang from it; empty where none does."""
+    """Return in words which taint or affinity keeps a member of the gang from the node; empty if none does."""
     for rules in sorted(ask.constraints, key=repr):
         if (taint := untolerated(node, rules)) is not None:
             value = f"={taint.value}" if taint.value else ""

@@ -1,4 +1,7 @@
-"""Whether a node takes a pod at all: taints, node selector, node affinity (as kube-scheduler's plugins decide)."""
+"""Whether a node accepts a pod, by taints, node selector and node affinity, as kube-scheduler's plugins decide.
+
+Free room is not looked at here.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ def accepts(node: Node, constraints: Constraints) -> bool:
 
 
 def untolerated(node: Node, constraints: Constraints) -> Taint | None:
-    """Return the first taint of the node that keeps the pod away, or None."""
+    """Return the node's first NoSchedule or NoExecute taint that the pod does not tolerate; None if there is none."""
     barring = (taint for taint in node.taints if taint.effect in BARRING)
     return next((taint for taint in barring if not _tolerated(taint, constraints.tolerations)), None)
 

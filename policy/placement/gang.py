@@ -1,9 +1,9 @@
-"""Placing a whole gang or nothing, deterministically.
+"""Deterministic placement of a whole gang, or of nothing.
 
-A gang goes on one node if one takes all of it: first a node with room for the workers that may join later, else the
-best fit (least idle afterwards, then by name). Otherwise it goes on as few nodes as possible, the ps with most of its
-workers. The operator removes the highest worker index first, so low indices sit beside the ps and the highest on the
-last node: a shrink first frees what costs most traffic.
+A gang goes on one node if a node takes all of it: the node that has room for the most workers that may join later, and
+among equals the best fit (least idle afterwards, then by name). Otherwise it goes on as few nodes as possible, with the
+ps beside most of its workers. Low worker indices are placed beside the ps, and the highest on the last node. The
+operator removes the highest index first, so a shrink first removes the workers that cost the most network traffic.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ FIRST_NODES_TRIED = 32
 
 @dataclass(frozen=True)
 class Ask:
-    """What a gang asks for: each rigid member, and so many equal workers.
+    """A placement request: the demand of a gang.
 
-    ``barred``: nodes not to be used. ``later``: workers that may join once the gang runs; they get no room now.
-    ``priority``: the lowest of its pods; room that is promised to pods of lower priority is free to it.
+    rigid: slot, resource requests and constraints of each rigid member.
+    worker, worker_constraints: requests and constraints of one worker; all workers are equal.
+    workers: how many workers to place. barred: names of nodes that must not be used.
+    later: how many workers may join once the gang runs. They get no room now, but a node with room for them is better.
+    priority: the lowest priority of the gang's pods; room that is promised to pods of a lower priority may be used.
     """
 
     rigid: tuple[tuple[Slot, Resources, Constraints], ...]
@@ -54,41 +57,47 @@ class Ask:
 
     @cached_property
     def whole(self) -> Resources:
-        """The sum over all members."""
+        """The sum of the requests of all members."""
         return total(requests for _, requests, _ in self.rigid) + self.worker.times(self.workers)
 
     @property
     def least(self) -> Resources:
-        """What one of its members asks for: where that finds no room, the gang finds none."""
+        """The requests of one member; if no node has room for it, the gang cannot be placed."""
         return self.worker if self.workers else self.rigid[0][1] if self.rigid else NOTHING
 
     @cached_property
     def constraints(self) -> frozenset[Constraints]:
-        """What a node must satisfy to take every member."""
+        """The different placement constraints of the members; a node for the whole gang must satisfy all of them."""
         return frozenset(
             [*(constraints for _, _, constraints in self.rigid), *([self.worker_constraints] if self.workers else ())]
         )
 
     @cached_property
     def text(self) -> str:
-        """The sum in words, for a verdict's detail."""
+        """The sum of the requests in words, for a verdict's detail."""
         return in_words(self.whole)
 
     @cached_property
     def no_room(self) -> Verdict:
-        """Why those wait that ask for this: the same object at each step, so that a thousand are compared at once."""
+        """The verdict of a gang with this request that waits for room.
+
+        It is the same object at each step, so that comparing the verdicts of a thousand gangs is fast.
+        """
         return Verdict(Reason.NO_ROOM, self.text)
 
     def members(self) -> tuple[tuple[Slot, Resources, Constraints], ...]:
-        """Return every member: the rigid ones, then the workers from index 0."""
+        """Return slot, requests and constraints of every member: the rigid ones, then the workers from index 0."""
         workers = worker_slots(self.workers)
         return (*self.rigid, *((slot, self.worker, self.worker_constraints) for slot in workers))
 
 
 @until_job_changes
 def ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
-    """Return the demand of a job at ``workers`` workers: real pods' where they exist, else the template's."""
-    # Nobody asks for members that are done. Where some workers are, the others keep their indices, as rigid members.
+    """Return the placement request of a job with ``workers`` workers.
+
+    A member asks for what its pod requests; as long as there is no pod, for what the template requests.
+    """
+    # Members that are done need no room. If some workers are done, the others are rigid members, to keep their indices.
     done = done_slots(snapshot, job)
     slots, equal = job.slots(0), workers
     if not done.isdisjoint(worker_slots(workers)):
@@ -97,9 +106,9 @@ def ask_of(snapshot: Snapshot, job: Job, workers: int) -> Ask:
 
 
 def ask_for(snapshot: Snapshot, job: Job, rigid: Iterable[Slot], equal: int, workers: int) -> Ask:
-    """Return the demand of these rigid members and of ``equal`` workers.
+    """Return the placement request for the members in the slots ``rigid`` and for ``equal`` equal workers.
 
-    ``workers``: how many workers the job has with them.
+    ``workers`` is the number of workers that the job has in all once these are placed.
     """
     asked = tuple((slot, demand(job, slot, snapshot.member(job.uid, slot)), _constraints(job, slot)) for slot in rigid)
     constraints = _constraints(job, Slot(WORKER, 0))
@@ -109,7 +118,7 @@ def ask_for(snapshot: Snapshot, job: Job, rigid: Iterable[Slot], equal: int, wor
 
 
 def done_slots(snapshot: Snapshot, job: Job) -> frozenset[Slot]:
-    """Return the slots of members that have succeeded, and those for which no pod will come again."""
+    """Return the slots that need no room any more: those of succeeded members, and those that get no pod again."""
     members, pods = snapshot.members.get(job.uid, {}), snapshot.pods
     over = (slot for slot in job.over if is_over(job, slot, snapshot.member(job.uid, slot)))
     return frozenset((*over, *(slot for slot, uid in members.items() if pods[uid].phase is Phase.SUCCEEDED)))
@@ -117,7 +126,7 @@ def done_slots(snapshot: Snapshot, job: Job) -> frozenset[Slot]:
 
 @until_job_changes
 def worker_demand(snapshot: Snapshot, job: Job) -> Resources:
-    """Return one worker's request: the largest among the real pods and the template, resource by resource."""
+    """Return one worker's requests: for each resource, the largest amount among the template and the workers' pods."""
     role = job.worker
     return NOTHING if role is None else shared(snapshot, _role_demand(snapshot, job, role))
 
@@ -129,9 +138,9 @@ def _role_demand(snapshot: Snapshot, job: Job, role: Role) -> Resources:
 
 
 def as_its_pods(snapshot: Snapshot, job: Job) -> Job:
-    """Return the job with what a member of each role really asks for.
+    """Return the job with each role's requests raised to what its pods really ask for.
 
-    That is the largest among the pods and the template, resource by resource.
+    For each resource that is the largest amount in the role's template and its pods.
     """
     asked = {role.name: _role_demand(snapshot, job, role) for role in job.roles}
     if all(asked[role.name] is role.requests for role in job.roles):
@@ -140,12 +149,12 @@ def as_its_pods(snapshot: Snapshot, job: Job) -> Job:
 
 
 def barred(snapshot: Snapshot, job: Job) -> frozenset[str]:
-    """Return the nodes that kube-scheduler did not offer to this job lately."""
+    """Return the names of the nodes that are not to be used for the job, because kube-scheduler did not offer them."""
     return frozenset(node for uid, node in snapshot.not_offered if uid == job.uid)
 
 
 def place(room: Room, ask: Ask) -> dict[Slot, str] | None:
-    """Return a node for every member, or None. ``room`` is not changed."""
+    """Return a node for every slot, or None if the gang cannot be placed. ``room`` is not changed."""
     misfits = room.misfits
     if ask in misfits:
         return None
@@ -157,7 +166,7 @@ def place(room: Room, ask: Ask) -> dict[Slot, str] | None:
 
 
 def fits(room: Room, ask: Ask) -> bool:
-    """Tell whether ``place`` would find nodes; the best ones are not looked for, so this is faster."""
+    """Tell whether ``place`` would find nodes. This is faster, because it does not look for the best ones."""
     room = room.past(ask.priority)
     if any(_first_to_take(room, alike, ask) for alike in room.alike(ask.whole)):
         return True
@@ -165,7 +174,7 @@ def fits(room: Room, ask: Ask) -> bool:
 
 
 def charge(room: Room, ask: Ask, nodes: Mapping[Slot, str]) -> None:
-    """Take the plan's room."""
+    """Take the room of the members on these nodes (a result of ``place``) from ``room``."""
     rigid = {slot: requests for slot, requests, _ in ask.rigid}
     for slot, node in nodes.items():
         room.take(node, rigid.get(slot, ask.worker))
@@ -177,12 +186,12 @@ def _constraints(job: Job, slot: Slot) -> Constraints:
 
 
 def takes_all(node: Node, ask: Ask) -> bool:
-    """Tell whether the node accepts every member of the gang; room is not looked at."""
+    """Tell whether taints, labels and barred nodes let every member on the node; its free room is not looked at."""
     return node.name not in ask.barred and all(accepts(node, constraints) for constraints in ask.constraints)
 
 
 def _first_to_take(room: Room, alike: Alike, ask: Ask) -> str | None:
-    """Return the first of these nodes that accepts every member of the gang."""
+    """Return the first of these nodes that ``takes_all``; None if there is none."""
     return next((name for name in alike.names if takes_all(room.nodes[name], ask)), None)
 
 
@@ -199,17 +208,17 @@ def _on_one_node(room: Room, ask: Ask) -> dict[Slot, str] | None:
 
 
 def _can_join(ask: Ask, alike: Alike) -> int:
-    """Return how many of the later workers would still fit beside the gang there.
+    """Return how many of the workers that may join later would still fit on such a node beside the gang.
 
-    A worker far from its ps costs traffic.
+    Room for them is worth having, because a worker on another node than its ps costs network traffic.
     """
     return min(ask.later, ask.worker.how_many(alike.free - ask.whole)) if ask.later else 0
 
 
 def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
-    """Return the layout with the fewest nodes and the least traffic between them.
+    """Return the placement with the fewest nodes, and among those the one with the fewest ps-worker pairs across nodes.
 
-    A member alone has no other layout than those on one node, which were tried before.
+    Return None for a gang of one member, because ``_on_one_node`` has tried it already.
     """
     if len(ask.rigid) + ask.workers == 1:
         return None
@@ -221,7 +230,7 @@ def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
 
 
 def _layouts(room: Room, ask: Ask) -> Iterator[dict[Slot, str]]:
-    """Yield one layout for each of the nodes that are the likeliest for the rigid members."""
+    """Yield one placement for each node that is a good first choice for the rigid members (``_first_nodes``)."""
     takers = [(ask.worker.how_many(alike.free), alike) for alike in room.alike(ask.worker)]
     most = sum(count * alike.most for count, alike in takers)
     counts = _counts(room, ask, takers) if most >= ask.workers else {}
@@ -240,7 +249,11 @@ def _layouts(room: Room, ask: Ask) -> Iterator[dict[Slot, str]]:
 
 
 def _counts(room: Room, ask: Ask, takers: Iterable[tuple[int, Alike]]) -> dict[str, int]:
-    """Return how many workers each node takes; of nodes that take equally many only as many as a layout could use."""
+    """Return how many workers each node can take, by name.
+
+    ``takers`` has groups of equal nodes with the number of workers that such a node can take. Of the nodes with the
+    same number, only as many are returned as one placement could use.
+    """
     enough = ask.workers + len(ask.rigid) + 1
     by_count: dict[int, list[str]] = defaultdict(list)
     for count, alike in takers:
@@ -249,14 +262,14 @@ def _counts(room: Room, ask: Ask, takers: Iterable[tuple[int, Alike]]) -> dict[s
 
 
 def _open(room: Room, alike: Alike, constraints: Constraints, ask: Ask) -> Iterator[str]:
-    """Return those of these nodes that accept such a member."""
+    """Return the names in ``alike`` whose taints and labels suit the constraints, and that are not barred."""
     return (name for name in alike.names if name not in ask.barred and accepts(room.nodes[name], constraints))
 
 
 def _first_nodes(room: Room, ask: Ask) -> list[str]:
-    """Return the nodes that take the first rigid member and the most workers.
+    """Return up to ``FIRST_NODES_TRIED`` nodes that take the first rigid member, as first choices for a placement.
 
-    Among the likeliest the idlest come first.
+    Nodes that take more workers come first, and among equals the idler ones.
     """
     _, requests, constraints = ask.rigid[0] if ask.rigid else (None, ask.worker, ask.worker_constraints)
     most = 2 * FIRST_NODES_TRIED
@@ -265,7 +278,7 @@ def _first_nodes(room: Room, ask: Ask) -> list[str]:
         count = ask.worker.how_many(alike.free) if ask.worker.fits(alike.free) else 0
         takers = _open(room, alike, constraints, ask)
         if count and constraints != ask.worker_constraints:
-            # Workers may not be taken where the rigid member is.
+            # A node whose labels or taints suit the rigid member need not suit workers, so such nodes come last.
             both, alone = _parted(takers, lambda name: accepts(room.nodes[name], ask.worker_constraints), most)
             groups += [(-count, -alike.idleness(), both), (0, -alike.idleness(), alone)]
         else:
@@ -276,10 +289,7 @@ def _first_nodes(room: Room, ask: Ask) -> list[str]:
 
 
 def _parted(names: Iterator[str], holds: Callable[[str], bool], most: int) -> tuple[list[str], list[str]]:
-    """Return the first names for which ``holds`` is true and the first for which it is false.
-
-    There are up to ``most`` of each.
-    """
+    """Return the first ``most`` names for which ``holds`` is true, and the first ``most`` for which it is false."""
     parts: tuple[list[str], list[str]] = [], []
     for name in names:
         part = parts[not holds(name)]
@@ -291,7 +301,10 @@ def _parted(names: Iterator[str], holds: Callable[[str], bool], most: int) -> tu
 
 
 def _rigid_from(trial: Room, ask: Ask, first: str) -> dict[Slot, str] | None:
-    """Place the rigid members on ``first`` as far as they fit, the others on the idlest node that takes them."""
+    """Return nodes for the rigid members, and take their room from ``trial``; None if one of them finds no node.
+
+    Members go on the node ``first`` as far as they fit, and the others on the idlest node that takes them.
+    """
     nodes: dict[Slot, str] = {}
     for slot, requests, constraints in ask.rigid:
         beside = _takes(trial, first, requests, constraints, ask)
@@ -308,9 +321,10 @@ def _takes(trial: Room, name: str, requests: Resources, constraints: Constraints
 
 
 def _fill(counts: Mapping[str, int], workers: int, first: str) -> dict[Slot, str] | None:
-    """Place workers from index 0: on ``first``, then on the nodes that take most.
+    """Return nodes for the workers from index 0 on; None if there is too little room.
 
-    The last ones go to the tightest node that suffices.
+    ``counts`` says how many workers each node takes. The node ``first`` is filled first, then those that take the most;
+    the last workers go on the node that takes the fewest but still all of them.
     """
     nodes: dict[Slot, str] = {}
     others = sorted((name for name, count in counts.items() if count and name != first), key=lambda n: (-counts[n], n))
@@ -334,7 +348,7 @@ def _put(nodes: dict[Slot, str], host: str, count: int) -> None:
 
 
 def cross_node_pairs(nodes: Mapping[Slot, str]) -> int:
-    """Return how many ps-worker pairs have their ends on different nodes: their traffic crosses the network."""
+    """Return how many ps-worker pairs are on different nodes, so that their traffic crosses the network."""
     servers = [node for slot, node in nodes.items() if slot.role == PS]
     workers = [node for slot, node in nodes.items() if slot.role == WORKER]
     return sum(1 for server in servers for worker in workers if server != worker)

@@ -1,4 +1,4 @@
-"""Room for one more worker of a running job, and what a shrink gives back."""
+"""Nodes for more workers of a running job, and the room that a shrink gives back."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ from policy.placement.room import Room, idlest
 class Where(Enum):
     """Which nodes a job may grow on.
 
-    ``ANYWHERE``: every node with room. ``TOGETHER``: only nodes that host the job, if one node could hold all of it.
-    ``HOSTS``: only nodes that host the job. ``SERVERS``: only those that host its ps (its members, if it has none).
-    A remote worker adds less than a local one, and the room it takes is the next job's home.
+    ANYWHERE: every node with room.
+    TOGETHER: only nodes that host members of the job, if one empty node could hold the job at its maximum; else every
+    node with room.
+    HOSTS: only nodes that host members of the job.
+    SERVERS: only nodes that host the job's ps, or its members if it has no ps.
+
+    The restrictions exist because a worker far from its ps adds less speed than a near one, and takes room on a node
+    that could host the next job whole.
     """
 
     ANYWHERE = "anywhere"
@@ -33,7 +38,7 @@ class Where(Enum):
 
 
 class FreedRoom(NamedTuple):
-    """Room that will be given back: its node, its size, and the uid of the pod that holds it, where there is one."""
+    """Room that will become free: its node, its amounts, and the uid of the pod that holds it (empty without a pod)."""
 
     node: str
     requests: Resources
@@ -41,10 +46,10 @@ class FreedRoom(NamedTuple):
 
 
 def freed_rooms(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[FreedRoom]:
-    """Yield what the job's workers give back, in the order in which its operator removes them.
+    """Yield the room of each worker that may be taken from the job, in the order in which its operator removes them.
 
-    That is from the highest index down to the minimum. A worker that has succeeded gives nothing: its room is free
-    already.
+    That is from the highest index down to the minimum. A worker that has succeeded gives nothing, because its room is
+    free already.
     """
     members, pods = snapshot.members.get(job.uid, {}), snapshot.pods
     for slot in reversed(worker_slots(gang.workers)[job.min_workers :]):
@@ -57,7 +62,7 @@ def freed_rooms(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[FreedRoom]
 
 
 def leaving(snapshot: Snapshot) -> list[FreedRoom]:
-    """Return the room of Kohort's own pods that are on their way out and that no job waits for yet."""
+    """Return the room of Kohort's own pods that will soon be free and that no plan waits for yet, by pod uid."""
     claimed = {uid for job_uid in snapshot.index.freeing for uid in snapshot.gang(job_uid).waits_for}
     going = [
         pod
@@ -69,7 +74,7 @@ def leaving(snapshot: Snapshot) -> list[FreedRoom]:
 
 
 def could_be_together(snapshot: Snapshot, room: Room, job: Job) -> bool:
-    """Tell whether some node, if it were empty, would hold the job at its maximum."""
+    """Tell whether some node of ``room``, if it were empty, could hold the job with all its workers at the maximum."""
     ask = ask_of(snapshot, job, job.max_workers)
     if room.nodes is snapshot.index.room.nodes:
         return _some_usable_node_holds(snapshot, ask)
@@ -86,9 +91,9 @@ def _some_node_holds(nodes: Iterable[Node], ask: Ask) -> bool:
 
 
 def could_grow(snapshot: Snapshot, room: Room, job: Job, gang: Gang, where: Where) -> bool:
-    """Tell whether ``grow`` may add a worker.
+    """Tell whether ``grow`` may find a node for one more worker; a cheap test before ``grow``.
 
-    Where it is false now it stays so while room is only taken. It costs little.
+    If it is false, it stays false as long as no room becomes free.
     """
     requests = worker_demand(snapshot, job)
     if any(room.takes(node, requests) for node in dict.fromkeys(gang.nodes.values())):
@@ -98,17 +103,18 @@ def could_grow(snapshot: Snapshot, room: Room, job: Job, gang: Gang, where: Wher
     return snapshot.member(job.uid, Slot(WORKER, gang.workers)) is not None
 
 
-ROAMING = ""  # not a node's name: may grow on any
-LINGERING = None  # has a pod in the place of its next worker
+ROAMING = ""  # group of the jobs that may grow on any node
+LINGERING = None  # group of the jobs that still have a pod in the slot of their next worker
 
 
 def growers(snapshot: Snapshot, room: Room, where: Where) -> set[str]:
-    """Return the uids of the growing jobs of which ``could_grow`` may be true.
+    """Return the uids of the jobs below their maximum for which ``could_grow`` may be true.
 
-    These are all that are near a node with room for a worker.
+    These are the jobs that may grow on a node with room for one of their workers. A job that is not among them need not
+    be looked at.
     """
     if room.nodes is not snapshot.index.room.nodes:
-        # Some nodes are closed in this pass: what would be found out now is not to be remembered.
+        # Some nodes are left out of this room, so its answers must not be cached for the whole snapshot.
         return set(snapshot.index.growing)
 
     def by_demand(uid: str) -> tuple[GroupEntry, ...]:
@@ -129,9 +135,10 @@ def growers(snapshot: Snapshot, room: Room, where: Where) -> set[str]:
 
 
 def _open_among(room: Room, homes: Mapping[Hashable, object], requests: Resources) -> Iterator[Hashable]:
-    """Yield those of the homes that take the request.
+    """Yield the keys of ``homes`` (nodes on which jobs may grow, and ``ROAMING``) that have room for the request.
 
-    They are found from the side that has fewer nodes to look at.
+    ``ROAMING`` is yielded if any node has room. To look at few nodes, this goes through the nodes with enough room if
+    they are fewer than the keys, and else through the keys.
     """
     kinds = list(room.alike(requests))
     if not kinds:
@@ -152,9 +159,9 @@ def _stays_home(snapshot: Snapshot, room: Room, job: Job, where: Where) -> bool:
 def grow(
     snapshot: Snapshot, room: Room, job: Job, gang: Gang, where: Where, most: int | None = None
 ) -> dict[Slot, str]:
-    """Return nodes for more workers, as far as there is room, and take their room.
+    """Return the slots and nodes of workers that the job can get now, and take their room from ``room``.
 
-    The job gets no more than its maximum, and at most ``most`` more.
+    The job grows at most to its maximum, and by at most ``most`` workers if that is not None.
     """
     requests, added = worker_demand(snapshot, job), _still_there(snapshot, job, gang)
     target = job.max_workers if most is None else min(job.max_workers, gang.workers + most)
@@ -177,21 +184,24 @@ def grow(
 
 
 def _near(nodes: Mapping[Slot, str], *, servers_alone: bool) -> tuple[set[str], ...]:
-    """Return the ps's nodes, then those that host the job (KOD2, Algorithm 3)."""
+    """Return the groups of nodes to try in order: the ps's nodes, then all that host the job (KOD2, Algorithm 3).
+
+    If ``servers_alone`` is true and the job has ps, only the first group is returned.
+    """
     servers = {node for slot, node in nodes.items() if slot.role == PS}
     return (servers,) if servers and servers_alone else (servers, set(nodes.values()))
 
 
 def _idlest_of(room: Room, groups: Iterable[list[str]]) -> str | None:
-    """Return the idlest node of the first of these groups that has any."""
+    """Return the idlest node of the first group that is not empty; None if all are empty."""
     names = next(filter(None, groups), [])
     return names[0] if len(names) == 1 else min(names, key=lambda name: (-room.idleness(name), name), default=None)
 
 
 def _still_there(snapshot: Snapshot, job: Job, gang: Gang) -> dict[Slot, str]:
-    """Return workers of an earlier shrink that have not gone yet.
+    """Return the workers that an earlier shrink took but that still run, with their nodes.
 
-    They stay where they are, and need no more room.
+    When the job grows again, they simply stay, and need no further room.
     """
     there: dict[Slot, str] = {}
     for index in range(gang.workers, job.max_workers):

@@ -1,4 +1,4 @@
-"""Members of an admitted gang that have no usable node, and nodes for them."""
+"""Unplaced slots of an admitted gang (holes), and how nodes for them are found."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from policy.placement.room import Room
 
 
 def holes(snapshot: Snapshot, job: Job, gang: Gang) -> list[Slot]:
-    """Return the slots of the gang without a usable node.
+    """Return the unplaced slots of the gang: those without a usable node.
 
-    A slot with a bound pod or a binding in flight is not among them. Nor is one whose pod is gone for good: no pod
-    would come for a node that is found for it.
+    A slot with a bound pod or a binding in flight is not among them. Nor is a slot whose pod is gone if the job's kind
+    creates no new pods, because no pod would use a node that is found for it.
     """
     flying = {snapshot.pods[uid].slot for uid in gang.in_flight if uid in snapshot.pods}
     return [
@@ -30,7 +30,7 @@ def holes(snapshot: Snapshot, job: Job, gang: Gang) -> list[Slot]:
 
 
 def is_there(pod: Pod | None) -> bool:
-    """Tell whether there is a pod that runs or is still to run."""
+    """Tell whether there is a pod (``pod`` is not None) and it has not ended."""
     return pod is not None and not pod.ended
 
 
@@ -40,7 +40,7 @@ def _usable(snapshot: Snapshot, name: str | None) -> bool:
 
 
 def _bound(snapshot: Snapshot, job: Job, slot: Slot) -> bool:
-    """Tell whether the slot is done, or bound to a node that exists, ready or not."""
+    """Tell whether the slot needs no node: it is done, or its pod is bound to a node that exists, ready or not."""
     pod = snapshot.member(job.uid, slot)
     if slot in job.over:
         return True
@@ -50,9 +50,9 @@ def _bound(snapshot: Snapshot, job: Job, slot: Slot) -> bool:
 
 
 def fill(snapshot: Snapshot, room: Room, job: Job, gang: Gang, missing: list[Slot]) -> dict[Slot, str]:
-    """Return a node for each hole that finds one, and take its room.
+    """Return nodes for the slots in ``missing``, as far as they find one, and take their room from ``room``.
 
-    The node is one that hosts the gang already, else the tightest.
+    Nodes that host the gang already come first, and then the one with the smallest free share.
     """
     found: dict[Slot, str] = {}
     refused = barred(snapshot, job)
@@ -74,9 +74,9 @@ def fill(snapshot: Snapshot, room: Room, job: Job, gang: Gang, missing: list[Slo
 
 
 def ask_for_holes(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Slot]) -> Ask | None:
-    """Return what the gang lacks to reach its minimum again; None if it lacks nothing.
+    """Return the placement request for what the gang lacks to reach its minimum; None if it lacks nothing.
 
-    That is rigid members, and workers up to the minimum.
+    These are the rigid members among ``missing``, and as many workers as are needed for the minimum.
     """
     rigid = tuple(slot for slot in missing if slot.role != WORKER)
     lacking = [slot for slot in missing if slot.role == WORKER]
@@ -87,12 +87,15 @@ def ask_for_holes(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Slot])
 
 
 def into_holes(nodes: Mapping[Slot, str], missing: list[Slot]) -> dict[Slot, str]:
-    """Return the placement of ``ask_for_holes`` with its workers in the slots that are really missing."""
+    """Return the placement of a request of ``ask_for_holes``, with its workers in the missing worker slots.
+
+    The request numbers its workers from 0; here they get the slots in ``missing``.
+    """
     workers = iter(slot for slot in missing if slot.role == WORKER)
     return {next(workers) if slot.role == WORKER else slot: node for slot, node in sorted(nodes.items())}
 
 
 def closed_for(room: Room, job: Job, missing: list[Slot]) -> list[str]:
-    """Return the nodes that could take one of the missing members some day: no other job is to fill them."""
+    """Return the nodes whose taints and labels suit a missing member, so that no other job may take room there."""
     wanted = {role.constraints for slot in missing if (role := job.role(slot.role)) is not None}
     return [name for name in room if any(accepts(room.nodes[name], constraints) for constraints in wanted)]

@@ -1,4 +1,4 @@
-"""Gangs that are known to find no room: as long as the room stays as it is, they are not tried again."""
+"""A cache of the placement requests that found no room, so that they are not tried again until the room changes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from policy.placement.gang import Ask
 
 @until_room_changes
 def misfits(snapshot: Snapshot, placement: Hashable) -> set[Ask]:
-    """Return the gangs that this way to place has not placed in the snapshot's free room; whoever finds one adds it.
+    """Return the set of requests that this way of placing could not place in the snapshot's free room.
 
-    The set is a new one after every change of the room. ``placement``: names the way, with all its parameters.
+    The caller adds each request that it cannot place. After every change of the room the set is a new, empty one.
+    ``placement`` identifies the way of placing, with all its parameters.
     """
     del snapshot, placement
     return set()

@@ -1,4 +1,4 @@
-"""Free room per node as a working copy: take, give back, branch for a trial."""
+"""The free room of the nodes as a working copy, from which room is taken, and to which it is given back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ MOST_APART = 32
 
 
 class Alike(NamedTuple):
-    """Nodes with the same free room out of the same whole: ``names`` in order, at most ``most`` of them."""
+    """A group of nodes that have the same free and the same allocatable resources.
+
+    names: their names, in order. most: an upper bound of how many there are.
+    """
 
     free: Resources
     allocatable: Resources
@@ -25,7 +28,10 @@ class Alike(NamedTuple):
     most: int
 
     def idleness(self, taken: Resources = NOTHING) -> float:
-        """Free share of each, as the mean over its resources: 1 is empty. ``taken``: as if that were gone, too."""
+        """Return the free share of such a node after ``taken`` is taken from it, too: from 0 (full) to 1 (empty).
+
+        It is the mean of the free shares of all resources but ``pods``.
+        """
         free, gone = self.free.amounts, taken.amounts
         shares = [
             (free.get(name, 0) - gone.get(name, 0)) / amount
@@ -36,47 +42,47 @@ class Alike(NamedTuple):
 
 
 class Room:
-    """Free resources of every usable node. ``branch`` makes a trial copy that leaves this one as it is.
+    """The free resources of every usable node, as a value that may be changed.
 
-    ``nodes``: the usable ones, by name in order.
+    ``nodes`` has the usable nodes by name, sorted by name. ``branch`` makes a copy for a trial.
     """
 
     def __init__(self, capacity: Capacity) -> None:
         self.nodes: Mapping[str, Node] = capacity.nodes
         self._capacity = capacity
-        # What was taken and given here, as the free room of the nodes that it touched.
+        # The free room of the nodes on which room was taken or given; the other nodes are as in the capacity.
         self._changed: dict[str, Resources] = {}
-        # No node has more than this: most requests that fit nowhere are turned away without looking at any node.
+        # No node has more free than this, so most requests that fit nowhere are refused without looking at any node.
         self._most = capacity.most
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Room:
-        """Return the room as the ledger sees it: unready and cordoned nodes take no pod."""
+        """Return the snapshot's free room; nodes that are not ready or cordoned are left out."""
         return cls(snapshot.index.room)
 
     @classmethod
     def without_jobs(cls, snapshot: Snapshot) -> Room:
-        """Return the room if no job of Kohort had any.
+        """Return the room that would be free if no job of Kohort's held any.
 
-        No wait can ever give back the room of pods that did not opt in.
+        The room of foreign pods stays taken, because Kohort cannot wait for them to end.
         """
         return cls(snapshot.index.emptied)
 
     @classmethod
     def bare(cls, snapshot: Snapshot) -> Room:
-        """Return the room if no pod had any: what the nodes are built with."""
+        """Return the room that would be free if there were no pods at all: the nodes' allocatable resources."""
         return cls(_bare_nodes(snapshot))
 
     @classmethod
     def reopened(cls, snapshot: Snapshot) -> Room:
-        """Return the room if no pod had any and every node were ready and uncordoned."""
+        """Return the room that would be free if there were no pods, and every node were ready and uncordoned."""
         return cls(_reopened_nodes(snapshot))
 
     @classmethod
     def without_running(cls, snapshot: Snapshot) -> Room:
-        """Return the room once all that runs has ended.
+        """Return the room that will be free when all of Kohort's running jobs have ended.
 
-        Finished jobs that keep their pods (cleanPodPolicy None) keep their room.
+        The room of finished jobs whose pods are kept (cleanPodPolicy None) stays taken.
         """
         room = cls.without_jobs(snapshot)
         for uid in snapshot.index.keeping:
@@ -90,46 +96,46 @@ class Room:
 
     @property
     def misfits(self) -> set[Hashable]:
-        """What was found to fit nowhere here; of a room that has been changed nothing is remembered."""
+        """The requests that are known to fit nowhere in this room; a room that was changed has an empty set."""
         return set() if self._changed else self._capacity.misfits
 
     def free(self, node: str) -> Resources:
-        """Return what is free there; nothing on a node that takes no pod."""
+        """Return the free resources of the node; nothing for a node that is not usable."""
         changed = self._changed.get(node)
         return self._capacity.free.get(node, NOTHING) if changed is None else changed
 
     def takes(self, node: str, requests: Resources) -> bool:
-        """Tell whether the node can be used and has free room for the request."""
+        """Tell whether the node is usable and has free room for the request."""
         return node in self.nodes and requests.fits(self.free(node))
 
     def takes_anywhere(self, requests: Resources) -> bool:
-        """Tell whether any node can be used and has free room for the request."""
+        """Tell whether any usable node has free room for the request."""
         return any(True for alike in self.alike(requests) for _ in alike.names)
 
     def may_take(self, requests: Resources) -> bool:
-        """Return False where no node has room for the request; no node is looked at for that."""
+        """Return False if it is clear without looking at any node that none has room for the request; else True."""
         return requests.fits(self._most)
 
     def take(self, node: str, requests: Resources) -> None:
-        """Charge the node."""
+        """Take room from the node; a node that is not usable is ignored."""
         if node in self.nodes:
             self._changed[node] = self.free(node) - requests
 
     def give(self, node: str, requests: Resources) -> None:
-        """Free what was charged."""
+        """Give room back to the node; a node that is not usable is ignored."""
         if node in self.nodes:
             free = self._changed[node] = self.free(node) + requests
             if not free.within(self._most):
                 self._most = self._most.or_more(free)
 
     def branch(self) -> Room:
-        """Return a copy to try things on."""
+        """Return a copy for a trial; changes of the copy do not change this room."""
         copy = Room(self._capacity)
         copy._changed, copy._most = dict(self._changed), self._most
         return copy
 
     def past(self, priority: int) -> Room:
-        """Return the room as a pod of that priority sees it: it may have what is promised to lower priorities."""
+        """Return the room that a pod of that priority may use: room promised to lower priorities counts as free."""
         promised = self._capacity.promised
         more = outranked(promised, priority) if promised else None
         if not more:
@@ -140,14 +146,14 @@ class Room:
         return copy
 
     def but(self, closed: Iterable[str]) -> Room:
-        """Return a copy without these nodes."""
+        """Return a copy without the nodes ``closed``."""
         copy = Room(self._capacity.but(closed))
         copy._changed = {name: free for name, free in self._changed.items() if name in copy.nodes}
         copy._most = self._most
         return copy
 
     def alike(self, requests: Resources) -> Iterator[Alike]:
-        """Yield the nodes whose free room takes the request, grouped by equal free room and size."""
+        """Yield the nodes with free room for the request, in groups of equal free and equal allocatable resources."""
         if not self.may_take(requests):
             return
         self._gather()
@@ -161,17 +167,20 @@ class Room:
                 yield Alike(free, self.nodes[name].allocatable, (name,), 1)
 
     def _gather(self) -> None:
-        """Group the changed nodes with the others again, where most of the nodes have been touched."""
+        """Put the changed nodes into the groups of equal nodes again, once there are more of them than groups."""
         if len(self._changed) > MOST_APART + len(self._capacity.kinds):
             self._capacity, self._changed = self._capacity.with_free(self._changed), {}
 
     def first(self, alike: Alike, constraints: Constraints, refused: frozenset[str]) -> str | None:
-        """Return the first of these nodes that accepts such a pod and is not refused."""
+        """Return the first node of the group whose taints and labels suit the constraints and that is not refused."""
         names = (name for name in alike.names if name not in refused and accepts(self.nodes[name], constraints))
         return next(names, None)
 
     def at_most(self, other: Room) -> Room:
-        """Return a copy in which no node has more of anything than it has in the other room, of the same nodes."""
+        """Return a copy with, for each node and resource, the smaller of the amounts in this and in the other room.
+
+        Both rooms must have the same nodes.
+        """
         copy = self.branch()
         for name in {**self._changed, **other._changed}:
             least = other.free(name)
@@ -181,11 +190,11 @@ class Room:
         return copy
 
     def fitting(self, requests: Resources) -> list[str]:
-        """Return the nodes whose free room takes the request, by name in order."""
+        """Return the sorted names of the nodes with free room for the request."""
         return sorted(name for alike in self.alike(requests) for name in alike.names)
 
     def idleness(self, node: str, taken: Resources = NOTHING) -> float:
-        """Free share of the node, as the mean over its resources: 1 is empty. ``taken``: as if that were gone, too."""
+        """Return the free share of the node after ``taken`` is taken from it, too: from 0 (full) to 1 (empty)."""
         return Alike(self.free(node), self.nodes[node].allocatable, (node,), 1).idleness(taken)
 
 
@@ -200,6 +209,6 @@ def _reopened_nodes(snapshot: Snapshot) -> Capacity:
 
 
 def idlest(room: Room, requests: Resources, constraints: Constraints, refused: frozenset[str]) -> str | None:
-    """Return the least allocated node that takes one such pod."""
+    """Return the idlest node with room for such a pod, among nodes that accept it and are not refused; else None."""
     fitting = ((room.first(alike, constraints, refused), alike) for alike in room.alike(requests))
     return min(((-alike.idleness(), name) for name, alike in fitting if name is not None), default=(0.0, None))[1]

@@ -1,9 +1,9 @@
-"""Which workers to take from running jobs so that a gang fits: all of the plan or nothing of it.
+"""Which workers to take from running jobs (victims) so that a gang fits.
 
-The order of the victims is the caller's; within a job the operator removes the highest index first, so only the last
-workers can be taken. Victims are chosen by node, unless the caller does not want that: the gang should end on one node
-wherever one can be cleared, because victims that are chosen without a look at nodes cost two thirds of the gain
-(measured with DRAGON's Table 1).
+The caller gives the order of the victims. Within a job only the last workers can be taken, because the operator removes
+the highest index first. If a node can be cleared for the whole gang, workers are taken from that node, unless the
+caller asks otherwise: victims that are chosen without a look at nodes cost two thirds of the gain (measured with
+DRAGON's Table 1).
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from policy.placement.grow import FreedRoom, freed_rooms
 from policy.placement.room import Room
 
 NOBODY = ""
-FEW = 32  # removals, or twice the members: tried before all, for of a large cluster a gang wants few, and all are dear
+FEW = 32  # removals tried at first (or twice the gang's members, if more), because a gang rarely needs more
 
 
 @dataclass(frozen=True, slots=True)
 class Reclaimable:
-    """What one victim can give back, in the order in which its operator removes workers.
+    """The workers that can be taken from one victim, as the room that each gives back.
 
-    ``job_uid`` is ``NOBODY`` for the room of one pod that leaves anyway. ``freed``: what all of it leaves free, by
-    node; it is asked of every victim for every gang.
+    job_uid: uid of the job; ``NOBODY`` for the room of a pod that leaves anyway.
+    rooms: the room of each worker, in the order in which the operator removes them (a removal each).
+    freed: the sum of that room by node, kept here because it is needed for every gang.
     """
 
     job_uid: str
@@ -41,20 +42,25 @@ class Reclaimable:
 
     @classmethod
     def of(cls, job_uid: str, rooms: tuple[FreedRoom, ...]) -> Reclaimable:
-        """Return these removals with their sum by node."""
+        """Return the value for these removals; their sum by node is computed here."""
         freed = dict[str, Resources]()
         for node, requests, _ in rooms:
             freed[node] = freed[node] + requests if node in freed else requests
         return cls(job_uid, rooms, freed)
 
     def first(self, count: int) -> Reclaimable:
-        """Return so many of the removals."""
+        """Return the value with only the first ``count`` removals."""
         return self if count == len(self.rooms) else Reclaimable.of(self.job_uid, self.rooms[:count])
 
 
 @dataclass(frozen=True, slots=True)
 class Shrink:
-    """How many workers each job gives, where the gang goes, the pods to wait for, and the room afterwards."""
+    """A plan to let a gang in by taking workers from other jobs.
+
+    taken: how many workers each job gives (job uid -> number). nodes: the node of each slot of the gang.
+    waits_for: sorted uids of the pods that must be gone first. room: the free room once they are gone and before the
+    gang is charged.
+    """
 
     taken: Mapping[str, int]
     nodes: Mapping[Slot, str]
@@ -62,27 +68,29 @@ class Shrink:
     room: Room
 
 
-Order = Callable[[Sequence[Reclaimable]], list[int]]  # the removals in turn, each as the index of the victim it is from
-Counts = dict[int, int]  # index of a victim -> removals
+Order = Callable[[Sequence[Reclaimable]], list[int]]  # returns all removals in order, each as its victim's index
+Counts = dict[int, int]  # index of a victim -> number of removals
 
 
 @until_job_changes
 def reclaimable_of(snapshot: Snapshot, job_uid: str) -> Reclaimable:
-    """Return all that the job can give as it stands."""
+    """Return all workers that can be taken from the job now."""
     return Reclaimable.of(job_uid, tuple(freed_rooms(snapshot, snapshot.jobs[job_uid], snapshot.gang(job_uid))))
 
 
 def one_by_one(victims: Sequence[Reclaimable]) -> list[int]:
-    """Return the victims in turn, all workers of one before those of the next."""
+    """Return the order that takes all workers of one victim before those of the next (an ``Order``)."""
     return [index for index, victim in enumerate(victims) for _ in victim.rooms]
 
 
 def plan_shrink(
     room: Room, ask: Ask, victims: Sequence[Reclaimable], order: Order = one_by_one, *, by_node: bool = True
 ) -> Shrink | None:
-    """Return the fewest removals that let the gang in, on one node if that can be; None if all do not suffice.
+    """Return a plan to let the gang in by removing few workers; None if removing all that can be taken is not enough.
 
-    Not ``by_node``: take as many in ``order`` as are needed, wherever they are.
+    ``victims`` are in the caller's order of preference, and ``order`` says in which order their workers are taken. If
+    ``by_node`` is true and a node can be cleared for the whole gang, the plan clears the node that needs the fewest
+    removals. Otherwise workers are taken in ``order``, whatever their nodes, until the gang fits.
     """
     kept = _on_one_node(room, ask, victims, order) if by_node else None
     kept = _on_several(room, ask, victims, order) if kept is None else kept
@@ -113,7 +121,10 @@ def _removals(victims: Sequence[Reclaimable]) -> int:
 
 
 def _on_one_node(room: Room, ask: Ask, victims: Sequence[Reclaimable], order: Order) -> list[Reclaimable] | None:
-    """Return the plan with the fewest removals; among equals the one that takes from the first of the victims."""
+    """Return what is taken from each victim to clear one node for the gang; None if no node can be cleared.
+
+    Of all nodes it is the one with the fewest removals, and among equals the one with the earliest victims.
+    """
     if not any(ask.whole.fits(node.allocatable) for node in room.nodes.values()):
         return None
     rank = {victim.job_uid: place for place, victim in enumerate(victims)}
@@ -147,7 +158,8 @@ def _may_be_better(
 ) -> bool:
     """Tell whether clearing ``host`` may take fewer workers than ``best``, or as many from earlier victims.
 
-    It costs little.
+    This is a cheap estimate before ``_clear``. ``first`` has the place of the earliest victim on the node, and ``best``
+    the removals, the victims' places, the node and the plan of the best node so far.
     """
     if ask.whole.fits(room.free(host)):
         return True
@@ -159,7 +171,10 @@ def _may_be_better(
 
 
 def _least_removals(room: Room, ask: Ask, rooms: Sequence[FreedRoom], host: str) -> float:
-    """Return a lower bound of the removals that make room there: as if each gave the most that any of them gives."""
+    """Return a lower bound of the removals that clear ``host``.
+
+    It is computed as if every removal gave, of each resource, the most that any of them gives.
+    """
     most = reduce(Resources.or_more, (freed_room.requests for freed_room in rooms))
     short = ask.whole.shortfall(room.free(host)).amounts
     return max(
@@ -168,7 +183,11 @@ def _least_removals(room: Room, ask: Ask, rooms: Sequence[FreedRoom], host: str)
 
 
 def _clear(room: Room, ask: Ask, victims: Sequence[Reclaimable], order: Order, host: str) -> list[Reclaimable] | None:
-    """Take from each victim down to its last worker there, until the gang fits on ``host``; give back what is over."""
+    """Return what is taken from each victim so that the gang fits on ``host``; None if it cannot fit there.
+
+    Workers are taken in ``order``, from each victim down to its lowest index on ``host`` at most. Those that turn out
+    not to be needed are given back.
+    """
     if host not in room.nodes or not ask.whole.fits(room.nodes[host].allocatable):
         return None
     if not takes_all(room.nodes[host], ask):
@@ -202,9 +221,10 @@ def _clear(room: Room, ask: Ask, victims: Sequence[Reclaimable], order: Order, h
 def _least(
     victims: Sequence[Reclaimable], counts: Counts, turns: Sequence[int], spares: Callable[[FreedRoom], bool]
 ) -> Counts:
-    """Give back each worker whose return leaves room enough, from the last turn on, and return what is left.
+    """Return how many workers must be taken from each victim, after giving back those that are not needed.
 
-    ``spares``: whether the return of that room leaves enough; if so, it counts as given back from then on.
+    The workers are tried from the last one in ``turns`` to the first. ``spares`` tells whether the gang still fits if
+    that room is given back; if so, it counts the room as given back from then on.
     """
     left, needed = dict(counts), set[int]()
     for index in reversed(turns):
@@ -222,7 +242,7 @@ def _free_there(room: Room, victims: Sequence[Reclaimable], counts: Counts, host
 
 
 def _cut(victims: Sequence[Reclaimable], counts: Counts) -> list[Reclaimable]:
-    """Return what is taken of each victim, in their order."""
+    """Return what is taken from each victim by these counts, in the victims' order."""
     return [victims[index].first(count) for index, count in sorted(counts.items()) if count]
 
 
@@ -230,7 +250,10 @@ def _cut(victims: Sequence[Reclaimable], counts: Counts) -> list[Reclaimable]:
 
 
 def _on_several(room: Room, ask: Ask, victims: Sequence[Reclaimable], order: Order) -> list[Reclaimable] | None:
-    """Return the shortest run of removals, in the victims' order, after which the gang fits, less needless ones."""
+    """Return what is taken from each victim so that the gang fits, on any nodes; None if all removals do not suffice.
+
+    These are the fewest first removals in ``order`` that suffice, without those that turn out not to be needed.
+    """
     turns = order(victims)
 
     @cache

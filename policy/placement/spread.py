@@ -1,6 +1,7 @@
-"""Members one by one on the least allocated node, as kube-scheduler's default scores would have it.
+"""Placement of members one by one on the least allocated node, as kube-scheduler does with its default scores.
 
-How much of that is looked at is a choice (``Order``): what DRAGON gains depends on how the default scheduler spreads.
+``Order`` chooses how closely this follows kube-scheduler, because DRAGON's gain over the default scheduler depends on
+how that one spreads its pods.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from policy.placement.fit import accepts
 from policy.placement.gang import Ask
 from policy.placement.room import Room
 
-# What NodeResourcesFit scores by default (LeastAllocated), and nothing else: no GPUs.
+# The resources that NodeResourcesFit scores by default (LeastAllocated); GPUs are not among them.
 SCORED = ("cpu", "memory")
 
 
 class Order(Enum):
-    """By what a member's node is chosen.
+    """How the node of a member is chosen among those that fit.
 
-    APART: where the gang has the fewest members, then the least allocated; LEAST: the least allocated alone; CHANCE:
-    neither. TURN: one node after another, whatever gang the members are of (``in_turn``).
+    APART: the node with the fewest members of the same gang, and among equals the least allocated one.
+    LEAST: the least allocated node. CHANCE: a node drawn at random from a seed (``ties``).
+    TURN: one node after another, over the members of all gangs (``in_turn``).
     """
 
     APART = "apart"
@@ -36,10 +38,10 @@ class Order(Enum):
 
 
 def spread(room: Room, ask: Ask, ties: str = "", order: Order = Order.APART) -> dict[Slot, str] | None:
-    """Return a node for every member, or None. ``room`` is not changed.
+    """Return a node for every slot, or None if the gang cannot be placed. ``room`` is not changed.
 
-    Each member goes where the gang has the fewest members, then to the least allocated node. ``ties``: the text by
-    which one of equal nodes is drawn; empty: the first by name. ``order``: what makes nodes unequal.
+    ``order`` is the sort key of the nodes for each member; nodes with equal keys are ties. ``ties`` is a seed text by
+    which one of several tied nodes is drawn; if it is empty, the first by name is taken.
     """
     room = room.past(ask.priority)
     groups = [
@@ -61,7 +63,7 @@ def spread(room: Room, ask: Ask, ties: str = "", order: Order = Order.APART) -> 
 
         heap: list[tuple[int, float, int, str]] = []
         for slot in slots:
-            if ties or not heap:  # what is drawn for one member is not for the next
+            if ties or not heap:  # with ties, each member needs its own draw, so the heap is rebuilt
                 heap = [rank(name, slot) for name in names if requests.fits(trial.free(name))]
                 heapify(heap)
             *_, node = heap[0]
@@ -76,9 +78,10 @@ def spread(room: Room, ask: Ask, ties: str = "", order: Order = Order.APART) -> 
 
 
 def in_turn(room: Room, ask: Ask, turn: int) -> dict[Slot, str] | None:
-    """Return a node for every member: the next in turn that takes it, by name; or None. ``room`` is not changed.
+    """Return a node for every slot, or None if the gang cannot be placed. ``room`` is not changed.
 
-    ``turn``: how many members have been placed, of all gangs.
+    The nodes take turns in the order of their names, and a node that does not take the member is passed over. ``turn``
+    is the number of members of all gangs that were placed before, and so says whose turn it is.
     """
     room = room.past(ask.priority)
     trial, names, nodes = room.branch(), list(room), dict[Slot, str]()
@@ -94,9 +97,9 @@ def in_turn(room: Room, ask: Ask, turn: int) -> dict[Slot, str] | None:
 
 
 def _holds(room: Room, requests: Resources, constraints: Constraints, ask: Ask, wanted: int) -> bool:
-    """Tell whether the nodes together take so many equal members."""
+    """Tell whether the nodes together have room for ``wanted`` equal members."""
     for alike in room.alike(requests):
-        each = requests.how_many(alike.free) or wanted  # a request of nothing
+        each = requests.how_many(alike.free) or wanted  # a request of nothing counts 0 times, and always fits
         for name in alike.names:
             if _takes(room, name, constraints, ask):
                 wanted -= each
@@ -106,7 +109,7 @@ def _holds(room: Room, requests: Resources, constraints: Constraints, ask: Ask, 
 
 
 def _takes(room: Room, name: str, constraints: Constraints, ask: Ask) -> bool:
-    """Tell whether the node accepts such a member of the gang; room is not looked at."""
+    """Tell whether the node's taints and labels suit the constraints, and it is not barred; room is not looked at."""
     return name not in ask.barred and accepts(room.nodes[name], constraints)
 
 
@@ -116,5 +119,5 @@ def _free_share(room: Room, name: str) -> float:
 
 
 def chance(text: str) -> int:
-    """Return a number that depends on the text alone, in whatever process."""
+    """Return a pseudo-random number of 64 bits that depends only on the text; it is the same in every process."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])

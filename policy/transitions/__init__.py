@@ -1,1 +1,1 @@
-"""How the state moves: facts, barrier, repair, and carrying out a decision. Only ``step`` calls this room."""
+"""All changes of the state: by facts, the barrier, deadlines, repairs and decisions. Only ``step`` calls this room."""

@@ -1,4 +1,4 @@
-"""The barrier: binds are held until the gang's minimum has passed kube-scheduler's checks; then all are sent."""
+"""The barrier: bind calls are held until the gang's minimum has passed kube-scheduler's checks; then all are sent."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from policy.transitions.refusedwrites import refused_binding
 
 
 def in_order(batch: Iterable[events.Event]) -> list[events.Event]:
-    """Return the batch with dropped binds first and held binds last; a hold that a later drop ends is left out.
+    """Return the batch with dropped bind calls first and held ones last, without holds that a later drop ends.
 
-    A gang must not be bound by bind calls that, as the same batch says, nobody waits for any more. And an outcome
-    belongs to a binding of an earlier step: after the hold that sends the pod's next binding it would be taken for the
-    outcome of that one. It would also come too late for a gang of whose bindings none was made: its members have to
-    pass the barrier together again, and one that is held first would be bound alone.
+    Drops come first because a gang must not be bound by calls that kube-scheduler has dropped in the same batch. Holds
+    come last because outcomes in the batch belong to bindings of earlier steps. If a hold were applied before such an
+    outcome, the outcome would count for the new binding. And if all bindings of a gang have failed, its members must
+    pass the barrier together again; a hold that is applied before the failures are known would be bound alone.
     """
     drops: list[events.Event] = []
     rest: list[events.Event] = []
@@ -57,7 +57,7 @@ def in_order(batch: Iterable[events.Event]) -> list[events.Event]:
 
 
 def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effect]:
-    """Apply one event of the barrier, and ignore all others."""
+    """Apply one event that concerns binds, or a pod's condition, and ignore all others."""
     match event:
         case events.BindHeld(uid, node):
             return hold(draft, uid, node, now)
@@ -78,7 +78,7 @@ def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effe
 
 
 def hold(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
-    """Answer a bind call of kube-scheduler: refuse it, send the binding, or hold it until the gang is complete."""
+    """Decide on a bind call of kube-scheduler: refuse it, send the binding, or hold it until the gang is complete."""
     pod = pod_of(draft, uid)
     if not draft.now.synced:
         return [RefuseBind(uid, Reason.NOT_SYNCED)]
@@ -110,23 +110,24 @@ def hold(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
 
 
 def _is_barred(draft: Draft, gang: Gang) -> bool:
-    """Tell whether the job may not be bound.
+    """Tell whether the gang's job must not run now, so that no member may be bound.
 
-    This very batch may have made it malformed: such a job asks for no members, so it would look complete.
+    The same batch may have made the job malformed. A malformed job has no roles, so its gang would look complete.
     """
     job = job_of(draft, gang.job_uid)
     return job is None or not queued(job)
 
 
 def _has_slot(draft: Draft, pod: Pod) -> bool:
-    """Tell whether the slot is still this pod's: one that a newer pod has replaced would be bound beside the plan."""
+    """Tell whether the pod is the member in its slot; a replaced pod must not be bound, because it is in no plan."""
     return pod.slot is not None and draft.now.members.get(pod.job_uid, {}).get(pod.slot) == pod.uid
 
 
 def _follows_too_soon(draft: Draft, gang: Gang, pod: Pod, node: str) -> bool:
-    """Tell whether the slot's last pod still holds the room that this one is to have, and the node has no other room.
+    """Tell whether the pod that it replaces still holds room on the node, and the node has no other room for this one.
 
-    kube-scheduler sees that too, unless it has lost count of a binding whose answer never came.
+    kube-scheduler usually sees this itself, but not if the earlier pod's binding is missing in its cache because the
+    answer to the bind call was lost.
     """
     strays = (pod_of(draft, uid) for uid in draft.now.strays.get(pod.job_uid, ()))
     if pod.uid in gang.in_flight or not any(
@@ -138,7 +139,10 @@ def _follows_too_soon(draft: Draft, gang: Gang, pod: Pod, node: str) -> bool:
 
 
 def _move_member(draft: Draft, gang: Gang, pod: Pod, slot: Slot, node: str) -> Gang | None:
-    """Let the plan follow kube-scheduler to another node where the setting is ``answer: ranked`` and there is room."""
+    """Change the plan of the slot to the node that kube-scheduler has chosen; return the gang, or None if not possible.
+
+    It is possible only under the setting ``answer: ranked``, and if the node has room.
+    """
     job = job_of(draft, gang.job_uid)
     if not rules_of(draft).ranked or job is None or pod.uid in gang.in_flight or node not in draft.now.nodes:
         return None
@@ -151,7 +155,10 @@ def _move_member(draft: Draft, gang: Gang, pod: Pod, slot: Slot, node: str) -> G
 
 
 def _straight_through(draft: Draft, gang: Gang, pod: Pod, slot: Slot) -> list[Effect]:
-    """Send the binding alone: the gang's minimum is bound or being bound, or its members need not be bound together."""
+    """Send the binding of one member without the barrier, unless its room is taken.
+
+    The gang's minimum is bound or being bound already, or its members need not be bound together.
+    """
     if is_taken(draft, gang, pod, gang.nodes[slot]):
         draft.filled.add(gang.nodes[slot])
         return [RefuseBind(pod.uid, Reason.ROOM_TAKEN)]
@@ -172,9 +179,10 @@ def _at_barrier(draft: Draft, gang: Gang, pod: Pod, slot: Slot, now: float) -> l
 
 
 def _arrived(gang: Gang, pod: Pod, slot: Slot, now: float, rules: Rules) -> Gang:
-    """Hold one more bind; the window begins anew with each, up to the time for which the oldest one may be held.
+    """Return the gang with one more held bind.
 
-    kube-scheduler's queue is in no gang's order: in a long queue the members come far apart.
+    The window starts again with each bind, because kube-scheduler's queue does not keep a gang's pods together, so that
+    in a long queue they come far apart. It never ends later than the time for which the oldest bind may be held.
     """
     if pod.uid in gang.held:
         return gang
@@ -184,7 +192,7 @@ def _arrived(gang: Gang, pod: Pod, slot: Slot, now: float, rules: Rules) -> Gang
 
 
 def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
-    """Send all held binds once the minimum is held or bound."""
+    """Send all held binds if the whole minimum is held or bound, and no node of the plan has changed in this step."""
     job = job_of(draft, gang.job_uid)
     if job is None or not gang.held or _is_shaken(draft, gang):
         return []
@@ -194,12 +202,18 @@ def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
 
 
 def _given(gang: Gang) -> set[Slot]:
-    """Return the held slots that the plan has a node for; a worker beyond a count that was lowered since has none."""
+    """Return the slots of held binds for which the plan has a node.
+
+    A worker beyond the target has none, if the target was lowered after its bind was held.
+    """
     return {slot for slot in gang.held.values() if slot in gang.nodes}
 
 
 def _is_shaken(draft: Draft, gang: Gang) -> bool:
-    """Tell whether this step has lost a node of the plan, or seen room taken there, and has not settled that yet."""
+    """Tell whether a node of a held member is no longer usable, or has less room because of a fact of this step.
+
+    Such plans are checked later in the step, so the binds are not sent before.
+    """
     nodes = {gang.nodes[slot] for slot in _given(gang)}
     return not nodes.isdisjoint(draft.filled) or not all(_is_usable(draft, name) for name in nodes)
 
@@ -210,7 +224,10 @@ def _is_usable(draft: Draft, name: str) -> bool:
 
 
 def send_held(draft: Draft, gang: Gang, how: Move, **changes: object) -> list[Effect]:
-    """Open the barrier: send every held bind, in slot order, and refuse those of members without a node."""
+    """Open the barrier: send every held bind, in the order of slots, and refuse those of members without a node.
+
+    The gang makes the move ``how``, with ``changes`` to its fields.
+    """
     pods = draft.now.pods
     held = sorted(((uid, slot) for uid, slot in gang.held.items() if slot in gang.nodes), key=lambda item: item[1])
     surplus = [uid for uid, slot in gang.held.items() if slot not in gang.nodes]
@@ -221,7 +238,7 @@ def send_held(draft: Draft, gang: Gang, how: Move, **changes: object) -> list[Ef
 
 
 def drop(draft: Draft, uid: str) -> None:
-    """Take a pod from the barrier whose scheduler no longer waits: its check does not count any more."""
+    """Remove the pod's held bind from the barrier, because kube-scheduler has given up the call."""
     gang = _gang_of(draft, uid)
     if gang is not None and uid in gang.held:
         let_go(draft, gang, uid)
@@ -233,9 +250,10 @@ def _gang_of(draft: Draft, uid: str) -> Gang | None:
 
 
 def bound(draft: Draft, uid: str, node: str, now: float) -> None:
-    """Count a pod as bound once the API server has answered, before the watch shows it.
+    """Count a pod as bound as soon as the API server has answered, before the watch shows it.
 
-    The time of the gang's other bindings begins anew: all bindings of a large gang together take longer than it.
+    The deadline for the gang's other bindings starts again, because all bindings of a large gang may take longer than
+    one deadline.
     """
     pod = pod_of(draft, uid)
     if pod is not None and not pod.node:

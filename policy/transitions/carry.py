@@ -1,4 +1,4 @@
-"""Carry out all that a policy has decided, in its order."""
+"""Carry out the actions of a policy's decision, in their order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from policy.transitions.recovery.release import cleared
 
 
 def carry_out(draft: Draft, decision: Decision, now: float) -> list[Effect]:
-    """Turn a decision into plans and numbers of workers; its verdicts replace the old ones."""
+    """Apply the decision's actions to the draft, replace the verdicts by the decision's, and return the effects."""
     verdicts = dict(decision.verdicts)
     effects: list[Effect] = [*decision.actions]
     for action in decision.actions:
@@ -44,7 +44,7 @@ def _carry(draft: Draft, action: Action, verdicts: dict[str, Verdict], now: floa
 
 
 def _remember(draft: Draft, key: str, value: object) -> None:
-    """Keep what the policy wants to remember; None forgets it."""
+    """Store the value under the key in the policy's memory, or remove the key if the value is None."""
     if value is None:
         draft.edit("memory").pop(key, None)
     else:
@@ -63,7 +63,10 @@ def _admit(draft: Draft, action: Admit, now: float) -> None:
 
 
 def _pause(draft: Draft, action: Resize, now: float) -> list[Effect]:
-    """Drop the plan; the controller releases the members, and bindings in flight keep their room until known."""
+    """Pause the gang: drop its plan, so that the controller releases its members.
+
+    The room of bindings in flight stays charged until their outcomes are known.
+    """
     gang = draft.gang(action.job_uid)
     if not gang.admitted:
         draft.put_gang(replace(gang, ps_next=action.ps))

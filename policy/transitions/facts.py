@@ -1,4 +1,7 @@
-"""Facts of the API server enter the draft. An older version of an object never replaces a newer one (S6)."""
+"""Put the facts of the API server into the draft. An older version of an object never replaces a newer one.
+
+(This is rule S6 of docs/reliability.md.)
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ from policy.transitions.recovery.preempted import lose_room
 from policy.transitions.recovery.release import cleared
 from policy.transitions.refusedwrites import take_refused
 
-# A filter call shows a pod as kube-scheduler sees it, which may be this much older than what the watch shows.
+# A filter call may still show a pod so long after its deletion, because kube-scheduler's own view is older.
 REMEMBER_GONE_SECONDS = 300.0
 
 
 def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
-    """Apply one fact of the API server, and ignore other events."""
+    """Apply one fact (about an object, the lead, the policy, a report or the usage), and ignore other events."""
     match event:
         case events.NodeSeen(node):
             see_node(draft, node)
@@ -64,10 +67,10 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
 
 
 def take_report(draft: Draft, job_uid: str, report: Report, now: float) -> None:
-    """Keep the first report of a job and its last few; one that is older than the newest is late and is ignored.
+    """Keep a training report; of each job the first report and the last few are kept.
 
-    One from the future is of a clock that has been set back since, and is ignored too: no other report would count
-    until then.
+    A report that is older than the newest one is late and is ignored. A report from the future is ignored, too, because
+    until that time every other report would count as late.
     """
     known: tuple[Report, ...] = draft.now.reports.get(job_uid, ())
     if report.at > now + AHEAD_SECONDS:
@@ -77,7 +80,7 @@ def take_report(draft: Draft, job_uid: str, report: Report, now: float) -> None:
 
 
 def see_node(draft: Draft, node: Node) -> None:
-    """Add or replace a node."""
+    """Add or replace a node, unless a newer version of it is known."""
     old: Node | None = draft.now.nodes.get(node.name)
     if old is not None and old.uid == node.uid and old.version > node.version:
         return
@@ -87,7 +90,7 @@ def see_node(draft: Draft, node: Node) -> None:
 
 
 def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
-    """Add or replace a job, and report the numbers of it that somebody else has changed."""
+    """Add or replace a job, unless a newer version is known, and report numbers that its user has changed."""
     old = job_of(draft, job.uid)
     if old is not None and old.version > job.version:
         return []
@@ -103,7 +106,10 @@ def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
 
 
 def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:
-    """Yield the bounds that the object states otherwise than before; one that follows from the replicas is no edit."""
+    """Yield a report for each bound that the job object states differently than before.
+
+    A bound that is not stated but follows from the replicas is no edit.
+    """
     if old.invalid or job.invalid or _is_stopped(old) or _is_stopped(job):
         return
     if job.min_stated and old.min_workers != job.min_workers:
@@ -113,15 +119,15 @@ def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:
 
 
 def _is_stopped(job: Job) -> bool:
-    """Tell whether the user has stopped a job of a kind that cannot be suspended, by asking for no replicas.
+    """Tell whether the user has stopped a job by setting its replicas to 0, because its kind cannot be suspended.
 
-    Its bounds are not read then.
+    The bounds of such a job are not read.
     """
     return job.suspended and not job.suspends
 
 
 def _strike_forged(draft: Draft, job: Job) -> None:
-    """Take the slot from pods that were seen before their job and claimed it under another job's name."""
+    """Take the slot from pods that were seen before their job and name the job's uid but another job's name."""
     claimants = {*draft.now.members.get(job.uid, {}).values(), *draft.now.strays.get(job.uid, ())}
     for uid in sorted(claimants):
         pod: Pod = draft.now.pods[uid]
@@ -130,15 +136,20 @@ def _strike_forged(draft: Draft, job: Job) -> None:
 
 
 def _is_forged(pod: Pod, job: Job) -> bool:
-    """Tell whether the owner's name, which gave the pod its slot, is not its job's: such a pod may take no slot."""
+    """Tell whether the pod's owner reference has the job's uid but another name.
+
+    The slot was read from that name, so such a pod may not have a slot.
+    """
     return bool(pod.owner) and pod.owner != job.name
 
 
 def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now: float) -> list[Edited]:
-    """Take over a replica count that somebody else set: a lower one always, a higher one only while another leads.
+    """Take over a number of replicas that a user has set, and report the edit.
 
-    Only the policy grows a job, so a count above the target is set back. A count that we ordered ourselves may be
-    shown late, when the target is another one already: that is no edit.
+    before, asked: the number in the old and in the new version of the object. A lower number is always taken over, a
+    higher one only by a replica that does not lead. The leader lets only the policy grow a job, so it sets a number
+    above the target back. A number that Kohort itself has ordered is no edit; it may be seen late, when the target has
+    changed already.
     """
     gang = draft.gang(job.uid)
     if gang.state not in ADMITTED or asked == before or job.invalid:
@@ -151,17 +162,18 @@ def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now
     lowered = wanted < gang.workers and asked not in gang.scaling.targets
     if follows or lowered:
         retarget(draft, gang, wanted, {}, now)
-    # We take workers one by one, so the object shows the numbers in between.
+    # Kohort may take workers one by one; then the object shows the numbers in between.
     ours = asked in gang.scaling.targets or gang.workers < asked < before
     return [] if ours else [_report(old, before, job, asked, gang.workers, taken=follows or lowered)]
 
 
 def _report(old: Job, before: int, job: Job, asked: int, target: int, *, taken: bool) -> Edited:
-    """Return the report of an edit.
+    """Return the report that a user has changed the replicas from ``before`` to ``asked``.
 
-    A bound that the object does not state follows the edit, and is kept also where the number of workers is not.
+    ``taken`` tells whether the number was taken over. If it was not, but the job's maximum follows from the replicas,
+    the edit has still raised the maximum, and the report says so.
     """
-    if taken or asked == _within(job, target):  # the bounds ask for it: settling gives it
+    if taken or asked == _within(job, target):  # settle resizes the gang to the job's new bounds
         return Edited(job.uid, "workers", before, asked, kept=True)
     if not job.max_stated and old.max_workers < job.max_workers == asked:
         return Edited(job.uid, "max-workers", old.max_workers, asked, kept=True)
@@ -169,12 +181,12 @@ def _report(old: Job, before: int, job: Job, asked: int, target: int, *, taken: 
 
 
 def _within(job: Job, workers: int) -> int:
-    """Return the number of workers within the job's bounds that is nearest to this one."""
+    """Return the number within the job's bounds that is nearest to ``workers``."""
     return min(max(workers, job.min_workers), job.max_workers)
 
 
 def lose_job(draft: Draft, uid: str) -> list[Effect]:
-    """Forget a deleted job, its plan and its held binds; its pods hold their room until they are gone."""
+    """Remove a deleted job with its plan, and refuse its held binds; its pods hold their room until they are gone."""
     gang = draft.gang(uid)
     draft.drop_job(uid)
     draft.drop_gang(uid)
@@ -188,7 +200,10 @@ def lose_job(draft: Draft, uid: str) -> list[Effect]:
 
 
 def see_pod(draft: Draft, pod: Pod, now: float) -> list[Effect]:
-    """Add or replace a pod. A binding that we know of is not undone by an older view of the pod."""
+    """Add or replace a pod, unless a newer version is known or the pod is known to be gone.
+
+    A pod that is known to be bound stays bound, even if this view of it does not have the node yet.
+    """
     old = pod_of(draft, pod.uid)
     if pod.uid in draft.now.gone or (old is not None and old.version > pod.version):
         return []
@@ -209,10 +224,10 @@ def see_pod(draft: Draft, pod: Pod, now: float) -> list[Effect]:
 
 
 def _as_its_pods_go(draft: Draft, job: Job) -> Job:
-    """Return the job with the placement constraints that the first pod of each role has.
+    """Return the job with the placement constraints of each role replaced by those of the role's first pod.
 
-    Admission may add to the template's: webhooks do, and plugins for taints of GPU nodes, for a RuntimeClass, and for
-    a namespace's own node selector.
+    Admission may add constraints to those of the template: by webhooks, and by plugins for taints of GPU nodes, for a
+    RuntimeClass, and for a namespace's node selector.
     """
     pods, first = draft.now.pods, dict[str, Constraints]()
     for slot, uid in sorted(draft.now.members.get(job.uid, {}).items()):
@@ -225,7 +240,7 @@ def _as_its_pods_go(draft: Draft, job: Job) -> Job:
 
 
 def _leave_slot(draft: Draft, old: Pod, pod: Pod) -> list[Effect]:
-    """Refuse the held bind of a pod that no longer has the slot in which it would be bound."""
+    """Refuse the held bind of a pod whose job or slot has changed since the bind was held."""
     gang = draft.gang(old.job_uid) if old.job_uid else None
     if gang is None or gang.held.get(pod.uid) is None or (old.job_uid, gang.held[pod.uid]) == (pod.job_uid, pod.slot):
         return []
@@ -234,7 +249,7 @@ def _leave_slot(draft: Draft, old: Pod, pod: Pod) -> list[Effect]:
 
 
 def _learn_node(draft: Draft, pod: Pod, gang: Gang) -> list[Effect]:
-    """Let the plan follow a bound pod, and answer a bind that is held for it by what the watch shows."""
+    """Bring the plan into line with a pod that the watch shows as bound, and answer a bind that is held for it."""
     effects: list[Effect] = []
     if pod.uid in gang.held and pod.slot is not None:
         same = gang.nodes.get(pod.slot) == pod.node
@@ -248,7 +263,7 @@ def _learn_node(draft: Draft, pod: Pod, gang: Gang) -> list[Effect]:
 
 
 def _follow(draft: Draft, pod: Pod, gang: Gang) -> None:
-    """Plan the slot on the pod's node, unless the gang is being moved from there."""
+    """Plan the pod's slot on the node where the pod is bound, unless the gang is migrating."""
     if gang.state is State.MIGRATING:
         return
     if pod.slot is not None and gang.gives(pod.slot) and gang.nodes.get(pod.slot) != pod.node:
@@ -256,14 +271,14 @@ def _follow(draft: Draft, pod: Pod, gang: Gang) -> None:
 
 
 def land(draft: Draft, gang: Gang, uid: str) -> Gang:
-    """Take a binding whose outcome is known from those in flight."""
+    """Remove the binding of the pod ``uid`` from those in flight, because its outcome is known; return the gang."""
     gang = replace(gang, in_flight={other: node for other, node in gang.in_flight.items() if other != uid})
     draft.put_gang(gang)
     return gang
 
 
 def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
-    """Forget a deleted pod, and refuse a bind that is held for it."""
+    """Remove a deleted pod, and refuse a bind that is held for it."""
     pod = pod_of(draft, uid)
     draft.drop_pod(uid, now)
     if pod is None or not pod.job_uid:
@@ -274,7 +289,7 @@ def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
     if uid in gang.in_flight:
         gang = land(draft, gang, uid)
     if gang.state is State.REPAIRING and pod.node and pod.terminating:
-        # Its successor can come only now, however long the pod took to stop.
+        # The successor's pod can be created only now, so the time that the old pod took to stop must not count.
         gang = replace(gang, deadline=until(draft, Awaits.REPAIR, now))
         draft.put_gang(gang)
     if uid not in gang.held:
@@ -284,7 +299,10 @@ def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
 
 
 def _remember_gone(draft: Draft, uid: str, now: float) -> None:
-    """Remember the uid, so that a late filter call does not bring the pod back. The map is in the order of time."""
+    """Remember the uid of a deleted pod, so that a late filter call does not add the pod again.
+
+    The map is in the order of time, and its oldest entries are dropped when their time is over.
+    """
     gone = draft.edit("gone")
     for old in [*takewhile(lambda uid: gone[uid] <= now, gone)]:
         del gone[old]
@@ -292,15 +310,15 @@ def _remember_gone(draft: Draft, uid: str, now: float) -> None:
 
 
 def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
-    """Begin to lead, or stop.
+    """Begin to lead, or stop leading.
 
-    A replica that stops leading forgets its plans, follows the pods, and keeps bindings that may be in flight. One
-    that begins to lead gives each gang that it finds in repair, or growing, its whole time again.
+    A replica that stops leading drops its plans, but keeps the bindings in flight; from then on its gangs follow from
+    the pods. A replica that begins to lead starts the deadlines of gangs that are in repair or growing again.
     """
     if leading == draft.now.leading:
         return []
     draft.set("leading", leading)
-    draft.set("refused_writes", {})  # they were reported by the controller of another term
+    draft.set("refused_writes", {})  # the controller of another term reported them
     effects: list[Effect] = []
     for _, gang in sorted(draft.now.gangs.items()):
         settled = gang.state in (State.RUNNING, State.WAITING, State.COMPLETED)
@@ -316,7 +334,7 @@ def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
 
 
 def _awaited_again(gang: Gang) -> Awaits:
-    """Return what a gang waits for that a replica finds when it begins to lead."""
+    """Return what this gang waits for, if the replica begins to lead now."""
     if gang.state is State.RUNNING:
         return Awaits.GROWTH if gang.awaited else Awaits.OUTCOMES
     return Awaits.REPAIR if gang.state is State.REPAIRING else Awaits.EARLIER_TERM

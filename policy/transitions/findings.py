@@ -1,4 +1,4 @@
-"""What a look at a job and its pods finds; the table in ``settle.py`` says what follows from it."""
+"""What a look at a job and its pods finds; the table in ``settle.py`` says what is done then."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from policy.transitions.gangs import any_stays, bound_slots, complete, least_wor
 
 
 class Finding(Enum):
-    """What a look at a job and its pods finds; the first that holds.
+    """What a look at a job and its pods finds; if several are true, the first one counts.
 
     FINISHED: the job has ended.
-    WITHDRAWN: the job is suspended, being deleted, malformed, or asked by us to give its room up. A gang that is moved
-    is not withdrawn by the suspension that moves it.
+    WITHDRAWN: the job must not run now: it is being deleted, malformed, or suspended by its user or by Kohort. A
+    suspension by Kohort that is part of a migration does not count.
     ENOUGH: the minimum is bound or has succeeded, and a member is bound or being bound.
     ENDED: the minimum has succeeded or will never come again, and no member is bound or being bound.
     TOO_FEW: less than the minimum, and a member is bound or being bound.
@@ -36,7 +36,11 @@ class Finding(Enum):
 
 
 class Look(NamedTuple):
-    """One look at a job. bound: slots whose pod is bound or has succeeded, and those that are done for good."""
+    """The result of one look at a job.
+
+    bound: the slots whose pod is bound, has succeeded, or will never come again; empty if the finding is FINISHED or
+    WITHDRAWN. now: the time of the look, in seconds since the epoch.
+    """
 
     job: Job
     finding: Finding
@@ -45,12 +49,12 @@ class Look(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether the minimum is complete."""
+        """Whether every slot of the gang's minimum is bound, has succeeded, or will get no pod again."""
         return self.finding in (Finding.ENOUGH, Finding.ENDED)
 
 
 def look_at(draft: Draft, job: Job, gang: Gang, now: float) -> Look:
-    """Return what the job and its pods show now."""
+    """Return what is found now: whether the job has finished or must not run, and else whether its minimum is bound."""
     if job.finished:
         return Look(job, Finding.FINISHED, (), now)
     if not (queued(job) or (gang.state is State.MIGRATING and releasing(job))):

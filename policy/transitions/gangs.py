@@ -1,4 +1,4 @@
-"""Questions about one gang that several transitions ask, and changes that several of them make."""
+"""Functions on one gang that several transitions share: questions about it, and changes of it."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from policy.cluster.snapshot import Rules
 from policy.transitions.deadlines.patience import until
 
 TURNS_KEPT = 4
-RESIZED = (State.RUNNING, State.REPAIRING, State.MIGRATING)  # a resize of a gang that only has a plan is part of it
+RESIZED = (State.RUNNING, State.REPAIRING, State.MIGRATING)  # a resize is reported only in these states
 
 
 def rules_of(draft: Draft) -> Rules:
-    """Return the settings in force."""
+    """Return the settings that the transitions obey."""
     rules: Rules = draft.base.rules
     return rules
 
 
 def job_of(draft: Draft, uid: str) -> Job | None:
-    """Return the job of that uid as the draft has it."""
+    """Return the job with that uid in the draft; None if there is none."""
     job: Job | None = draft.now.jobs.get(uid)
     return job
 
 
 def pod_of(draft: Draft, uid: str) -> Pod | None:
-    """Return the pod of that uid as the draft has it."""
+    """Return the pod with that uid in the draft; None if there is none."""
     pod: Pod | None = draft.now.pods.get(uid)
     return pod
 
 
 def bound_slots(draft: Draft, job_uid: str) -> set[Slot]:
-    """Return the slots that count as bound.
+    """Return the slots of the job that count as bound.
 
-    The pod holds room on a node that exists and is not terminating, or it has succeeded, or the slot is done for good.
+    Their pod holds room on a node that exists and is not terminating, or has succeeded, or will never come again.
     """
     pods, nodes = draft.now.pods, draft.now.nodes
     members, job = draft.now.members.get(job_uid, {}), job_of(draft, job_uid)
@@ -48,12 +48,12 @@ def bound_slots(draft: Draft, job_uid: str) -> set[Slot]:
 
 
 def stays(pod: Pod, nodes: Mapping[str, Node]) -> bool:
-    """Tell whether the pod holds room on a node that exists, and is not terminating."""
+    """Tell whether the pod is bound to a node that exists, has not ended, and is not terminating."""
     return pod.holds_room and not pod.terminating and pod.node in nodes
 
 
 def pods_of(draft: Draft, job_uid: str) -> Iterator[Pod]:
-    """Yield every pod of the job, also those whose slot a newer pod has taken."""
+    """Yield every pod of the job: its members, then its replaced pods."""
     pods = draft.now.pods
     yield from (pods[uid] for uid in draft.now.members.get(job_uid, {}).values())
     yield from (pods[uid] for uid in sorted(draft.now.strays.get(job_uid, ())))
@@ -65,7 +65,7 @@ def any_holds_room(draft: Draft, job_uid: str) -> bool:
 
 
 def any_bound(draft: Draft, job_uid: str) -> bool:
-    """Tell whether a pod of the job holds room and is not terminating, so that it would have to be released."""
+    """Tell whether a pod of the job holds room and is not terminating, so that a release has to delete it."""
     return any(pod.holds_room and not pod.terminating for pod in pods_of(draft, job_uid))
 
 
@@ -78,38 +78,42 @@ def any_goes(draft: Draft, job_uid: str) -> bool:
 
 
 def none_made(draft: Draft, gang: Gang) -> bool:
-    """Tell whether none of the bindings that were sent for the gang was made.
+    """Tell whether all bindings that were sent for the gang have failed.
 
-    The next ones are made together again, or not at all.
+    Its members must then pass the barrier together again, so that they are bound together or not at all.
     """
     return gang.state is State.BINDING and gang.whole and not gang.in_flight and not any_bound(draft, gang.job_uid)
 
 
 def any_stays(draft: Draft, job_uid: str) -> bool:
-    """Tell whether a pod of the job is bound to a node that exists, and is not terminating."""
+    """Tell whether a pod of the job is bound to a node that exists, has not ended, and is not terminating."""
     nodes = draft.now.nodes
     return any(stays(pod, nodes) for pod in pods_of(draft, job_uid))
 
 
 def complete(job: Job, slots: Collection[Slot], workers: int, servers: int | None = None) -> bool:
-    """Tell whether the slots hold every rigid member and at least so many workers.
+    """Tell whether ``slots`` has every rigid member and at least ``workers`` workers.
 
-    servers: how many ps there are to be; None: as many as the job object asks for.
+    servers: how many ps are needed; None means as many as the job object asks for.
     """
     rigid = all(slot in slots for slot in job.slots(0, servers))
     return rigid and sum(1 for slot in slots if slot.role == WORKER) >= workers
 
 
 def least_workers(job: Job, gang: Gang) -> int:
-    """Return the minimum that the gang must keep; one that its user raises counts only once it has been reached."""
+    """Return the minimum of workers that the gang must keep.
+
+    If the user raises the minimum of a bound gang, the old one counts until the new number of workers has been bound.
+    """
     settled = gang.state in (State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)
     return min(gang.least, job.min_workers) if settled else job.min_workers
 
 
 def move(draft: Draft, gang: Gang, how: Move, **changes: object) -> Gang:
-    """Take the gang along an edge of the lifecycle table and store it; raise InvalidMoveError where there is none.
+    """Move the gang to its next state by the lifecycle table, store it with ``changes`` to its fields, and return it.
 
-    A gang that stops running awaits no workers any more, and the failures of its growth are forgotten.
+    Raises InvalidMoveError if the table has no such move. A gang that stops running awaits no workers any more, and the
+    failures of its growth are forgotten.
     """
     state = next_state(gang.state, how)
     if gang.state is State.RUNNING:
@@ -120,22 +124,22 @@ def move(draft: Draft, gang: Gang, how: Move, **changes: object) -> Gang:
 
 
 def plan_name(draft: Draft, now: float) -> str:
-    """Return a name for plans of this step; no other step has it, not even after a restart."""
+    """Return the name for plans of this step; no other step has the same, not even after a restart."""
     return f"{draft.base.generation}-{int(now * 1000)}"
 
 
 def bind(pod: Pod, slot: Slot, gang: Gang) -> Bind:
-    """Return the binding of this pod as the plan has it; the binding of a bound pod is repeated as it was made."""
+    """Return the binding of the pod to its planned node; for a bound pod, the same binding as was made."""
     return Bind(pod.uid, pod.namespace, pod.name, pod.node or gang.nodes[slot], pod.plan or gang.plan, slot)
 
 
 def refuse_held(gang: Gang, reason: Reason) -> list[Effect]:
-    """Return a refusal for every bind that the gang holds."""
+    """Return a refusal, with this reason, for every bind of the gang that is held at the barrier."""
     return [RefuseBind(uid, reason) for uid in sorted(gang.held)]
 
 
 def let_go(draft: Draft, gang: Gang, uid: str) -> Gang:
-    """Take one pod from the barrier; without a held bind the window is closed."""
+    """Remove one pod's held bind from the barrier; when it was the last one, the barrier's window ends."""
     held = {other: slot for other, slot in gang.held.items() if other != uid}
     gang = replace(gang, barrier=replace(gang.barrier, slots=held) if gang.barrier is not None and held else None)
     draft.put_gang(gang)
@@ -143,9 +147,9 @@ def let_go(draft: Draft, gang: Gang, uid: str) -> Gang:
 
 
 def forget(draft: Draft, gang: Gang, slots: Collection[Slot]) -> tuple[Gang, list[Effect]]:
-    """Take the slots from the plan, and refuse the binds that are held for them.
+    """Remove the slots from the plan, and return the gang with refusals for the binds that are held for these slots.
 
-    kube-scheduler has checked the held pods for their old nodes.
+    A held bind counts only for the old node, because kube-scheduler has checked the pod for that node.
     """
     stale = sorted(uid for uid, slot in gang.held.items() if slot in slots)
     for uid in stale:
@@ -160,15 +164,16 @@ def forget(draft: Draft, gang: Gang, slots: Collection[Slot]) -> tuple[Gang, lis
 def retarget(
     draft: Draft, gang: Gang, workers: int, nodes: Mapping[Slot, str], now: float, servers: int | None = None
 ) -> Gang:
-    """Give the gang another number of workers. Pods of removed slots keep their room charged until they are gone.
+    """Give the gang ``workers`` workers, store it, and return it.
 
-    nodes: planned nodes of new slots. servers: the number of ps from now on; None leaves it as it is.
+    Pods in slots that are removed keep their room charged until they are gone.
+    nodes: the planned nodes of new slots. servers: the new number of ps; None leaves it as it is.
     """
     given = replace(gang, workers=workers, ps=gang.ps if servers is None else servers)
     kept = {slot: node for slot, node in gang.nodes.items() if given.gives(slot)}
     changes: dict[str, object] = {"nodes": {**kept, **nodes}, "workers": workers, "ps": given.ps}
     if nodes:
-        # Pods that already exist in the new slots were refused under the old plan's name; a new name wakes them.
+        # Waiting pods in the new slots were refused under the old plan; a new plan name makes the controller wake them.
         changes["plan"] = plan_name(draft, now)
     if workers != gang.workers:
         grew = workers > gang.workers
@@ -189,7 +194,10 @@ def retarget(
 
 
 def _awaiting(draft: Draft, gang: Gang, more: int, now: float) -> dict[str, object]:
-    """Return the changes of a running gang that is given so many workers more, or fewer; more begin their time anew."""
+    """Return the changes to what a running gang awaits when it is given ``more`` workers (fewer, if negative).
+
+    Additional workers start the deadline for the growth again.
+    """
     if gang.state is not State.RUNNING or not gang.whole:
         return {}
     if more > 0:
@@ -200,6 +208,6 @@ def _awaiting(draft: Draft, gang: Gang, more: int, now: float) -> dict[str, obje
 
 
 def nobody_awaited(draft: Draft, gang: Gang, now: float) -> dict[str, object]:
-    """Return the changes of a running gang that awaits no workers any more; bindings in flight keep their time."""
+    """Return the changes of a running gang that awaits no workers any more; it may still await bindings in flight."""
     deadline = until(draft, Awaits.OUTCOMES, now) if gang.in_flight else None
     return {"awaited": 0, "tries": replace(gang.tries, retried=False), "deadline": deadline}

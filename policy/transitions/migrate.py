@@ -1,8 +1,8 @@
-"""Migration of a whole running gang: from its new room, charged at once, to the end of its old pods.
+"""The migration of a whole running gang to other nodes.
 
-A member is old while it is bound to another node than the plan has for it. The loss of old members is part of the
-migration: nothing is repaired or released for it before the deadline. A job whose kind can be suspended is suspended by
-us meanwhile, because its operator would take pods that somebody else deletes for a failure.
+The new room is charged at once. A member is old while it is bound to another node than its planned one. The loss of old
+members is part of the migration, so nothing is repaired or released for it before the deadline. If the job's kind can
+be suspended, Kohort suspends the job meanwhile, because its operator would count pods that others delete as failed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from policy.transitions.gangs import (
 
 
 def migrate(draft: Draft, action: Migrate, now: float) -> None:
-    """Begin: plan the gang on its new nodes, under a new name, so that pods which were refused before are woken.
+    """Begin a migration: plan the gang on its new nodes.
 
-    Its training is asked to save first, where ``checkpoint_seconds`` is above 0; no pod is evicted before.
+    The plan gets a new name, so that pods which kube-scheduler has refused before are woken. If ``checkpoint_seconds``
+    is above 0, the training is asked to save first, and no pod is evicted before it has saved or the time is over.
     """
     saves = rules_of(draft).checkpoint_seconds > 0
     deadline = until(draft, Awaits.CHECKPOINT if saves else Awaits.MIGRATION, now)
@@ -41,15 +42,16 @@ def migrate(draft: Draft, action: Migrate, now: float) -> None:
 
 
 def leave(draft: Draft, gang: Gang, now: float) -> None:
-    """Let the old pods go of a gang that has saved, or has had the time to."""
+    """Let the old pods of the gang go, because its training has saved or its time to save is over."""
     if gang.saving:
         draft.put_gang(replace(gang, deadline=until(draft, Awaits.MIGRATION, now)))
 
 
 def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
-    """End the migration when the minimum is bound on its new nodes and no member on an old one.
+    """Bring a migrating gang into line with its pods, and return it.
 
-    It also ends, without success, when a new node is lost or closed.
+    The migration is complete when the minimum is bound on its new nodes and no member is bound to an old one. It is
+    given up when a new node is gone, cordoned or not ready.
     """
     there = _places(draft, gang)
     arrived = {slot for slot, node in there.items() if gang.nodes[slot] == node}
@@ -66,7 +68,10 @@ def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
 
 
 def _awaiting(draft: Draft, gang: Gang, left: int, now: float) -> Gang:
-    """Begin the time anew with each member that arrives: a PodDisruptionBudget may let them go one by one."""
+    """Note how many members are still to arrive (``left``); with each that arrives, the deadline starts again.
+
+    A PodDisruptionBudget may let the old pods go only one by one.
+    """
     if left >= gang.awaited:
         return gang
     deadline = gang.deadline if gang.saving else until(draft, Awaits.MIGRATION, now)
@@ -76,13 +81,13 @@ def _awaiting(draft: Draft, gang: Gang, left: int, now: float) -> Gang:
 
 
 def end_checkpoint(draft: Draft, expired: Expired) -> list[Effect]:
-    """Begin to move a gang whose time to save is over."""
+    """Let the old pods of a gang go whose time to save is over."""
     leave(draft, expired.gang, expired.now)
     return []
 
 
 def end_migration(draft: Draft, expired: Expired) -> list[Effect]:
-    """Give the migration up, unless an old pod is still terminating, which may take as long as its training needs."""
+    """Give up the migration, unless an old pod is still terminating, which may take as long as its training needs."""
     if any_goes(draft, expired.gang.job_uid):
         draft.put_gang(replace(expired.gang, deadline=until(draft, Awaits.MIGRATION, expired.now)))
     else:
@@ -91,7 +96,10 @@ def end_migration(draft: Draft, expired: Expired) -> list[Effect]:
 
 
 def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
-    """Give the migration up: bound members stay where they are, and the others are repaired on their planned nodes."""
+    """Give up the migration, and return the gang.
+
+    Bound members stay where they are. If they are fewer than the minimum, the others are repaired on their new nodes.
+    """
     whole = complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps)
     deadline = None if whole else until(draft, Awaits.REPAIR, now)
     nodes = {**gang.nodes, **_places(draft, gang)}

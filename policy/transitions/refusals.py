@@ -1,7 +1,7 @@
-"""kube-scheduler refuses a planned node: the node is avoided for a while, and the member is planned elsewhere.
+"""Planned nodes that kube-scheduler refuses: such a node is avoided for a while, and the member is planned elsewhere.
 
-A refusal shows in one of two ways: the node is not among those that a filter call offers, or kube-scheduler's plugins
-let no node through and there is no call; then the pod's own PodScheduled condition says why.
+Kohort sees a refusal in one of two ways. Either a filter call does not offer the node; or kube-scheduler's plugins let
+no node through, so that there is no filter call, and the pod's condition PodScheduled says why.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIRST_REFUSAL_SECONDS = 1.0
 
 
 def hear_condition(draft: Draft, uid: str, now: float) -> list[Effect]:
-    """Read from a member's condition whether kube-scheduler has tried it for this plan, and found no node."""
+    """Avoid the planned node of a member if the pod's condition newly says that kube-scheduler found no node for it."""
     pod, before = pod_of(draft, uid), draft.base.pods.get(uid)
     if pod is None or pod.slot is None or not is_turned_away(pod):
         return []
@@ -32,9 +32,9 @@ def hear_condition(draft: Draft, uid: str, now: float) -> list[Effect]:
 
 
 def _is_news(pod: Pod, before: Pod | None, gang: Gang) -> bool:
-    """Tell whether the condition is a new refusal, of this plan.
+    """Tell whether the pod's condition is a new refusal, and belongs to the present plan.
 
-    A pod that had been refused before is tried for this plan only once it has been woken.
+    If the pod had been refused before, kube-scheduler tries it for the present plan only after the pod has been woken.
     """
     if before is None or (before.refused, before.refusal) == (pod.refused, pod.refusal):
         return False
@@ -42,7 +42,10 @@ def _is_news(pod: Pod, before: Pod | None, gang: Gang) -> bool:
 
 
 def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
-    """Avoid a planned node that plugins or sampling kept from us, and plan that member elsewhere."""
+    """Avoid the planned node of a member for a while, because kube-scheduler did not offer it, and plan elsewhere.
+
+    If no member of the gang is bound yet, the whole plan is given up; else only this member's slot is planned again.
+    """
     pod = pod_of(draft, uid)
     if pod is None or pod.slot is None or pod.node:
         return []
@@ -62,9 +65,10 @@ def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
 
 
 def avoid_refused(draft: Draft, gang: Gang, now: float) -> Gang:
-    """Avoid, after a failed plan, the nodes of members that kube-scheduler's plugins still refuse.
+    """Avoid, after a failed plan, the planned nodes of members that kube-scheduler's plugins still refuse.
 
-    A refusal in the same words as the one before changes nothing on the pod, and so is noticed only here.
+    A refusal with the same message as before does not change the pod's condition, so ``hear_condition`` does not notice
+    it. The gang is returned; it is the same object if no node is avoided.
     """
     pods, members = draft.now.pods, draft.now.members.get(gang.job_uid, {})
     missing = (slot for slot in gang.nodes if slot in members and members[slot] not in gang.held)
@@ -79,8 +83,8 @@ def avoid_refused(draft: Draft, gang: Gang, now: float) -> Gang:
 
 
 def _memory(rules: Rules, misses: int) -> float:
-    """Return for how many seconds a node is avoided.
+    """Return for how many seconds a node is avoided after ``misses`` earlier refusals in a row.
 
-    It is short at first: kube-scheduler's cache may only be a moment behind room that was just freed.
+    The first time is short, because kube-scheduler's cache may simply not yet have room that was just freed.
     """
     return min(rules.refusal_memory_seconds, FIRST_REFUSAL_SECONDS * 2.0 ** min(misses, 16))

@@ -1,7 +1,7 @@
-"""Writes that the API server refuses: kept with its message, reported once, and taken back where they will not pass.
+"""Writes that the API server refuses: they are kept with its message, and reported once.
 
-A resize that an admission policy or a missing permission refuses will be refused again. So no plan waits for the room
-that such a shrink was to free, and no room is kept for workers of such a growth.
+A resize that an admission policy or a missing permission refuses would be refused again, so the decision is taken back:
+no plan waits any longer for the room of such a shrink, and no room is kept for the workers of such a growth.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from policy.transitions.recovery.release import give_up
 
 
 def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
-    """Replace the refused writes by these, and report those that were not refused before."""
+    """Replace the list of refused writes by ``refused``, and return a report for each that was not on it before."""
     if not draft.now.leading:
-        return []  # they come from a controller that does not know yet that it no longer leads
+        return []  # the controller that sent them does not know yet that it no longer leads
     before = draft.now.refused_writes
     known = {(uid, one.write) for uid, writes in before.items() for one in writes}
     found: dict[str, tuple[RefusedWrite, ...]] = {}
@@ -35,7 +35,7 @@ def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
             continue
         uid, write = named
         found[uid] = (*found.get(uid, ()), write)
-        if (uid, one.write) not in known:  # reported once, for however many pods of the job
+        if (uid, one.write) not in known:  # one report for a job, however many of its pods are concerned
             known.add((uid, one.write))
             effects.append(WriteRefused(uid, write, _rival(draft, uid, write)))
     for uid in found.keys() | before.keys():
@@ -46,7 +46,10 @@ def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
 
 
 def _named(draft: Draft, one: RefusedWrite) -> tuple[str, RefusedWrite] | None:
-    """Return the uid of the job that needs the write, and the write with its object's name; None: object unknown."""
+    """Return the uid of the job that needs the write, and the write with its object's name added.
+
+    The uid is empty for the switch of the admission gate. The result is None if the object is not known.
+    """
     if not one.uid:
         return "", one
     job = job_of(draft, one.uid)
@@ -57,14 +60,14 @@ def _named(draft: Draft, one: RefusedWrite) -> tuple[str, RefusedWrite] | None:
 
 
 def _rival(draft: Draft, uid: str, refused: RefusedWrite) -> str:
-    """Return the uid of the job for which a refused shrink was to free room; empty for any other write."""
+    """Return the uid of the job for which a refused shrink should free room; empty for any other write."""
     gang, job = draft.gang(uid), job_of(draft, uid)
     shrinks = refused.write == SET_REPLICAS and job is not None and job.worker and gang.workers < job.worker.replicas
     return gang.scaling.on_behalf_of if shrinks else ""
 
 
 def refused_binding(draft: Draft, uid: str, message: str) -> list[Effect]:
-    """Keep the API server's refusal to bind a member until the gang's minimum is bound, and report it."""
+    """Report that the API server refused to bind a member, and note it on the gang until its minimum is bound."""
     pod = pod_of(draft, uid)
     if pod is None or not pod.job_uid or not message:
         return []
@@ -75,9 +78,9 @@ def refused_binding(draft: Draft, uid: str, message: str) -> list[Effect]:
 
 
 def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
-    """Take back each resize that will be refused again.
+    """Take back each resize that the API server has refused for a lasting reason (``RefusedWrite.lasting``).
 
-    gives_back: whether the policy grows a job again by itself; only then a growth is taken back.
+    gives_back: whether the policy later grows a job again by itself; a growth is taken back only then.
     """
     effects: list[Effect] = []
     for uid, writes in sorted(draft.now.refused_writes.items()):
@@ -93,7 +96,7 @@ def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
 
 
 def _keep_workers(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now: float) -> list[Effect]:
-    """Let the job keep the workers that were to be taken, and give up the plans that wait for their room."""
+    """Let the job keep the workers that a refused shrink should take; give up the plans that wait for their room."""
     going = {pod.uid for pod in pods_of(draft, job.uid)}
     effects: list[Effect] = []
     for uid in sorted(draft.index.freeing):
@@ -117,7 +120,7 @@ def _keep_workers(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now:
 
 
 def _drop_growth(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now: float) -> list[Effect]:
-    """Free the room that was kept for workers whose pods will not be created."""
+    """Free the room of the workers that will not be created because the job's growth was refused."""
     missing = absent(draft, job, gang)
     if not missing:
         return []
@@ -128,7 +131,7 @@ def _drop_growth(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now: 
 
 
 def _forget(draft: Draft, uid: str, resize: RefusedWrite) -> None:
-    """Forget the refused resize, which nobody wants any more; the gang itself keeps the message."""
+    """Remove the resize, which is taken back, from the refused writes; the gang itself keeps it for its message."""
     writes = draft.now.refused_writes
     left = tuple(one for one in writes[uid] if one != resize)
     others = {other: refused for other, refused in writes.items() if other != uid}

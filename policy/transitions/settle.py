@@ -1,8 +1,8 @@
-"""After a batch of facts every gang that they touch follows its job and its pods, as a literal table says.
+"""Bring each gang that the events of a step have touched into line with its job and its pods, by a literal table.
 
 A look at the job and its pods has one of six findings (``findings.py``). ``FOLLOWS`` lists, for each state and finding,
-what is done, in order; the last step of a row makes the move, if there is one. A pair that is not in the table asks for
-nothing.
+the functions that are called, in order; the last one moves the gang to another state, if any does. For a pair that is
+not in the table nothing is done.
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ from policy.transitions.recovery.release import cleared, give_up
 
 
 def settle(draft: Draft, now: float) -> list[Effect]:
-    """Bring each touched gang in line with its job and pods. Nothing is concluded before every list is in."""
+    """Bring each touched gang into line with its job and pods.
+
+    Nothing is done before every watch has delivered its first list, because pods may still be missing.
+    """
     if not draft.now.synced:
         return []
     effects: list[Effect] = []
-    # A gang that waits for another job's pods to go is not touched by their going.
+    # When pods of another job go, the gang that waits for their room is not touched itself.
     for uid in sorted(draft.touched().union(draft.freeing())):
         job = job_of(draft, uid)
         if job is not None:
@@ -52,7 +55,7 @@ def settle(draft: Draft, now: float) -> list[Effect]:
 
 
 def settle_gang(draft: Draft, job: Job, now: float) -> list[Effect]:
-    """Carry out what the table has for one gang."""
+    """Call the functions of the table for one gang, by its state and by what a look at its job and pods finds."""
     gang = draft.gang(job.uid)
     look = look_at(draft, job, gang, now)
     effects: list[Effect] = []
@@ -61,7 +64,7 @@ def settle_gang(draft: Draft, job: Job, now: float) -> list[Effect]:
     return effects
 
 
-# -- the job has ended, or is withdrawn -------------------------------------------------------------
+# -- the job has ended, or must not run now ---------------------------------------------------------
 
 
 def _finish(draft: Draft, look: Look) -> list[Effect]:
@@ -72,7 +75,10 @@ def _finish(draft: Draft, look: Look) -> list[Effect]:
 
 
 def _withdraw(draft: Draft, look: Look) -> list[Effect]:
-    """Release a suspended or deleted job. One that became malformed keeps what it runs and loses only its plan."""
+    """Give up the plan of a job that is suspended, being deleted or malformed, and release its bound members.
+
+    A malformed job only loses a plan that is not being bound yet; what it runs goes on.
+    """
     gang = draft.gang(look.job.uid)
     if look.job.invalid and gang.state is not State.PLANNED:
         return []
@@ -88,7 +94,7 @@ def _withdrawn(job: Job) -> Reason:
 
 
 def _go_on_releasing(draft: Draft, look: Look) -> list[Effect]:
-    """Go on with the release of a job that is found suspended by us, after a restart."""
+    """Continue a release that began before a restart: Kohort has suspended the job, but pods still hold room."""
     if releasing(look.job) and any_holds_room(draft, look.job.uid):
         move(draft, draft.gang(look.job.uid), Move.RELEASE, deadline=until(draft, Awaits.RELEASE, look.now))
     return []
@@ -105,7 +111,10 @@ def _end_release(draft: Draft, look: Look) -> list[Effect]:
 
 
 def _queue_again(draft: Draft, look: Look) -> list[Effect]:
-    """End the release, at once where nobody would create the pods anew: then they are not deleted either."""
+    """End the release of a job that is to be scheduled again, once its pods are gone.
+
+    If deleted pods would not be replaced by new ones, the pods are not deleted, and the release ends at once.
+    """
     gang = draft.gang(look.job.uid)
     if look.job.replaced or gang.in_flight:
         return _end_release(draft, look)
@@ -113,11 +122,11 @@ def _queue_again(draft: Draft, look: Look) -> list[Effect]:
     return settle_gang(draft, look.job, look.now)
 
 
-# -- the plan follows the job and its pods ----------------------------------------------------------
+# -- the plan is brought into line with the job and its pods ----------------------------------------
 
 
 def _obey_bounds(draft: Draft, look: Look) -> list[Effect]:
-    """Shrink a job whose user lowers its maximum, whichever job waits; grow one whose user raises its minimum."""
+    """Resize a job whose user has lowered its maximum below, or raised its minimum above, its number of workers."""
     job, gang = look.job, draft.gang(look.job.uid)
     wanted = min(max(gang.workers, job.min_workers), job.max_workers)
     if job.worker is None or wanted == gang.workers:
@@ -127,14 +136,17 @@ def _obey_bounds(draft: Draft, look: Look) -> list[Effect]:
 
 
 def _keep_to_job(draft: Draft, look: Look) -> list[Effect]:
-    """Take members out of the plan that a user has taken out of the job (fewer ps)."""
+    """Remove the slots from the plan that the job no longer has, because a user has lowered a replica count (of ps)."""
     gang = draft.gang(look.job.uid)
     gone = [slot for slot in gang.nodes if not look.job.has(slot, gang.ps)]
     return forget(draft, gang, gone)[1] if gone else []
 
 
 def _keep_to_pods(draft: Draft, look: Look) -> list[Effect]:
-    """Plan each bound member where it is: its node may have come back after the slot was given another one."""
+    """Plan each bound member on the node where it is.
+
+    The plan may have another node, if the member's node was gone for a while and has come back.
+    """
     job, gang = look.job, draft.gang(look.job.uid)
     there = {slot: pod.node for slot, pod in _pods_in(draft, gang.job_uid, look.bound) if pod.holds_room}
     given = {slot: node for slot, node in there.items() if gang.gives(slot) and job.has(slot, gang.ps)}
@@ -145,7 +157,7 @@ def _keep_to_pods(draft: Draft, look: Look) -> list[Effect]:
 
 
 def _pods_in(draft: Draft, uid: str, slots: Collection[Slot]) -> Iterator[tuple[Slot, Pod]]:
-    """Yield the pods in these slots; a slot for which no pod will come again may have none."""
+    """Yield the slots with their pods; a slot without a pod, because none will come again, is left out."""
     pods, members = draft.now.pods, draft.now.members.get(uid, {})
     return ((slot, pods[members[slot]]) for slot in slots if slot in members)
 
@@ -154,7 +166,10 @@ def _pods_in(draft: Draft, uid: str, slots: Collection[Slot]) -> Iterator[tuple[
 
 
 def _await_members(draft: Draft, look: Look) -> list[Effect]:
-    """Wait for pods that are not created yet, for room, and then for the minimum at the barrier."""
+    """Decide what a planned gang waits for: the room of its plan, or the minimum at the barrier, which is then bound.
+
+    If a pod of the minimum does not exist any more, the plan is given up.
+    """
     gang = draft.gang(look.job.uid)
     if gang.whole and missing_pods(draft.view(), look.job):
         back_off = _cost_somebody(draft, look.job.uid)
@@ -163,12 +178,18 @@ def _await_members(draft: Draft, look: Look) -> list[Effect]:
 
 
 def _cost_somebody(draft: Draft, uid: str) -> bool:
-    """Tell whether others were shrunk for it: a job whose pods come and go must not shrink them again each time."""
+    """Tell whether other jobs were shrunk for this one.
+
+    Then it backs off after a failed plan, so that a job whose pods come and go does not shrink the others each time.
+    """
     return any(gang.scaling.on_behalf_of == uid for gang in draft.now.gangs.values())
 
 
 def _await_room(draft: Draft, look: Look) -> list[Effect]:
-    """Count the pods that the plan waits for; each that goes, and at last the free room, starts its time anew."""
+    """Update the pods that the plan waits for; each time one of them has gone, the deadline starts again.
+
+    When all have gone, the gang waits for its members, with a new deadline for them.
+    """
     gang, pods = draft.gang(look.job.uid), draft.now.pods
     left = tuple(uid for uid in gang.waits_for if uid in pods and pods[uid].holds_room)
     if left != tuple(gang.waits_for):
@@ -184,7 +205,10 @@ def _await_bindings(draft: Draft, look: Look) -> list[Effect]:
 
 
 def _lose(draft: Draft, look: Look) -> list[Effect]:
-    """Begin to repair a gang that has lost members. Without gangs the members that are left simply go on."""
+    """Begin to repair a gang that has lost members of its minimum.
+
+    If the members need not run together (``whole`` is false), those that are left simply go on.
+    """
     gang = draft.gang(look.job.uid)
     if not gang.whole:
         return _keep_running(draft, look)
@@ -193,9 +217,9 @@ def _lose(draft: Draft, look: Look) -> list[Effect]:
 
 
 def _lose_all(draft: Draft, look: Look) -> list[Effect]:
-    """Send a gang back to the queue of which only terminating members are left. It begins at its barrier again.
+    """Send a gang back to the queue if no pod of it is bound except terminating ones; it will be bound together again.
 
-    Members whose node is gone may come back with it.
+    Members on a node that is gone count as bound here, because they may come back together with the node.
     """
     gang = draft.gang(look.job.uid)
     if not any_bound(draft, gang.job_uid):
@@ -203,11 +227,11 @@ def _lose_all(draft: Draft, look: Look) -> list[Effect]:
     return []
 
 
-# -- the minimum is there ---------------------------------------------------------------------------
+# -- the minimum is bound ---------------------------------------------------------------------------
 
 
 def _run(draft: Draft, look: Look) -> list[Effect]:
-    """Let the gang run; binds that are still held are sent."""
+    """Move the gang to the state running, and send the binds that are still held."""
     job, gang = look.job, draft.gang(look.job.uid)
     effects = send_held(
         draft, gang, Move.COMPLETE, least=_reached(job, gang, look.bound), deadline=None, tries=NO_FAILURE,
@@ -218,13 +242,16 @@ def _run(draft: Draft, look: Look) -> list[Effect]:
 
 
 def _reached(job: Job, gang: Gang, bound: Collection[Slot]) -> int:
-    """Return the minimum that holds from now on: the job's own once it has been reached."""
+    """Return the minimum of workers that the gang must keep from now on.
+
+    If the user has raised the minimum, the old one counts until the new number of workers is bound.
+    """
     reached = complete(job, bound, job.min_workers, gang.ps)
     return job.min_workers if reached else min(gang.least, job.min_workers)
 
 
 def _keep_running(draft: Draft, look: Look) -> list[Effect]:
-    """Follow workers beyond the minimum as they come, and await again those that are lost."""
+    """Note which workers beyond the minimum have come, and begin to await those that were lost."""
     job = look.job
     gang = follow_arrivals(draft, job, draft.gang(job.uid), look.now)
     if look.whole and gang.least != (least := _reached(job, gang, look.bound)):
@@ -241,9 +268,9 @@ def _migrate(draft: Draft, look: Look) -> list[Effect]:
 
 
 def _adopt(draft: Draft, look: Look) -> list[Effect]:
-    """Take over bound members without a plan: after a restart, or bound by somebody else.
+    """Make a plan from the members that are found bound, after a restart or because another scheduler has bound them.
 
-    A gang whose minimum is bound runs, another one is repaired. Without gangs any part of a job runs.
+    The gang runs if its minimum is bound, and is repaired otherwise. Under a policy without gangs it always runs.
     """
     job, now, gangs = look.job, look.now, rules_of(draft).gangs
     whole = look.whole or not gangs
@@ -287,7 +314,7 @@ FOLLOWS: Final[Mapping[tuple[State, Finding], tuple[Follow, ...]]] = {
     (State.RUNNING, Finding.ENDED): (*PLAN, _keep_running),
     (State.RUNNING, Finding.TOO_FEW): (*PLAN, _lose),
     (State.RUNNING, Finding.NOBODY): (*PLAN, _lose),
-    # A member that is to be moved is planned beside where it is.
+    # _keep_to_pods would plan the members on their old nodes again.
     (State.MIGRATING, Finding.WITHDRAWN): (_withdraw,),
     (State.MIGRATING, Finding.ENOUGH): (_obey_bounds, _keep_to_job, _migrate),
     (State.MIGRATING, Finding.ENDED): (_obey_bounds, _keep_to_job, _migrate),

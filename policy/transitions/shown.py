@@ -1,4 +1,4 @@
-"""What the API server shows as done is reported in the step that sees it, and not when it is decided."""
+"""Reports of what is done (bound, repaired, moved, shrunk ...), made in the step in which the API server shows it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from policy.transitions.gangs import any_holds_room, bound_slots, job_of, pods_o
 
 
 def report_shown(draft: Draft) -> list[Effect]:
-    """Report what is done since the last step, of each job that this step has touched."""
+    """Return the reports of what has been done since the last step, for each job that this step has touched."""
     effects: list[Effect] = []
     for uid in sorted(draft.touched()):
         job = job_of(draft, uid)
@@ -33,7 +33,7 @@ def _report(draft: Draft, job: Job) -> list[Effect]:
 
 
 def _arrival(was: Gang, gang: Gang) -> What | None:
-    """Return what has come true of a gang whose minimum is bound since this step; None if it was found bound."""
+    """Return what a gang has completed by beginning to run in this step; None if it did not, or was found bound."""
     if gang.state is not State.RUNNING:
         return None
     if was.state in (State.PLANNED, State.BINDING):
@@ -44,14 +44,18 @@ def _arrival(was: Gang, gang: Gang) -> What | None:
 
 
 def _has_paused(draft: Draft, was: Gang, gang: Gang) -> bool:
-    """Tell whether the last pod of a paused gang has given up its room in this step."""
+    """Tell whether a paused gang's last pod gave up its room in this step; ``was`` is the gang before the step."""
     if was.state is not State.PAUSED or gang.state is not State.PAUSED or any_holds_room(draft, gang.job_uid):
         return False
     return any(pod.holds_room for pod in draft.base.every_pod_of(gang.job_uid))
 
 
 def _is_resized(draft: Draft, job: Job, gang: Gang, before: int) -> bool:
-    """Tell whether the object asks for the new number, workers beyond it are gone, and workers within it are bound."""
+    """Tell whether the last resize is done.
+
+    The job object asks for the new number; after a shrink the workers beyond it are gone, and after a growth all
+    workers are bound. ``before`` is the number of workers before the resize.
+    """
     if job.worker is None or job.worker.replicas != gang.workers:
         return False
     if gang.workers < before:
@@ -62,7 +66,7 @@ def _is_resized(draft: Draft, job: Job, gang: Gang, before: int) -> bool:
 
 
 def _resized(draft: Draft, gang: Gang, before: int) -> list[Effect]:
-    """Report the resize, unless it was taken back before the API server showed any of it."""
+    """Return the report of the resize; none if it was taken back before it was done."""
     shown = replace(gang, scaling=replace(gang.scaling, before=None))
     if gang.workers == before:
         draft.put_gang(shown)

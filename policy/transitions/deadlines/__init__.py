@@ -1,1 +1,1 @@
-"""What gangs wait for, for how long, and what follows when that time is over."""
+"""Deadlines: what gangs wait for, for how long, and what is done when that time is over."""

@@ -1,7 +1,7 @@
-"""Time runs out: barrier windows, deadlines of gangs, nodes that are avoided, room of preempted pods.
+"""What is done when time runs out: for barrier windows, gangs' deadlines, avoided nodes, and vacated room of victims.
 
-``DEADLINES`` lists, for each state and what it waits for, what follows when that time is over; ``PATIENCE`` says how
-long it is.
+``DEADLINES`` has, for each state and each thing that a gang may wait for, the function that is called when the deadline
+is over. ``PATIENCE`` says how long the deadline is.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from policy.transitions.refusals import avoid_refused
 
 
 def expire(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
-    """Let deadlines run out. A replica that does not lead concludes nothing from time.
+    """Handle all windows and deadlines that are over at ``now``; those of gangs only if this replica leads.
 
-    gives_back: whether a growth whose members never come is given back; else it is only reported.
+    gives_back: whether workers that never come are given back after a growth; if not, they are only reported.
     """
     for key in [key for key, end in draft.now.not_offered.items() if end <= now]:
         draft.drop_refusal(*key)
@@ -50,7 +50,11 @@ def expire(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
 
 
 def _end_window(draft: Draft, gang: Gang, now: float) -> list[Effect]:
-    """Try once more with the same plan and the same nodes: kube-scheduler's back-off for errors sets members apart."""
+    """Refuse the held binds, and try the same plan once more; give it up if this was the second window.
+
+    A second window is worth a try, because kube-scheduler's back-off after errors makes the members come at different
+    times. The plan is also given up if kube-scheduler refuses one of its nodes.
+    """
     avoided = avoid_refused(draft, gang, now)
     if gang.tries.retried or avoided is not gang:
         return give_up(draft, avoided, now, _why(draft, avoided))
@@ -60,7 +64,10 @@ def _end_window(draft: Draft, gang: Gang, now: float) -> list[Effect]:
 
 
 def _end_deadline(draft: Draft, gang: Gang, over: Deadline, now: float, *, gives_back: bool) -> list[Effect]:
-    """Carry out what the table says. A job that cannot be read any more keeps what it has until it is mended."""
+    """Call the function that ``DEADLINES`` has for the deadline ``over``.
+
+    A job that is malformed now keeps what it has until its object is corrected, so its deadline is only extended.
+    """
     job: Job = draft.now.jobs[gang.job_uid]
     if job.invalid and gang.state in ADMITTED:
         draft.put_gang(replace(gang, deadline=Deadline(over.awaits, now + rules_of(draft).repair_seconds)))
@@ -74,9 +81,10 @@ def _end_plan(draft: Draft, expired: Expired) -> list[Effect]:
 
 
 def _end_repair(draft: Draft, expired: Expired) -> list[Effect]:
-    """Release the gang, unless a lost member is still terminating: its successor cannot come before it is gone.
+    """Release a gang whose repair was not done in time.
 
-    Pods that nobody would create anew are not deleted. Such a gang goes on without the lost members.
+    If a lost member is still terminating, the deadline is extended, because its successor cannot come before it is
+    gone. If deleted pods would not be replaced by new ones, the gang is not released but goes on without lost members.
     """
     if not expired.job.replaced:
         return _go_on_without_the_lost(draft, expired)
@@ -87,7 +95,7 @@ def _end_repair(draft: Draft, expired: Expired) -> list[Effect]:
 
 
 def _go_on_without_the_lost(draft: Draft, expired: Expired) -> list[Effect]:
-    """Keep no room any more for lost members that never come again."""
+    """Remove the slots of lost members, whose pods will never come again, from the plan, which frees their room."""
     view, gang = draft.view(), expired.gang
     lost = [slot for slot in gang.nodes if not is_there(view.member(gang.job_uid, slot))]
     gang, effects = forget(draft, gang, lost)
@@ -96,7 +104,10 @@ def _go_on_without_the_lost(draft: Draft, expired: Expired) -> list[Effect]:
 
 
 def _end_bindings(draft: Draft, expired: Expired) -> list[Effect]:
-    """Free the room of bindings in flight: one whose answer is so late was seen by the watch, or was never made."""
+    """Free the room of bindings in flight whose outcomes are still not known.
+
+    By now the watch has shown those that were made, so the others were never made.
+    """
     draft.put_gang(replace(expired.gang, deadline=None, in_flight={}))
     return []
 

@@ -1,8 +1,8 @@
-"""Room that other jobs were told to give up for a plan, and that is late.
+"""Plans that wait for room which other jobs should free, when that room is not free in time.
 
-Pods that are terminating may take as long as their training needs to save. The job whose plan waits keeps its claim
-meanwhile: it is planned anew in the same step, before any job that comes after it, and perhaps on other nodes. Where
-none of the pods terminates (their operator is down), the plan is made once more; then the others keep their workers.
+Terminating pods may take as long as their training needs to save. The waiting job loses nothing meanwhile: it is
+planned again in the same step, before any job that comes after it, and perhaps on other nodes. If none of the pods is
+terminating (their operator is down), the plan is made once more; after that the other jobs keep their workers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from policy.transitions.recovery.release import give_up
 
 
 def end_freeing(draft: Draft, expired: Expired) -> list[Effect]:
-    """Give up a plan whose room is not free in time; the policy plans the gang anew in the same step."""
+    """Give up a plan whose room is not free in time; the policy may plan the gang again in the same step.
+
+    The first time, or while pods are still terminating, the gang does not back off. After that, the jobs that were
+    shrunk for it keep their workers, and the gang backs off.
+    """
     gang, now = expired.gang, expired.now
     awaited = [pod for uid in gang.waits_for if (pod := pod_of(draft, uid)) is not None]
     if any(pod.terminating for pod in awaited):
@@ -35,11 +39,11 @@ def end_freeing(draft: Draft, expired: Expired) -> list[Effect]:
 
 
 def stalled_shrinks(draft: Draft, gang: Gang) -> list[ShrinkStalled]:
-    """Report each job, by uid, whose workers should have gone for this plan and are still there.
+    """Return a report for each job whose workers should have gone for this plan and are still there, sorted by uid.
 
-    The job's own controller deletes workers. Where it is down, or a pod does not end (a finalizer, a kubelet that is
-    gone), the room stays taken, and without this report the job would only be seen to shrink and to grow again.
-    Pods that the job may keep, because it moves or has ended, are not counted.
+    The job's own controller deletes the workers. If that controller is down, or a pod does not end (because of a
+    finalizer, or a kubelet that is gone), the room stays taken. Without this report, users would only see that the job
+    shrinks and grows again. Pods that the job may keep, because it migrates or has ended, do not count.
     """
     pods = draft.now.pods
     late = Counter[str]()
@@ -57,7 +61,7 @@ def stalled_shrinks(draft: Draft, gang: Gang) -> list[ShrinkStalled]:
 
 
 def _give_back(draft: Draft, job_uid: str, pods: list[Pod], now: float) -> list[Effect]:
-    """Let each job that was shrunk for this one, and still has its workers, keep them."""
+    """Let each job that was shrunk for the job ``job_uid`` keep the workers that are still there (``pods``)."""
     kept: dict[str, int] = defaultdict(int)
     for pod in pods:
         if pod.slot is not None and pod.slot.role == WORKER:

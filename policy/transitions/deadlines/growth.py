@@ -1,8 +1,8 @@
-"""Workers beyond the minimum that a running gang was given or has lost: awaited, reported when late, then given back.
+"""Workers beyond the minimum that a running gang was given or has lost: they are awaited, reported late, and given up.
 
-Their room is charged as soon as the policy gives it. Where nobody creates their pods (an operator that is down, a
-quota), it would stay reserved for ever. So the job keeps the workers that are there, at least its minimum, and grows
-again only after a back-off.
+Their room is charged as soon as the policy gives it. If their pods are never created (because the operator is down, or
+by a quota), the room would stay reserved without end. So in the end the job keeps the workers that are there, at least
+its minimum, and grows again only after a back-off.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from policy.cluster.model import WORKER, Job, Phase, Slot
 from policy.transitions.deadlines.patience import Expired, until
 from policy.transitions.gangs import nobody_awaited, plan_name, retarget, rules_of
 
-MOST_DOUBLINGS: Final = 4  # of the back-off after a growth that was given back
+MOST_DOUBLINGS: Final = 4  # limit of how often the back-off after failed growths doubles
 
 
 def absent(draft: Draft, job: Job, gang: Gang) -> int:
-    """Return how many workers are missing at the end of its indices, beyond its minimum.
+    """Return how many of the gang's workers with the highest indices are missing, not counting its minimum.
 
-    A worker is not missing where its pod holds room or has succeeded, or where its binding is in flight.
+    A worker is not missing if its pod holds room or has succeeded, or if its binding is in flight. A gap below a worker
+    that is there does not count.
     """
     pods = draft.now.pods
     members = draft.now.members.get(job.uid, {})
@@ -39,7 +40,7 @@ def absent(draft: Draft, job: Job, gang: Gang) -> int:
 
 
 def await_rest(draft: Draft, job: Job, now: float) -> None:
-    """Await the missing workers of a gang whose minimum runs, as far as they have a node."""
+    """Begin to await the missing workers of a running gang that have a planned node; the deadline starts now."""
     gang = draft.gang(job.uid)
     last = range(gang.workers - absent(draft, job, gang), gang.workers)
     left = sum(1 for index in last if Slot(WORKER, index) in gang.nodes)
@@ -48,9 +49,10 @@ def await_rest(draft: Draft, job: Job, now: float) -> None:
 
 
 def follow_arrivals(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
-    """Count the awaited workers; whenever one has come, the time of the others begins anew.
+    """Update how many workers are still awaited, and return the gang.
 
-    When the last one has come, earlier failures are forgotten.
+    Whenever a worker has come, the deadline for the others starts again. When the last one has come, the failures of
+    earlier growths are forgotten.
     """
     left = min(gang.awaited, absent(draft, job, gang)) if gang.awaited else 0
     if left == gang.awaited:
@@ -66,9 +68,11 @@ def follow_arrivals(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
 
 
 def end_growth(draft: Draft, expired: Expired) -> list[Effect]:
-    """Report workers that are late, and try once more under a new plan, so that pods which were refused are woken.
+    """Handle the end of the deadline for awaited workers.
 
-    The second time they are given back, where the policy grows jobs by itself and the kind can be resized.
+    The first time, the missing workers are reported and tried once more, under a new plan's name, so that pods which
+    kube-scheduler has refused are woken. The second time, they are given back, if the policy grows jobs again by itself
+    and the job is elastic; if not, they are awaited without a limit.
     """
     job, gang, now = expired.job, expired.gang, expired.now
     left = min(gang.awaited, absent(draft, job, gang))
@@ -87,7 +91,10 @@ def end_growth(draft: Draft, expired: Expired) -> list[Effect]:
 
 
 def give_back(draft: Draft, gang: Gang, now: float) -> list[Effect]:
-    """Let the gang keep the workers that are there; the back-off before it may grow again doubles with each failure."""
+    """Shrink the gang by the workers that it still awaits, which frees their room, and report it.
+
+    The back-off before the gang may grow again doubles with each failed growth.
+    """
     left, attempts = gang.awaited, gang.tries.attempts + 1
     fewer = retarget(draft, gang, gang.workers - left, {}, now)
     back_off = rules_of(draft).growing_seconds * 2.0 ** min(attempts, MOST_DOUBLINGS)

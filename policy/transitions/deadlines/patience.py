@@ -1,4 +1,4 @@
-"""How long each thing is awaited."""
+"""How long a gang waits for each thing (``PATIENCE``), in seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ more; the watch, which may stall for most of a minute, has shown the binding by 
 PATIENCE: Final[Mapping[Awaits, Callable[[Rules], float]]] = {
     Awaits.ROOM: lambda rules: rules.freeing_seconds,
     Awaits.MEMBERS: lambda rules: rules.plan_seconds,
-    # kube-scheduler's back-off for errors sets the members apart.
+    # kube-scheduler's back-off after errors makes the members come at different times.
     Awaits.SECOND_WINDOW: lambda rules: 2 * rules.window_seconds,
     Awaits.BINDINGS: lambda rules: rules.repair_seconds,
     Awaits.GROWTH: lambda rules: rules.growing_seconds,
@@ -32,7 +32,10 @@ PATIENCE: Final[Mapping[Awaits, Callable[[Rules], float]]] = {
 
 
 class Expired(NamedTuple):
-    """A gang whose deadline is over at ``now``. gives_back: whether the policy grows a job again by itself."""
+    """A gang whose deadline is over at ``now`` (seconds since the epoch), with its job.
+
+    gives_back: whether the policy grows a job again by itself, so that workers which do not come may be given back.
+    """
 
     job: Job
     gang: Gang
@@ -41,5 +44,5 @@ class Expired(NamedTuple):
 
 
 def until(draft: Draft, awaits: Awaits, now: float) -> Deadline:
-    """Return the deadline of what a gang waits for from ``now`` on."""
+    """Return the deadline of a gang that waits for ``awaits`` from ``now`` on."""
     return Deadline(awaits, now + PATIENCE[awaits](draft.base.rules))

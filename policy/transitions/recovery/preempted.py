@@ -1,7 +1,7 @@
 """Members that another scheduler preempts: their gang loses the room at once, and the preemption is reported.
 
 Otherwise the next pod of the slot would be bound into the freed room before the preemptor is. The preemptor would then
-preempt it again and again, or share an over-committed node with it for good.
+preempt that pod, too, and so on, or both would stay on an over-committed node.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from policy.transitions.gangs import pod_of, retarget
 
 
 def lose_room(draft: Draft, pod: Pod) -> None:
-    """Take the slot of a victim that is terminating or gone from the plan, so that its successor gets another node."""
+    """Remove the slot of a preempted member that is terminating or gone from the plan, so that it gets another node."""
     if not pod.preempted or pod.slot is None or not pod.node or pod.phase is Phase.SUCCEEDED:
         return
     gang = draft.gang(pod.job_uid)
@@ -26,7 +26,7 @@ def lose_room(draft: Draft, pod: Pod) -> None:
 
 
 def report_preempted(draft: Draft) -> list[Effect]:
-    """Report what each job has lost to preemption in this step."""
+    """Return, for each job, a report of the members that it has lost to preemption in this step."""
     effects: list[Effect] = []
     for uid in sorted(draft.touched()):
         known, found = draft.base.gang(uid).lost, draft.gang(uid).lost
@@ -37,11 +37,11 @@ def report_preempted(draft: Draft) -> list[Effect]:
 
 
 def shrink_to_rest(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
-    """Let an elastic gang go on without its last workers where they were preempted and found no other node.
+    """Shrink a running elastic gang by its last workers if they were preempted and no other node has room for them.
 
-    A worker in the middle cannot be left out, because one that runs would have to go in its place. An operator that
-    removes workers one by one fails at a gap among their indices (training-operator 1.8.1: index out of range), so
-    it must have created all of them again first.
+    Only the workers with the highest indices can be left out, because the operator always removes the highest index
+    first. An operator that removes workers one by one fails at a gap among the indices (training-operator 1.8.1: index
+    out of range), so it must have created the pods of all these workers again first.
     """
     left, preempted = gang.workers, gang.preempted
     while left > job.min_workers and Slot(WORKER, left - 1) in preempted:

@@ -1,4 +1,4 @@
-"""A plan is given up: the gang goes back to the queue, or its bound members are released first."""
+"""Giving up a plan: the gang goes back to the queue, at once or after its bound members are released."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from policy.transitions.gangs import any_bound, move, refuse_held, rules_of
 
 
 def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: bool = True) -> list[Effect]:
-    """Drop the plan: the gang queues again where nothing is bound; else its bound members are released first.
+    """Drop the plan and refuse the held binds. If members are bound, they are released before the gang queues again.
 
-    Members that are terminating already are not released: on a node that is down that may take hours.
-    back_off: whether the gang may not be admitted again for a while, which doubles with each failed plan.
+    The gang does not wait for members that are terminating already, because that may take hours on a node that is down.
+    back_off: whether the gang must wait for a while, which doubles with each failed plan, before it is admitted again.
     """
     effects: list[Effect] = [*refuse_held(gang, reason), Released(gang.job_uid, gang.plan, reason)]
     if back_off:
@@ -32,7 +32,7 @@ def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: b
 
 
 def cleared(gang: Gang) -> Gang:
-    """Return the gang without its plan; bindings in flight, failures and the back-off stay."""
+    """Return the gang in the same state without its plan; bindings in flight, failures and the back-off stay."""
     tries = replace(gang.tries, retried=False)
     return Gang(gang.job_uid, gang.state, in_flight=gang.in_flight, tries=tries, refused=gang.refused)
 

@@ -1,4 +1,4 @@
-"""Members of an admitted gang that have no usable node are given one."""
+"""Find nodes for the unplaced slots of admitted gangs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from policy.transitions.recovery.release import give_up
 
 
 def repair(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
-    """Find nodes for every admitted gang that lacks one; before the policy, so that running gangs are completed first.
+    """Find nodes for the unplaced slots of every admitted gang.
 
-    gives_back: whether the policy grows a job again by itself. Only then a running gang may go on without the last
-    workers, where another scheduler has preempted them.
+    This is done before the policy decides, so that running gangs are completed before others start.
+    gives_back: whether the policy grows a job again by itself. Only then may a running gang be shrunk by its last
+    workers if another scheduler has preempted them.
     """
     effects: list[Effect] = []
     for uid in draft.index.lacking:
@@ -36,7 +37,7 @@ def _mend(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     if not missing:
         return []
     if gang.state is State.PLANNED and not any_bound(draft, job.uid):
-        # Nothing is bound yet, so the policy plans the whole gang anew in this step.
+        # No member is bound yet, so the plan is given up, and the policy may plan the whole gang again in this step.
         return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
     gang, effects = forget(draft, gang, missing)
     draft.settle()

@@ -1,8 +1,9 @@
-"""Room of a plan that somebody else has taken: another scheduler sees no plans, and a node's resources may shrink.
+"""Plans whose room is taken by others: another scheduler does not know the plans, and a node's resources may shrink.
 
-kube-scheduler would notice at the members' next attempt, and does not ask us where no other node is left. So the fact
-itself ends the plan, and the gang is planned anew in the same step, or waits. Room that another scheduler keeps for a
-nominated pod counts as taken, except for gangs of a higher priority than that pod's.
+kube-scheduler would notice it only at the next attempt of a member, and it would not call Kohort if it found no other
+node. So such a plan is given up as soon as the fact is known; the policy plans the gang again in the same step, or lets
+it wait. Room that another scheduler keeps for a nominated pod counts as taken, except for gangs of a higher priority
+than that pod's.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from policy.transitions.recovery.release import give_up
 
 
 def give_up_taken(draft: Draft, now: float) -> list[Effect]:
-    """Give up plans on nodes that a fact of this step has filled beyond their resources, the latest job's first.
+    """Give up plans on nodes that a fact of this step has filled beyond their resources.
 
-    Of a gang that has begun to be bound, only the members that are not bound there yet are planned anew.
+    The plan of the job that arrived last is given up first. Of a gang that has bound members, only the members that are
+    not bound to that node yet lose it, and get other nodes.
     """
     effects: list[Effect] = []
     for name in sorted(draft.filled):
@@ -45,10 +47,10 @@ def give_up_taken(draft: Draft, now: float) -> list[Effect]:
 
 
 def is_taken(draft: Draft, gang: Gang, pod: Pod, name: str) -> bool:
-    """Tell whether the member would be bound into room that is known to be taken; plans of other gangs do not count.
+    """Tell whether the planned room of the member is known to be taken; plans of other gangs do not count.
 
-    This is asked when the binding is sent, because this batch may know more than the plan was made from. (A gang that
-    is bound together is not bound in such a batch: ``give_up_taken`` comes first.)
+    This is asked when a single binding is sent, because events of the same batch may be newer than the plan. For a gang
+    that is bound together it need not be asked, because ``give_up_taken`` comes before its bindings.
     """
     draft.settle()
     if _charged(draft, name).fits(_allocatable(draft, name)):
@@ -60,7 +62,7 @@ def is_taken(draft: Draft, gang: Gang, pod: Pod, name: str) -> bool:
 
 
 def _latest_first(draft: Draft, name: str) -> list[Gang]:
-    """Return the gangs that count on the node now, the latest arrival first."""
+    """Return the gangs that have slots planned on the node and wait for no room, the latest arrival first."""
     gangs = (
         gang
         for gang in draft.now.gangs.values()
@@ -70,7 +72,10 @@ def _latest_first(draft: Draft, name: str) -> list[Gang]:
 
 
 def _drop_open_slots(draft: Draft, name: str, gang: Gang) -> list[Effect]:
-    """Take the last members from the node until the rest has room; a gang that is moved is left to its deadline."""
+    """Remove the gang's unbound members from the node, the last ones first, until the rest has room there.
+
+    A migrating gang keeps its plan, and its deadline decides.
+    """
     effects: list[Effect] = []
     for slot in _open_slots(draft, name, gang):
         if not _is_overfull(draft, name, gang):
@@ -82,7 +87,10 @@ def _drop_open_slots(draft: Draft, name: str, gang: Gang) -> list[Effect]:
 
 
 def _open_slots(draft: Draft, name: str, gang: Gang) -> Iterator[Slot]:
-    """Yield the slots that are planned on the node and neither bound nor being bound, the last first."""
+    """Yield the slots that are planned on the node and neither bound nor being bound, the last slots first.
+
+    A migrating gang has none.
+    """
     members, pods = draft.now.members.get(gang.job_uid, {}), draft.now.pods
     if gang.state is State.MIGRATING:
         return
@@ -109,9 +117,9 @@ def _arrival(draft: Draft, gang: Gang) -> tuple[float, str]:
 
 
 def _is_overfull(draft: Draft, name: str, gang: Gang) -> bool:
-    """Tell whether the node has too little room for what the gang cannot ignore there.
+    """Tell whether what counts for the gang on the node exceeds the node's allocatable resources.
 
-    That is bound pods, plans that count on the node now, and room promised to pods that do not yield to the gang.
+    Bound pods count, plans that do not wait for room, and room promised to pods of the same or a higher priority.
     """
     charges = draft.now.charges
     waiting = (uid for uid, gang in draft.now.gangs.items() if gang.waits_for)
