@@ -1,4 +1,4 @@
-"""One fault of a KubeSchedulerConfiguration, as it is shown to people."""
+"""Defines a finding: one fault of a KubeSchedulerConfiguration, as it is shown to people."""
 
 from __future__ import annotations
 
