@@ -1,6 +1,6 @@
-"""The sections of the settings: every setting of a part once, with its default, unit and bounds.
+"""Defines the sections of the settings: each setting with its default, unit and bounds.
 
-This module must not know what the settings do. A setting's unit is the end of its name.
+This module must not know what the settings do. A setting's name ends with its unit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TIMEOUT_MARGIN_SECONDS: Final = 2.0
 
 
 def _refuse_boolean(value: object) -> object:
-    """Refuse `yes` where a number is meant; pydantic would take it for 1."""
+    """Raise ValueError for a boolean where a number is needed, because pydantic would read `yes` as 1."""
     if isinstance(value, bool):
         raise ValueError("a number")
     return value
@@ -30,7 +30,7 @@ KubeName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[
 
 
 class Section(BaseModel):
-    """A part of the settings: an unknown key is an error, and values never change."""
+    """The base class of all sections: an unknown key is an error, and values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -112,8 +112,9 @@ class BarrierSettings(Section):
 
     @property
     def hold_seconds(self) -> float:
-        """Return the longest time for which a bind is held: httpTimeout less the time to make the binding, its last
-        call hanging.
+        """Return the longest time in seconds for which a bind is held.
+
+        It leaves enough of httpTimeout to make the gang's bindings, even if the last call to the API server hangs.
         """
         return self.http_timeout_seconds - self.binding_seconds - self.api_deadline_seconds - TIMEOUT_MARGIN_SECONDS
 
@@ -267,7 +268,7 @@ class ControllerSettings(Section):
     @field_validator("service_url")
     @classmethod
     def _check_url(cls, value: str) -> str:
-        url = urlsplit(value)  # a broken IPv6 address or port raises ValueError, which is what pydantic wants
+        url = urlsplit(value)  # raises ValueError for a malformed IPv6 address or port, which pydantic reports
         if url.scheme not in ("http", "https") or not url.hostname or url.port == 0:
             raise ValueError("an http:// or https:// URL with a host")
         return value.rstrip("/")
