@@ -34,7 +34,7 @@ Hours = Sequence[tuple[float, Sequence[Step]]]
 
 
 class NothingRecordedError(Exception):
-    """The journal has no step yet."""
+    """The journal has no step yet, so that nothing can be compared."""
 
 
 def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonView:

@@ -97,7 +97,7 @@ def _same_kind(one: Settings, other: Settings) -> bool:
 
 
 def _text(path: Path) -> bytes | None:
-    """Return the file's content; None where it cannot be read, which counts as a change like any other."""
+    """Return the file's content; None where it cannot be read. A change from or to None is a change like any other."""
     try:
         return path.read_bytes()
     except OSError:

@@ -75,7 +75,7 @@ class Kod2Settings(Section):
 
 
 class BarrierSettings(Section):
-    """How long binds of a gang are held for one another, and the deadlines that depend on it."""
+    """Settings of the barrier: how long a gang's binds are held for one another, and the deadlines that follow."""
 
     window_seconds: Seconds = Field(
         default=8, description="Binds of a gang are held until no further member has come for this long."
@@ -131,7 +131,7 @@ class SchedulerSettings(Section):
 
 
 class ReleaseSettings(Section):
-    """Back-off of a gang whose plan was given up because its window passed."""
+    """How long a gang whose plan was given up waits before it is planned again."""
 
     backoff_initial_seconds: Seconds = Field(
         default=5, description="Pause after a gang's plan is given up for the first time."
@@ -145,8 +145,8 @@ class TlsSettings(Section):
     """The verbs over mutual TLS, for a kube-scheduler outside Kohort's pod; certificates are read again when they
     change.
 
-    With ``peers`` it is on: the verbs are on this listener only, and the plain listeners serve REST, probes and
-    metrics.
+    TLS is on if ``peers`` is not empty: then only this listener serves the verbs, and the plain listeners serve REST,
+    probes and metrics.
     """
 
     peers: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
@@ -211,7 +211,8 @@ class ServerSettings(Section):
 class ApiSettings(Section):
     """REST and the page beyond loopback, for callers whose token and rights the API server knows; off by default.
 
-    Answers hold only what is in namespaces in which the caller may list ``jobs.kohort.dev``. The verbs are never here.
+    An answer has only objects of the namespaces in which the caller may list ``jobs.kohort.dev``. This listener never
+    serves the verbs.
     """
 
     enabled: bool = Field(default=False, description="Whether to serve REST and the page to callers with a token.")
@@ -314,7 +315,7 @@ class JournalSettings(Section):
 
 
 class UsageSettings(Section):
-    """What nodes use, from the metrics API; for metrics, and for SpeCon to decide between equal nodes."""
+    """How the nodes' measured usage is read: it is exported as metrics, and SpeCon chooses by it between equal nodes."""
 
     interval_seconds: SecondsOrZero = Field(
         default=30, description="How often usage is read from metrics.k8s.io, where it is served; 0: never."

@@ -61,7 +61,7 @@ class AskToSave(PodCall):
 
 
 class Renumber(PodCall):
-    """Write a bound pod's present slot, and the deletion cost that goes with it, on the pod."""
+    """Annotate a bound pod with the slot that it has now, and with the deletion cost that follows from the slot."""
 
 
 class Nominate(PodCall):
@@ -69,7 +69,7 @@ class Nominate(PodCall):
 
 
 class Ungate(PodCall):
-    """Remove Kohort's scheduling gate from the pod; gates of others stay."""
+    """Remove Kohort's scheduling gate from the pod; other gates stay."""
 
 
 class Wake(PodCall):

@@ -67,7 +67,7 @@ class Hold:
 
 
 class Controller:
-    """Writes the desired state until cancelled."""
+    """Follows the extender's desired state and writes it to the API server."""
 
     def __init__(
         self,
@@ -160,7 +160,9 @@ class Controller:
         return read_view(DesiredView, await self._fetch("/v1/desired", query, wait))
 
     async def _unreachable(self, error: ExtenderError) -> None:
-        """Discard the old orders, log that once, and wait longer after each failure."""
+        """Discard the wanted calls, log at the first failure that the extender does not answer, and wait, longer after
+        each failure.
+        """
         if not self._failures:
             _log.warning("the extender does not answer; nothing is written until it does: %s", error)
         self._wanted = {}

@@ -26,7 +26,8 @@ from extender.present.views.explain import ChangeView, ExplainView
 from extender.present.views.jobs import QueuedJob, QueueView
 
 LOOK_SECONDS: Final = 10.0  # seconds between two reads of the queue
-SHORT_QUEUE: Final = 20  # in a longer queue no job gets suggestions: to compute them would take the extender too long
+# in a queue with more jobs no Event has suggestions, because the extender would take too long to compute them
+SHORT_QUEUE: Final = 20
 # decisions of the last minute before the first read get an Event too, because the controller may not have run yet
 MISSED_SECONDS: Final = 60.0
 MISSED: Final = 100  # at most so many of these decisions get an Event, because their Events delay other writes

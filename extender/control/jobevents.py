@@ -108,7 +108,7 @@ class WaitingEvents:
         self._in_turn: Counter[str] = Counter()
 
     def news(self, queue: QueueView, now: float) -> list[QueuedJob]:
-        """Return the jobs that need an Event now; ``now``: seconds since the epoch."""
+        """Return the waiting jobs that need an Event now, and count these Events. ``now``: seconds since the epoch."""
         waiting = {job.uid for job in queue.jobs}
         self._written = {uid: written for uid, written in self._written.items() if uid in waiting}
         self._starving &= waiting
@@ -118,7 +118,7 @@ class WaitingEvents:
         return found
 
     def queued(self, job: QueuedJob, changes: Sequence[ChangeView], now: float) -> dict[str, Any]:
-        """Return the Event of a waiting job; ``changes``: what would admit it now, where that was computed."""
+        """Return the Event that says why a job waits. ``changes``: what would admit it now, if that was computed."""
         turn = int(now // CHANGED_SECONDS)
         if turn != self._turn:
             self._turn, self._in_turn = turn, Counter()

@@ -12,7 +12,7 @@ from typing import Final
 
 from extender.http.asgi import App, Message, Receive, Scope, Send, answer
 
-LARGE_BODY: Final = 256 * 1024  # bytes; the body of filter with 5,000 node names is half of it
+LARGE_BODY: Final = 256 * 1024  # bytes; the body of filter with 5,000 node names has half as many
 LARGE_AT_ONCE: Final = 8
 
 Refuse = Callable[[str], tuple[int, bytes]]
@@ -37,7 +37,7 @@ class BodyLimit:
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request, as ASGI calls a middleware."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

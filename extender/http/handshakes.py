@@ -56,7 +56,7 @@ class Handshakes:
             try:
                 connection, _ = await loop.sock_accept(self._listener)
             except ConnectionError:
-                continue  # the client has left already
+                continue  # the client has already disconnected
             except OSError as error:
                 _log.warning("no connection can be accepted now; it is tried again: %s", error)
                 await asyncio.sleep(AGAIN_SECONDS)

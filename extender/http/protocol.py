@@ -162,7 +162,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if not waiting:
             return False
         longest = min(waiting, key=lambda other: other._waiting_since)
-        longest.transport.abort()  # close() would wait for a client that does not read
+        longest.transport.abort()  # not close(), which would wait for a client that does not read
         self.connections.discard(longest)  # removed at once, so that the next call picks another one
         return True
 

@@ -28,7 +28,7 @@ from extender.http.protocol import LimitedProtocol, limited
 from extender.http.servertls import Guard
 
 BACKLOG = 1024
-LOOK_TICKS = 5  # ticks of a tenth of a second between two checks for clients that do not read
+LOOK_TICKS = 5  # clients that do not read are looked for every so many ticks of uvicorn, which are 0.1 s long
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,9 @@ def stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its own signal handling, since several run in one process, and with a limit on handshakes."""
+    """uvicorn's server without its signal handling, since several run in one process, and with a limit on
+    handshakes.
+    """
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

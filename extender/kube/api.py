@@ -20,7 +20,7 @@ only its metadata besides.
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of object as the API's URLs name it; the group is empty for the core group."""
+    """A resource of the Kubernetes API, as its URLs name it; the group is empty for the core group."""
 
     group: str
     version: str
@@ -29,12 +29,12 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """Return the ``apiVersion`` of its objects: ``batch/v1``, or ``v1`` for the core group."""
+        """Return the ``apiVersion`` of the resource's objects: ``batch/v1``, or ``v1`` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def root(self) -> str:
-        """Return the URL path of the group and version."""
+        """Return the URL path of the resource's group and version: ``/apis/batch/v1``, ``/api/v1``."""
         return f"/apis/{self.api_version}" if self.group else f"/api/{self.api_version}"
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ class Unknown:
 
     @property
     def words(self) -> str:
-        """Return what is known about the failure."""
+        """Return the text that says what is known about the failure."""
         return self.why
 
 

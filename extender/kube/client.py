@@ -37,8 +37,8 @@ from extender.kube.connection.target import Connection
 from extender.kube.connection.transport import Transport
 
 PAGE: Final = 500  # objects per list request, as in client-go
-WRITES_AT_ONCE: Final = 64  # more would only queue in the API server
-READS: Final = 32  # connections for reads beside those for writes: each watch holds one
+WRITES_AT_ONCE: Final = 64  # writes under way at the same time; more would only queue in the API server
+READS: Final = 32  # connections for reads, besides those for writes; each watch holds one
 NO_HEADERS: Final[Mapping[str, str]] = {}
 CONTENT_TYPE: Final = {"json": "application/json-patch+json", "merge": "application/merge-patch+json"}
 
@@ -158,7 +158,7 @@ class KubeApi:
     # Writes
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
-        """Create the Binding; for a pod that is bound already it is Refused with 409, whatever the node."""
+        """Create the Binding. If the pod is already bound, to whichever node, the outcome is Refused with 409."""
         metadata = {"namespace": namespace, "name": name, "uid": uid, "annotations": dict(annotations)}
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
@@ -174,7 +174,7 @@ class KubeApi:
         uid: str = "",
         resource_version: str = "",
     ) -> Outcome:
-        """Patch with preconditions, which are part of the patch itself."""
+        """Patch an object; uid and resourceVersion are sent in the patch itself, as preconditions."""
         wanted = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
         body: Json | list[Any]
         if isinstance(patch, Mapping):
@@ -185,12 +185,12 @@ class KubeApi:
         return await self._write("PATCH", path, body, CONTENT_TYPE[kind])
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        """Delete the pod of that UID, with its own grace period."""
+        """Delete the pod if it still has that UID, with the grace period that the pod states."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         return await self._write("DELETE", responses.url_path(PODS, namespace, name), body)
 
     async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        """Create an Eviction of the pod of that UID."""
+        """Create an Eviction of the pod, which the API server carries out if the pod still has that UID."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -247,7 +247,7 @@ class KubeApi:
                 answer = await self._body(response)
         except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:  # nothing was sent
             return Refused(0, "Unreachable", responses.error_text(error)), None
-        except ClusterError as error:  # there are no credentials, so nothing was sent
+        except ClusterError as error:  # the credentials could not be fetched, so nothing was sent
             return Refused(0, error.reason, error.message), None
         except TimeoutError:
             return Unknown(f"the API server did not answer within {self._deadline:g} s"), None

@@ -19,7 +19,7 @@ from kubernetes.utils.quantity import parse_quantity
 
 Json = Mapping[str, Any]
 
-MOST: Final = 2**63 - 1  # Go's int64, in which kube-scheduler counts
+MOST: Final = 2**63 - 1  # the largest int64 of Go, the type in which kube-scheduler counts resources
 QUANTITY: Final = "a Kubernetes quantity such as 500m or 8Gi"
 _SYNTAX: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})?", re.ASCII)
 _LONGEST: Final = 64  # characters of a number
@@ -124,7 +124,7 @@ def _units(text: str, units: int) -> int | None:
     if not _SYNTAX.fullmatch(text):
         return None
     value: Decimal = parse_quantity(text)  # type: ignore[no-untyped-call]
-    # The syntax bounds the exponent, so that this cannot become an integer of a million digits.
+    # The exponent has at most three digits by `_SYNTAX`, so that no integer of a million digits is made here.
     return -1 if value < 0 else int((value * units).to_integral_value(ROUND_CEILING))
 
 
@@ -164,7 +164,7 @@ def whole(item: object, key: str) -> int:
 
 
 def digits(value: str) -> int:
-    """Return the number that a string of digits, such as a resourceVersion, stands for, else 0."""
+    """Return a string of digits, such as a resourceVersion, as a number; 0 for any other string."""
     return int(value) if len(value) <= _LONGEST and value.isascii() and value.isdigit() else 0
 
 

@@ -47,7 +47,9 @@ DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def deletion_cost(index: int) -> dict[str, str]:
-    """Return the annotation that makes a controller without an order of its own remove the highest index first."""
+    """Return the pod annotation that makes a workload's controller, such as the ReplicaSet controller, remove the pod
+    with the highest index first. ``index``: the pod's.
+    """
     return {DELETION_COST: str(-index)}
 
 
@@ -114,7 +116,7 @@ class JobKind:
 
     @property
     def workers_at(self) -> str:
-        """Return the path of the field with the number of workers, for messages; empty where the kind has none."""
+        """Return the path of the field with the number of workers, for messages; empty if there is no such field."""
         if self.counts:
             return f"spec.{self.counts[0]}"
         return f"spec.{self.replicas_at}.{self.worker}.replicas" if self.worker else ""

@@ -47,7 +47,7 @@ from policy.cluster.model import PS, WORKER, Job, Role, Slot
 from policy.cluster.training import Report, Training, read_reports
 
 MOST_UTILITY: Final = 1_000_000
-# owners that reset ``suspend`` of the job they made to their own value
+# kinds of owners that set ``suspend`` of the job that they have created back to their own value
 SUSPENDS_ITSELF: Final = frozenset({"TrainJob"})
 INDICES: Final = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # index spans in an Indexed Job's status: 1,3-5,7
 
@@ -117,7 +117,7 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
 
 
 def _ended_slots(status: Json) -> tuple[Slot, ...]:
-    """Return the slots of an Indexed Job that are done or have failed for good: no pod is made for them again."""
+    """Return the slots of an Indexed Job that are done or have failed for good, so that they get no new pod."""
     ended = ",".join(text(status, name) for name in ("completedIndexes", "failedIndexes"))
     found = (INDICES.fullmatch(one) for one in ended.split(","))
     spans = ((int(one[1]), int(one[2] or one[1])) for one in found if one is not None)

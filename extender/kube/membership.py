@@ -53,7 +53,7 @@ NOBODY: Final = Membership()
 
 
 def membership(item: Mapping[str, Any]) -> Membership:
-    """Return the membership that a pod object states."""
+    """Return the owner and slot that a pod object states by its owner reference, labels, annotations and name."""
     meta = part(item, "metadata")
     owner = controller(meta)
     kind = kind_of(owner)

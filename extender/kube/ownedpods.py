@@ -55,7 +55,7 @@ class OwnedPods:
     gang: Job | None = None
 
     def live(self) -> list[str]:
-        """Return the uids of the pods that can have a slot, bound ones first, then by age."""
+        """Return the uids of the pods that can have a slot: bound ones first, then the oldest first."""
         pods = [member.pod for member in self.pods.values() if member.keeps_slot]
         return [pod.uid for pod in sorted(pods, key=lambda pod: (not pod.node, pod.since, pod.name))]
 

@@ -91,7 +91,7 @@ class OwnerIndex:
 
 
 def _has_new_binding(before: OwnedPod | None, member: OwnedPod) -> bool:
-    """Tell whether the slot that the pod's binding wrote is seen for the first time."""
+    """Tell whether the pod is seen for the first time with the slot in which it was bound."""
     return member.bound_slot is not None and bool(member.pod.node) and (before is None or not before.pod.node)
 
 
@@ -102,7 +102,7 @@ def _events(owned: OwnedPods, news: str = "") -> Iterator[Event]:
     """
     job = owned.job
     if job is not None and owned.least is not None:
-        # All pods of a malformed group are its members, so that none is bound by itself.
+        # All pods of a malformed group count as its members, so that none of them is bound alone.
         least = max(1, len(owned.live())) if job.invalid else owned.least
         if least:
             assign_group_slots(owned, least)

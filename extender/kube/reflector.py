@@ -50,7 +50,7 @@ class WatchBatch:
 
 @dataclass(frozen=True, slots=True)
 class ReflectorTimes:
-    """Waiting times, all in seconds."""
+    """The times that a reflector waits, all in seconds."""
 
     watch_seconds: tuple[float, float] = (30.0, 45.0)
     stall_seconds: float = 50.0  # longer than the longest watch, or every quiet watch would look stalled
@@ -58,7 +58,7 @@ class ReflectorTimes:
     backoff_seconds: float = 0.5
     backoff_cap_seconds: float = 30.0
     missing_seconds: float = 10.0  # between attempts for a resource whose CRD is missing, or that we may not read
-    forbidden_seconds: float = 10.0  # for this long the API server may not know of a right that was just granted
+    forbidden_seconds: float = 10.0  # refusals count only after this time, as the API server may not know a new right
 
 
 class Reflector:
@@ -102,7 +102,7 @@ class Reflector:
 
     @property
     def fresh(self) -> bool:
-        """Tell whether a whole list was delivered that was begun after the last `refresh`."""
+        """Tell whether a whole list was delivered that began after the last `refresh`, or nothing can be listed."""
         return self._absent or self._read == self._asked
 
     def refresh(self) -> None:
@@ -228,7 +228,7 @@ class Reflector:
         return (str(meta.get("namespace") or ""), str(name)), str(meta.get("uid") or "")
 
     async def _recover(self, error: ClusterError, deliver: Callable[[WatchBatch], None]) -> None:
-        """Decide where to resume after a failure, and wait."""
+        """Decide whether to list again or to resume the watch after a failure, and wait before that."""
         if error.status == 404 and self._optional:  # nodes and pods are not optional: each Kubernetes API has them
             await self._await_resource(deliver)
             return
@@ -296,7 +296,7 @@ def _transient(error: ClusterError) -> bool:
 
 
 def _deleted(key: Key, uid: str) -> Json:
-    """Return a DELETED event with what is known of the object."""
+    """Return a DELETED event for an object, which has only its namespace, name and uid."""
     namespace, name = key
     return {"type": "DELETED", "object": {"metadata": {"namespace": namespace, "name": name, "uid": uid}}}
 

@@ -102,7 +102,7 @@ def outcome(status: int, body: bytes) -> Outcome:
 
 
 def refusal_in(status: int, body: bytes) -> Refused:
-    """Return the refusal that the API's Status in the body describes."""
+    """Return a Refused with the reason and message of the Status in the body."""
     found = _status(body)
     return Refused(status, str(found.get("reason") or ""), str(found.get("message") or "")[:500])
 

@@ -48,7 +48,7 @@ def role_templates(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
 
 
 def annotations_of(item: Json, workers: RoleTemplate | None) -> Json:
-    """Return the job's annotations, with those of its workers' template where the job itself has none of that name."""
+    """Return the job's annotations, and those of its workers' template whose names the job itself does not have."""
     own = mapping(part(item, "metadata").get("annotations"), "metadata.annotations")
     if workers is None:
         return own

@@ -30,7 +30,7 @@ NAMED = ("allotted", "child")  # values of `JobKind.slots` with which pods give 
 
 
 class Translator:
-    """Translates objects into events for one scheduler name."""
+    """Translates API objects into events; a pod or job is ours if it names this scheduler."""
 
     def __init__(self, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name
@@ -64,7 +64,7 @@ class Translator:
         if not (uid and namespace and text(meta, "name")):
             return []
         if not gone and MALFORMED in item:
-            return []  # the last known state stays: a pod that cannot be read may still hold its room
+            return []  # the ledger keeps the pod's last known state, because the pod may still hold its room
         opted_in = text(part(item, "spec"), "schedulerName") == self._scheduler_name
         of = membership(item) if opted_in else NOBODY
         pod = read_pod(item, self._scheduler_name, of)

@@ -20,9 +20,9 @@ from policy.cluster.resources import Resources
 
 NODE_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "nodes", namespaced=False)
 MEASURED: Final = ("cpu", "memory")
-MISSING_SECONDS: Final = 300.0  # seconds between attempts where the API is not served
-UNLISTED_SECONDS: Final = 1.0  # seconds between checks until the nodes themselves are known
-STALE: Final = 3  # failures in a row after which the last measurement is too old
+MISSING_SECONDS: Final = 300.0  # seconds between attempts where the metrics API is not served
+UNLISTED_SECONDS: Final = 1.0  # seconds between checks at the start, until the ledger knows nodes
+STALE: Final = 3  # after so many failures in a row the last measurement is too old, and is dropped
 COARSE: Final = 100  # usage is rounded to hundredths of the node, because each change makes a step of the ledger
 _log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class UsagePoll:
 
 
 def _usage(item: Json) -> Resources:
-    """Return the measured usage; a quantity that cannot be read is left out."""
+    """Return the usage in a NodeMetrics object; a quantity that cannot be read is left out."""
     amounts = {}
     for name, value in part(item, "usage").items():
         if name in MEASURED:
@@ -104,6 +104,6 @@ def _usage(item: Json) -> Resources:
 
 
 def _rounded(usage: Resources, whole: Resources) -> Resources:
-    """Return the usage rounded to hundredths of the node."""
+    """Return the usage rounded to hundredths of the node's resources (``whole``)."""
     steps = {name: max(1, whole[name] // COARSE) for name in usage}
     return Resources({name: round(usage[name] / step) * step for name, step in steps.items()})

@@ -156,7 +156,7 @@ class Configuration(ConfigPart):
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return the value without nulls, which kube-scheduler treats as absent."""
+    """Return the value without keys that are null, because kube-scheduler treats such keys as absent."""
     if isinstance(value, Mapping):
         return {key: _without_nulls(below) for key, below in value.items() if below is not None}
     if isinstance(value, list):

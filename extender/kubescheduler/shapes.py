@@ -33,7 +33,7 @@ class Object(Struct):
 
 
 class NodeList(Struct):
-    """Node objects as kube-scheduler sent them."""
+    """The offered nodes as whole objects, as kube-scheduler sent them."""
 
     items: list[Raw] | None = None
 

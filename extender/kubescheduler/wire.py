@@ -61,7 +61,7 @@ class ExtenderBindingArgs(Struct, frozen=True, gc=False):
 
 
 class NodeVictims(Struct, frozen=True):
-    """Pods (by UID) that would be preempted on one node."""
+    """The UIDs of the pods that would be preempted on one node, and how many of them violate a PodDisruptionBudget."""
 
     uids: list[str]
     pdb_violations: int

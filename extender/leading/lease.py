@@ -70,7 +70,7 @@ class Lease:
         self._ref = Ref(LEASES, settings.namespace, settings.name)
         self._api = api
         self._clock = clock
-        self._looking = asyncio.Lock()  # looks must not overtake one another
+        self._looking = asyncio.Lock()  # held during a look, so that looks do not overtake one another
         self._begun = self._ended = 0  # numbers of the last look of `check` that began, and of the last that ended
         self._checked = -QUICK_SECONDS  # clock.monotonic() at the end of the last check
         self._reported: bool | None = None

@@ -28,7 +28,7 @@ STALLED_SECONDS: Final = 60.0  # a reflector gives up a silent watch after 50 s 
 CLOCK_SECONDS: Final = 5.0
 FOLLOWS: Final = "no: a follower, which answers but does not decide"
 NO_RIGHT: Final = "jobs of these kinds are not scheduled; apply the ClusterRole of this version (manifests/base)"
-CONTROLLER_SECONDS: Final = 10.0  # the controller polls at least every few seconds
+CONTROLLER_SECONDS: Final = 10.0  # a controller that was not heard from for longer is dead; it polls every few seconds
 # seconds for which a scrape's text is reused: Prometheus scrapes less often, but any client may ask at any rate
 KEPT_SECONDS: Final = 1.0
 
@@ -51,7 +51,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The results of all checks."""
+    """The results of all checks of a process, from which follows whether it is ready."""
 
     checks: tuple[Check, ...]
 

@@ -58,7 +58,7 @@ class MeasuredBarrier(Protocol):
 
     @property
     def held(self) -> int:
-        """Return how many bind calls wait."""
+        """Return how many bind calls are held now."""
         ...
 
 

@@ -112,7 +112,7 @@ class Ledger:
         return uid in self._gone or lacked
 
     def lacks(self, uid: str, version: int) -> bool:
-        """Tell whether the last list is at least as new as that version of the pod, and has no such pod."""
+        """Tell whether the last list of pods lacks this one, although the list is as new as ``version`` or newer."""
         return version <= self._listed_until and uid not in self._listed
 
     def tells_of(self, job_uid: str) -> bool:

@@ -140,7 +140,7 @@ def read(path: Path) -> tuple[Beginning, Iterator[Step]]:
 
 
 def beginning(path: Path) -> Beginning:
-    """Return what the file begins with. Raises RecordError, OSError."""
+    """Return the policy and the state with which the file begins. Raises RecordError, OSError."""
     with path.open("rb") as file:
         return _beginning(path, file.readline())
 
@@ -211,7 +211,10 @@ class Recorder:
     """
 
     def __init__(self, folder: Path, policy: Policy, snapshot: Snapshot, file_bytes: int, files: int) -> None:
-        """Make the folder and start the thread. Raises OSError."""
+        """Create the folder and start the writing thread. Raises OSError.
+
+        ``policy``, ``snapshot``: the policy that decides and the state before the first step.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._policy, self._before = folder, policy, snapshot
         self._file_bytes, self._files = file_bytes, files

@@ -207,7 +207,7 @@ _Entry = TypeVar("_Entry", _NamedCluster, _NamedUser, _NamedContext)
 
 
 def _parsed(text: bytes) -> _File:
-    """Return a file's contents. Raises ValueError where it is not a kubeconfig."""
+    """Return the parsed text of a kubeconfig. Raises ValueError where it is not one."""
     try:
         file = msgspec.convert(plain(text), _File)
     except msgspec.ValidationError as error:

@@ -28,7 +28,7 @@ from extender.kube.connection.tokenfile import header_value, token_in
 
 # seconds after which files are read again; the kubelet renews a token minutes before it expires
 AGAIN_SECONDS: Final = 50.0
-BUFFER: Final = 2**21  # bytes: one event of a watch may be long
+BUFFER: Final = 2**21  # bytes that are buffered while reading; so large because one event of a watch may be long
 NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
 AGENT: Final = "kohort"
 
@@ -88,7 +88,7 @@ class Transport:
         return response
 
     async def socket(self, path: str, query: Mapping[str, str], protocol: str) -> aiohttp.ClientWebSocketResponse:
-        """Open a WebSocket, which the caller closes."""
+        """Open a WebSocket with that subprotocol, which the caller closes. Raises ClusterError without credentials."""
         await self.sign_in()
         opened: aiohttp.ClientWebSocketResponse = await self._opened().ws_connect(
             self._url(path, query), headers=self._headers({}), protocols=(protocol,), **self._way()
