@@ -1,1 +1,1 @@
-"""The extender: connects kube-scheduler, the API server and people to the policy; holds no scheduling rule."""
+"""Has the extender, which connects kube-scheduler, the API server and users to the policy, and no scheduling rule."""

@@ -1,4 +1,4 @@
-"""The command line ``kohort`` and ``kubectl kohort``; ``python -m extender`` runs it too."""
+"""Runs the command line ``kohort`` and ``kubectl kohort``; ``python -m extender`` runs it too."""
 
 from __future__ import annotations
 

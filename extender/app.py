@@ -1,6 +1,7 @@
 """Builds the service from its parts and runs them: watches, ledger, barrier, verbs, REST, health.
 
-At the start it listens, lists everything, then decides (``Synced``); at the stop the listeners finish first.
+At the start the service listens, lists all objects, and only then decides (``Synced``). When it stops, the listeners
+end first.
 """
 
 from __future__ import annotations
@@ -59,14 +60,15 @@ NEEDED: Final = (NODES, PODS)
 
 
 def resources() -> Iterable[Resource]:
-    """Return what is watched: nodes, all pods (pods of others take room too), and every kind of job and of pod
-    group.
+    """Return the resources that are watched: nodes, pods, and every kind of job and of pod group.
+
+    All pods are watched, because foreign pods take room too.
     """
     return (*NEEDED, *(kind.resource for kind in KINDS.values()), *(group.resource for group in GROUPS))
 
 
 class Live:
-    """The running service against one API server."""
+    """The running service for one API server: it builds the parts and connects them."""
 
     def __init__(self, settings: Settings, api: Api, clock: Clock, chance: random.Random) -> None:
         self.settings = settings
@@ -112,11 +114,14 @@ class Live:
 
     @property
     def synced(self) -> bool:
-        """Tell whether every watch has delivered its first list."""
+        """Tell whether every reflector has delivered its first list."""
         return all(reflector.synced for reflector in self.reflectors)
 
     def deliver(self, batch: WatchBatch) -> None:
-        """Pass a batch of a watch to the ledger: pages of a list at its end, changes after a short delay."""
+        """Pass a reflector's batch to the ledger.
+
+        The ledger applies the pages of a list at the list's end, and the changes of a watch after a short delay.
+        """
         events = [e for change in batch.events for e in self.translator.events(batch.resource, change)]
         if batch.kind == "page":
             self.ledger.queue(*events)
@@ -132,22 +137,25 @@ class Live:
             self.ledger.step(Synced())
 
     def _unlisted(self) -> list[Event]:
-        """Return events for pods that only a filter call has shown, and that are gone before any watch saw them.
+        """Return the events for pods that the ledger knows and the last list of pods does not have.
 
-        A pod that is newer than the list was created while the list was being read: it is not gone.
+        Such a pod was only in a filter call, and was deleted before any watch saw it. A pod that is newer than the list
+        is not among them: it was created while the list was being read.
         """
         known, lacks, gone = self.ledger.snapshot.pods, self.ledger.lacks, self.translator.pod_gone
         return [e for uid, pod in known.items() if lacks(uid, pod.version) for e in gone(uid, pod.namespace)]
 
     def rest(self) -> FastAPI:
-        """Return the app of REST and the page. FastAPI's own page of routes is off: it loads scripts from other
-        servers.
+        """Return the app that serves REST and the page.
+
+        FastAPI's own page of routes is switched off, because it loads scripts from other servers.
         """
         return self._rest()
 
     def rest_and_outcomes(self) -> FastAPI:
-        """Return the app of REST and the page with the controller's reports of refused writes, for the pod's own
-        listener.
+        """Return the app that serves REST and the page, and accepts the controller's reports of refused writes.
+
+        It is for the listener of ``server.host``, which only the pod's own processes should reach.
         """
         return self._rest(refused.router(self.ledger))
 
@@ -160,7 +168,7 @@ class Live:
         return app
 
     def guarded(self, reviewer: Reviewer) -> Guard:
-        """Return the app of REST and the page for callers whose token and rights the API server knows."""
+        """Return the app that serves REST and the page to callers with a token, whose rights the API server checks."""
         api, clock = self.settings.api, self.clock
         tokens = Tokens(reviewer, clock, api.audiences, api.review_seconds)
         rights = Rights(reviewer, clock, api.review_seconds)
@@ -175,20 +183,20 @@ class Live:
         return (job.namespace for job in self.ledger.snapshot.jobs.values())
 
     def with_verbs(self, others: App) -> App:
-        """Return an app with the verbs, and ``others`` at all other paths."""
+        """Return an app that serves the verbs, and ``others`` at all other paths."""
         return VerbsFirst(self.verbs, VERBS_PATH, others)
 
     def health(self) -> Starlette:
-        """Return the app of probes and metrics, for the listener that the kubelet and Prometheus reach."""
+        """Return the app that serves probes and metrics, for the listener that the kubelet and Prometheus reach."""
         return metrics.health_app(self.metrics)
 
     async def close_connections(self) -> None:
-        """Refuse the held binds and end the streams, for which a stopping listener would wait in vain."""
+        """Refuse the held binds and end the streams, because a stopping listener would wait for them."""
         self.questions.streams.close()
         await self.barrier.close()
 
     def apply_settings(self, settings: Settings) -> None:
-        """Apply those changed settings that need no restart."""
+        """Apply the changed settings that need no restart. ``settings``: all settings that are now in force."""
         self.settings = settings
         logging.getLogger().setLevel(settings.log_level.upper())
         policy = policy_of(settings)
@@ -199,7 +207,7 @@ class Live:
     async def close(self) -> None:
         """Give the Lease back, and write the rest of the journal to disk.
 
-        The Lease goes first: another replica waits for it, and the disk may be slow.
+        The Lease is given back first, because another replica waits for it and the disk may be slow.
         """
         try:
             await self.lease.release()
@@ -208,7 +216,10 @@ class Live:
                 self.recorder.close()
 
     async def run(self) -> None:
-        """Watch, tick and follow the Lease until cancelled; a part that fails ends all of them."""
+        """Run the reflectors, the ledger's ticks, the Lease and the page's history until cancelled.
+
+        If one of them fails, all of them end with its error.
+        """
         async with asyncio.TaskGroup() as tasks:
             for reflector in self.reflectors:
                 tasks.create_task(reflector.run(self.deliver))
@@ -218,7 +229,7 @@ class Live:
 
 
 def limits_of(settings: Settings) -> Limits:
-    """Return the limits of the listeners."""
+    """Return the limits that the settings set for the listeners."""
     server = settings.server
     return Limits(
         body_bytes=server.body_limit_bytes,
@@ -233,7 +244,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def most_connections(settings: Settings) -> int:
-    """Return how many connections all listeners together may hold; see `endpoints`."""
+    """Return how many connections all listeners of `endpoints` together may have open."""
     limits, people = limits_of(settings), settings.api
     behind_tls = limits.connections + MOST_HANDSHAKES if settings.server.tls.on else 0
     of_api = people_limits(limits).connections + (0 if people.without_tls else MOST_HANDSHAKES)
@@ -247,10 +258,11 @@ def most_connections(settings: Settings) -> int:
 
 
 def endpoints(live: Live, reviewer: Reviewer | None = None) -> Sequence[Endpoint]:
-    """Return the listeners: verbs and REST, probes and metrics; where enabled, REST for people and training code's
-    reports.
+    """Return the listeners: for verbs and REST, for probes and metrics; where enabled, also for REST with a token and
+    for training code's reports.
 
-    With TLS the verbs have a listener of their own. Raises OSError where certificates cannot be read.
+    With TLS the verbs have a listener of their own. ``reviewer``: asks the API server about tokens and rights; without
+    it there are no listeners that need a token. Raises OSError where certificates cannot be read.
     """
     server, limits, progress = live.settings.server, limits_of(live.settings), live.settings.progress
     reports = Progress(live.ledger, reviewer, progress).app() if reviewer is not None and progress.enabled else None
@@ -284,7 +296,7 @@ def _for_people(live: Live, reviewer: Reviewer) -> Sequence[Endpoint]:
 async def serve(settings: Settings, file: Path | None = None) -> None:
     """Run ``kohort serve`` until SIGTERM, and follow the settings file where there is one.
 
-    Raises OSError where a port is taken, or the error that ended a part.
+    Raises OSError where a port is taken, or the error that made a part of the service fail.
     """
     clock, chance = Clock(), random.Random()
     connection = resolve(KubectlOptions(kubeconfig=settings.kubeconfig))
@@ -314,8 +326,9 @@ async def serve(settings: Settings, file: Path | None = None) -> None:
 
 
 async def _pulse(live: Live, api: KubeApi) -> None:
-    """Measure the event loop, the ledger's drift and the nodes' usage until cancelled; a fault here ends nothing
-    else.
+    """Measure the event loop's lag, the ledger's drift and the nodes' usage until cancelled.
+
+    An error in these measurements does not end the service.
     """
     usage = UsagePoll(api, live.clock, lambda: live.ledger.snapshot.nodes, live.ledger.post)
     async with asyncio.TaskGroup() as tasks:
@@ -325,6 +338,6 @@ async def _pulse(live: Live, api: KubeApi) -> None:
 
 
 async def _close_at(stop: asyncio.Event, live: Live) -> None:
-    """Close the connections that would outlast the stop, as soon as it begins."""
+    """Close the connections for which the listeners would wait, as soon as ``stop`` is set."""
     await stop.wait()
     await live.close_connections()

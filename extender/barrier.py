@@ -1,7 +1,7 @@
 """Carries out the bindings that a step asks for, and holds kube-scheduler's bind calls until their outcome is known.
 
 Each held call has a future. ``policy`` decides when a gang may be bound; this module only waits, writes and reports the
-outcome to the ledger. An answer that was lost is never taken for a refusal (HAMi #2645).
+outcome to the ledger. An answer of the API server that was lost is never taken for a refusal (see HAMi's issue 2645).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BOUND = ""
 UNKNOWN_OUTCOME = (
     "kohort: the API server's answer to the binding was lost; the pod's reservation stays until it is known"
 )
-# An API server may still carry out a request for a while after its client has given up.
+# For so long an API server may still carry out a request whose client has given up.
 LATE_SECONDS = 10.0
 LOOK_SECONDS = (0.5, 4.0)  # first and longest pause between two reads of a pod whose binding has no known outcome
 NOT_LEADING = Refused(0, Reason.NOT_LEADING.value, "")
@@ -44,10 +44,10 @@ class HeldBind:
 
 @dataclass(slots=True)
 class LostBinding:
-    """Bindings of one pod whose answers were lost. ``at``: when the last one was lost (monotonic); ``why``: its error
-    text.
+    """Bindings of one pod for which the API server's answer was lost.
 
-    ``asking``: the task that finds out the outcome.
+    ``at``: when the last answer was lost (clock.monotonic()). ``why``: the text of its error. ``asking``: the task that
+    finds out the outcome.
     """
 
     at: float
@@ -56,12 +56,14 @@ class LostBinding:
 
 
 class Barrier:
-    """Holds bind calls by pod uid. An answer is the text of an error; an empty answer means that the pod is bound.
+    """Holds bind calls until their outcome is known, and makes the bindings.
 
-    Each held call takes one of ``places``. ``observe`` is called with the outcome of every binding (done, refused or
-    unknown), ``observe_hold`` with the seconds for which each call was held. ``leads`` is called before each binding:
-    after a pause the ledger learns only at the next look that the Lease is lost, and another leader may decide by then.
-    ``leader``: our name for the API server, which also checks that we lead (manifests/base/leader-policy.yaml).
+    The answer to a call is the text of an error; an empty answer means that the pod is bound. ``places``: each held
+    call takes one of them. ``observe``: is called with the outcome of every binding (done, refused or unknown).
+    ``observe_hold``: is called with the seconds for which each call was held. ``leads``: tells before each binding
+    whether this replica leads; if this process was paused, the ledger does not know yet that the Lease was lost, and
+    another leader may have decided since. ``leader``: the name that is written with each binding, by which the API
+    server also checks that we lead (manifests/base/leader-policy.yaml).
     """
 
     def __init__(
@@ -82,18 +84,21 @@ class Barrier:
         self._leads = leads
         self._leader = leader
         self._held: dict[str, HeldBind] = {}
-        self._in_flight: dict[asyncio.Task[None], str] = {}  # uid of the pod that is being bound
+        self._in_flight: dict[asyncio.Task[None], str] = {}  # each task that makes a binding, and its pod's uid
         self._lost: dict[str, LostBinding] = {}  # by pod uid
         self._closed = False
         ledger.carry_with(self.carry_out)
 
     @property
     def held(self) -> int:
-        """Return how many bind calls wait."""
+        """Return how many bind calls are held now."""
         return len(self._held)
 
     async def hold(self, uid: str, node: str, gone: Awaitable[None]) -> str:
-        """Return the outcome of a member's bind call. ``gone`` completes when the caller has closed its connection."""
+        """Hold a member's bind call, and return its answer: an error's text, or empty if the pod is bound.
+
+        ``gone`` completes when the caller has closed its connection.
+        """
         leaving = asyncio.ensure_future(gone)
         leaving.add_done_callback(_retrieve)
         began = self._ledger.clock.monotonic()
@@ -113,7 +118,7 @@ class Barrier:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._held[uid] = HeldBind(node, answer)
         try:
-            # Many calls come at once, and none is urgent: one step takes all that come within a moment.
+            # Many calls come at the same time, and none is urgent, so one step handles all that come within a moment.
             self._ledger.post(BindHeld(uid, node))
             ends: list[asyncio.Future[str] | asyncio.Future[None]] = [answer, leaving]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -123,11 +128,12 @@ class Barrier:
         return answer.result()
 
     def _withdraw(self, uid: str, text: str) -> None:
-        """Answer a call that waits no longer, and report it to the ledger, because kube-scheduler's check of the pod
-        has lapsed.
+        """Answer a held call whose caller has left or called again, and tell the ledger that it is no longer held.
+
+        kube-scheduler has then given up its attempt, so that its checks of pod and node no longer hold.
         """
         self._answer(uid, text)
-        # Where one connection breaks, others do: one step must see all of them before it binds the remaining members.
+        # If one connection breaks, others often do: one step must see all of them before it binds the other members.
         self._ledger.post(BindDropped(uid))
 
     def _answer(self, uid: str, text: str) -> None:
@@ -138,7 +144,7 @@ class Barrier:
         waiting.answer.set_result(text)
 
     def carry_out(self, effects: tuple[Effect, ...]) -> None:
-        """Start the bindings and send the refusals that a step asks for."""
+        """Start the bindings that a step asks for, and answer the held calls that it refuses."""
         for effect in effects:
             match effect:
                 case Bind():
@@ -154,7 +160,7 @@ class Barrier:
         try:
             outcome = await create_binding(self._api, bind, self._notes(bind)) if self._leads() else NOT_LEADING
         except Exception as error:
-            # A held call must get an answer, and nobody knows how far the write got.
+            # The held call must get an answer, and it is not known whether the write was made.
             _log.exception("a binding failed with an unexpected error; its outcome is looked up")
             outcome = Unknown(type(error).__name__)
         self._observe(type(outcome).__name__.lower())
@@ -162,13 +168,13 @@ class Barrier:
         match outcome:
             case Done():
                 waiting = self._held.get(bind.uid)
-                # A call that names another node may have replaced the one for which this binding was made.
+                # A call that names another node may have replaced the held call for which this binding was made.
                 same = waiting is None or waiting.node == bind.node
                 self._answer(bind.uid, BOUND if same else Reason.PLAN_CHANGED.text)
                 self._ledger.post(BindDone(bind.uid, bind.node))
             case Refused():
                 self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {shortened(outcome.words)}")
-                # Another binding of the pod, whose answer was lost or is still to come, may succeed.
+                # Another binding of the same pod, whose answer was lost or has not come yet, may still succeed.
                 other = bind.uid in self._lost or bind.uid in self._in_flight.values()
                 said = "" if outcome is NOT_LEADING else shortened(outcome.words)
                 self._ledger.post(BindUnknown(bind.uid) if other else BindRefused(bind.uid, said))
@@ -178,8 +184,10 @@ class Barrier:
                 self._ask_about(bind, outcome.why)
 
     def _binding_ended(self, task: asyncio.Task[None] | None) -> None:
-        """Remove a binding whose outcome is known, at once: two refusals at the same moment would each wait for the
-        other.
+        """Remove a binding whose outcome is known from those in flight.
+
+        This is done before the outcome is reported: otherwise, of two bindings of a pod that are refused at the same
+        time, each would count the other as one that may still succeed.
         """
         if task is not None:
             self._in_flight.pop(task, None)
@@ -194,7 +202,7 @@ class Barrier:
         asking.add_done_callback(lambda _: self._lost.pop(bind.uid))
 
     async def _find_out(self, bind: Bind) -> None:
-        """Read the pod until it shows the outcome of a lost binding; the watch may be slower, or stalled."""
+        """Read the pod until it shows the outcome of a lost binding, because its watch may be slow or stalled."""
         clock = self._ledger.clock
         pause, longest = LOOK_SECONDS
         while True:
@@ -220,21 +228,21 @@ class Barrier:
                 return
 
     def _is_too_late_to_land(self, uid: str) -> bool:
-        """Tell whether none of the pod's bindings can still be carried out, a later one included."""
+        """Tell whether the API server can no longer carry out any binding of the pod, not even a later one."""
         over = self._ledger.clock.monotonic() - self._lost[uid].at >= LATE_SECONDS
         return over and uid not in self._in_flight.values()
 
     def _is_open(self, bind: Bind) -> bool:
-        """Tell whether the outcome is still unknown to the ledger."""
+        """Tell whether the ledger still waits for the outcome of this binding."""
         snapshot = self._ledger.snapshot
         pod = snapshot.pods.get(bind.uid)
         return pod is not None and bind.uid in snapshot.gang(pod.job_uid).in_flight
 
     def _notes(self, bind: Bind) -> dict[str, str]:
-        """Return the annotations that are written with a binding: the pod's slot, its deletion cost, and who leads.
+        """Return the annotations that are written with a binding: the pod's slot, its deletion cost, the leader's name.
 
-        After a restart the slot distinguishes a group's members from its other pods. The deletion cost makes the
-        controller remove the highest slot first where it has no order of its own.
+        After a restart the slot distinguishes the members of a pod group from its other pods. The deletion cost makes
+        the workload's controller (such as the ReplicaSet controller) remove the highest slot first.
         """
         snapshot = self._ledger.snapshot
         pod = snapshot.pods.get(bind.uid)
@@ -245,15 +253,16 @@ class Barrier:
         return slot | cost | ({LEADER: self._leader} if self._leader else {})
 
     async def close(self) -> None:
-        """Refuse all held calls and those that still come; wait for the bindings under way, whose calls get their
-        outcome.
+        """Refuse all held calls and those that still come, and wait for the bindings in flight.
+
+        Calls whose binding is in flight get its outcome.
         """
         self._closed = True
         waiting = sorted(self._held.keys() - set(self._in_flight.values()))
         for uid in waiting:
             self._answer(uid, Reason.NOT_LEADING.text)
         if waiting:
-            with suppress(LedgerStoppedError):  # the ledger's tick has raised the error that stopped it
+            with suppress(LedgerStoppedError):  # a stopped ledger makes no step; its `tick` has raised the reason
                 self._ledger.step(*map(BindDropped, waiting))
         for lost in self._lost.values():
             lost.asking.cancel()
@@ -262,16 +271,18 @@ class Barrier:
 
 
 def _retrieve(leaving: asyncio.Future[None]) -> None:
-    """Read the result of the future, or asyncio logs a complaint: a connection that ended with an error has
-    gone too.
+    """Read the future's exception, if any, because otherwise asyncio logs that nothing has read it.
+
+    It needs no handling: a connection that ended with an error is closed like any other.
     """
     if not leaving.cancelled():
         leaving.exception()
 
 
 async def create_binding(api: Api, bind: Bind, notes: Mapping[str, str]) -> Outcome:
-    """Create the Binding with plan and notes as annotations; a pod that is bound already to the same node counts as
-    Done.
+    """Create the Binding, with the plan and ``notes`` as annotations, and return its outcome.
+
+    A pod that is already bound to the same node counts as Done.
     """
     outcome = await api.bind(bind.namespace, bind.name, bind.uid, bind.node, {PLAN: bind.plan, **notes})
     if isinstance(outcome, Refused) and outcome.status == 409:
@@ -280,9 +291,10 @@ async def create_binding(api: Api, bind: Bind, notes: Mapping[str, str]) -> Outc
 
 
 async def look_again(api: Api, namespace: str, name: str, uid: str, node: str, conflict: Refused) -> Outcome:
-    """Return Done where the pod is bound to that node, else the conflict.
+    """Read the pod after a conflict: return Done where it is bound to that node, Unknown where it cannot be read,
+    otherwise ``conflict``.
 
-    The API server refuses every second binding with 409, whatever its node, so that only the pod shows its node.
+    The API server refuses every second binding of a pod with 409, whichever node it names.
     """
     try:
         pod = await api.get(Ref(PODS, namespace, name))

@@ -1,8 +1,8 @@
-"""The only module that asks the system for the time.
+"""Asks the system for the time, as the only module of the service.
 
-Everything else gets a `Clock`, or a time as a plain number. Durations are measured by `monotonic`, never by `now`,
-because a wall clock may jump. With ``speed`` above one, a second of this clock passes in ``1 / speed`` real seconds,
-which is how the demo shows an hour in a minute.
+All other modules get a `Clock`, or a time as a plain number. Durations are measured by `monotonic`, never by `now`,
+because a wall clock may jump. A second of this clock passes in ``1 / speed`` real seconds; with a ``speed`` of 60 the
+demo shows an hour in a minute.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import time
 
 
 class Clock:
-    """Wall time, monotonic time and waiting, all in this clock's own seconds."""
+    """Tells wall time and monotonic time, and waits, all in this clock's own seconds."""
 
     def __init__(self, speed: float = 1.0) -> None:
-        """Start now; ``speed`` is clock seconds per real second, above zero. Raises ValueError."""
+        """Start the clock. ``speed``: its seconds per real second. Raises ValueError where that is not above 0."""
         if not speed > 0:
             raise ValueError(f"speed: must be above 0, is {speed}")
         self.speed = speed

@@ -1,7 +1,8 @@
 """Writes logs as JSON lines, one per event, on a thread of their own.
 
-Scheduling must not wait for the reader of our output: where the pipe is full, lines are dropped and counted, and the
-count is logged once there is room again. JSON escapes control characters, so that no object's text can forge a line.
+Scheduling must not wait for the reader of our output: if lines are not read in time, further ones are dropped and
+counted, and the count is logged once lines can be written again. JSON escapes control characters, so that no object's
+text can forge a line.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from typing import Any, Final, TextIO
 import structlog
 
 LINES: Final = 10_000  # lines waiting to be written; more are dropped
-FLUSH_SECONDS: Final = 1.0  # how long to write at the end of the process
+FLUSH_SECONDS: Final = 1.0  # longest time to write waiting lines at the end of the process
 _LONGEST_TEXT: Final = 4096
 _current: Pipe | None = None
 
 
 class Pipe(logging.Handler):
-    """A bounded queue with a writing thread behind it; `emit` never waits."""
+    """A logging handler that queues lines for a thread, which writes them; `emit` never waits."""
 
     def __init__(self, stream: TextIO, lines: int = LINES) -> None:
-        """Start the thread; it ends with the process, even where the stream is stuck."""
+        """Start the writing thread; it ends with the process, even if a write to the stream blocks."""
         super().__init__()
         self.dropped = 0
         self._reported = 0
@@ -39,12 +40,12 @@ class Pipe(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue one line, or drop it."""
+        """Queue one line, or drop it if the queue is full or the record cannot be formatted."""
         try:
             self._lines.put_nowait(self.format(record))
         except queue.Full:
             self.dropped += 1
-        except Exception:  # a record that cannot be formatted; reporting it on stderr could block the caller
+        except Exception:  # the record cannot be formatted; to report that on stderr could block the caller
             self.dropped += 1
 
     def finish(self, seconds: float = FLUSH_SECONDS) -> None:
@@ -59,7 +60,7 @@ class Pipe(logging.Handler):
                 self._put(line + "\n")
                 if self.dropped != self._reported:
                     self._log_dropped()
-            except (OSError, ValueError):  # nobody reads the stream any more
+            except (OSError, ValueError):  # the stream was closed, by its reader or by us
                 self.dropped += 1
 
     def _log_dropped(self) -> None:
@@ -74,9 +75,9 @@ class Pipe(logging.Handler):
 
 
 def _writer(stream: TextIO) -> Callable[[str], object]:
-    """Return a function that writes past the stream's buffer where there is a file.
+    """Return a function that writes text to the stream; if the stream has a file, directly to that and not to a buffer.
 
-    A stuck thread that held the buffer's lock would prevent the process from exiting.
+    A blocked thread that held the buffer's lock would prevent the process from exiting.
     """
     try:
         file = stream.fileno()
@@ -134,15 +135,18 @@ def dropped() -> int:
 
 
 def _rename(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """Put the fields that every line has first, the text under ``msg``, and shorten values that are too long."""
+    """Return the fields of a log line, those that every line has first, the text as ``msg``, and long values shortened.
+
+    This is a structlog processor; ``event`` has the fields of one record.
+    """
     event["msg"] = event.pop("event", "")
-    event.pop("color_message", None)  # uvicorn repeats its text here with escape sequences
+    event.pop("color_message", None)  # uvicorn repeats its text in this field with escape sequences for colours
     ordered = {key: event.pop(key) for key in ("ts", "level", "logger", "msg") if key in event} | dict(event)
     return {key: _cut(value) for key, value in ordered.items()}
 
 
 def _cut(value: object) -> object:
-    """Leave out the middle of a long text: the end of a traceback shows the error, its beginning the caller."""
+    """Return the value without its middle if it is a long text, because a traceback's ends show caller and error."""
     if not isinstance(value, str) or len(value) <= _LONGEST_TEXT:
         return value
     head = _LONGEST_TEXT // 4

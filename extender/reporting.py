@@ -1,4 +1,5 @@
-"""The functions that training code calls, shipped as the module ``kohort``; it imports only the standard library.
+"""Has the functions that training code calls; it is shipped as the module ``kohort`` and imports only the standard
+library.
 
     import kohort
     if kohort.report(metric=loss, step=step, steps=total).checkpoint:  # the job is about to be moved
@@ -6,8 +7,9 @@
         kohort.saved()
 
 The pod needs a projected ServiceAccount token for the audience ``kohort.dev`` (docs/how-to/report-progress.md). Numbers
-may be of any type that ``float`` or ``int`` accepts (numpy's, a tensor's). A report that cannot be delivered is
-dropped: training never fails because of it, and waits at most ``WAIT_SECONDS`` for its answer; it is sent on a thread.
+may be of any type that ``float`` or ``int`` accepts (numpy's, a tensor's). Reports are sent on a thread, and a call
+waits at most ``WAIT_SECONDS`` for the answer. A report that cannot be delivered is dropped; training never fails
+because of it.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ Fields = dict[str, float | int]
 
 
 class Answer(NamedTuple):
-    """The answer to a report: whether it was taken, and whether the training should save its state now."""
+    """The answer to a report: whether Kohort has accepted it, and whether the training should save its state now."""
 
     taken: bool = False
     checkpoint: bool = False
@@ -41,7 +43,7 @@ class Answer(NamedTuple):
 
 
 class _Sending(Thread):
-    """A report that is being sent, on a daemon thread: it does not keep a process alive whose training has ended."""
+    """A thread that sends one report; as a daemon it does not keep a process alive whose training has ended."""
 
     def __init__(self, fields: Fields) -> None:
         super().__init__(name="kohort-report", daemon=True)
@@ -57,7 +59,10 @@ class _Sending(Thread):
         self.seconds = _now() - begun
 
     def answer_once(self) -> Answer:
-        """Return the answer once: training that is asked twice to save would save twice."""
+        """Return the answer, if it has come and was not returned before; otherwise an empty one.
+
+        An answer is returned only once, because training that is asked twice to save would save twice.
+        """
         if self.returned or self.is_alive():
             return Answer()
         self.returned = True
@@ -70,7 +75,7 @@ class _Sending(Thread):
 
 
 class _Pace:
-    """When the last report was sent (monotonic seconds), and that report."""
+    """Remembers when the last report was sent (monotonic seconds), and that report."""
 
     last = -EVERY_SECONDS
     sent: _Sending | None = None
@@ -79,22 +84,23 @@ class _Pace:
 def report(
     metric: SupportsFloat | None = None, step: SupportsInt | None = None, steps: SupportsInt | None = None
 ) -> Answer:
-    """Report how far training is; at most every five seconds and one at a time, further calls send nothing.
+    """Report the progress of the training: a metric such as the loss, and the steps done of all steps.
 
-    The answer is true if the report was taken. The call waits for it as long as Kohort answers promptly; an answer that
-    comes later is returned by the next call, and none is returned twice. ``KOHORT_PROGRESS_URL`` and
-    ``KOHORT_TOKEN_FILE`` in the environment name another address and token.
+    A call sends nothing within five seconds of the last report, or while that one is being sent. The answer is true if
+    the report was accepted. The call waits for the answer as long as Kohort answers promptly; an answer that comes
+    later is returned by the next call, and none is returned twice. ``KOHORT_PROGRESS_URL`` and ``KOHORT_TOKEN_FILE`` in
+    the environment name another address and token.
     """
     try:
         return _report(metric, step, steps)
-    except Exception:  # a value is not a number, or no thread can be started
+    except Exception:  # for example, a value is not a number, or no thread can be started
         return Answer()
 
 
 def saved() -> bool:
-    """Report that the state is saved, as ``checkpoint`` has asked, so that the job may be moved.
+    """Report that the training has saved its state, as ``checkpoint`` has asked, so that the job may be moved.
 
-    Returns whether the report was taken by now; it is still sent where it was not.
+    Return whether Kohort has accepted the report by now; if not, it is still being sent.
     """
     try:
         sending = _begin({"saved": True})
@@ -132,8 +138,9 @@ def _now() -> float:
 
 
 def _send(fields: Fields) -> Answer:
-    """Send the report, up to ``TRIES`` times: a replica that does not lead refuses it, and the next try reaches
-    another.
+    """Send the report up to ``TRIES`` times, until it is accepted; return the answer, an empty one if none accepts it.
+
+    A replica that does not lead refuses the report, and the next try may reach another replica.
     """
     answers = (_try(fields) for _ in range(TRIES))
     return next((answer for answer in answers if answer.taken), Answer())
@@ -148,5 +155,5 @@ def _try(fields: Fields) -> Answer:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             asked = answer.status == 200 and json.loads(answer.read()).get("checkpoint") is True
             return Answer(answer.status in (200, 204), asked)
-    except Exception:  # whatever a bad address, a proxy or a broken answer raises
+    except Exception:  # whatever error a wrong address, a proxy or a malformed answer causes
         return Answer()

@@ -1,4 +1,8 @@
-"""Compares two policies: once along the record, and then the same hours again under each of them."""
+"""Compares another policy with the one that the journal was recorded under.
+
+First the journal is replayed, and the other policy is asked at each recorded step what it would decide. Then the
+recorded hours are simulated twice, once under each policy.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,10 @@ from policy.answers.rerun import Rerun, Works, finishes
 from policy.step import step
 from policy.systems.base import Policy
 
-MOMENTS: Final = 240  # times at which each course is sampled; more would not be visible in a chart
+MOMENTS: Final = 240  # how often the load is sampled in each run; more would not be visible in a chart
 MOST_DIFFERENCES: Final = 200
-LOOK_SECONDS: Final = 1.0  # seconds between two counts of the time for which jobs ran
-# shares of the time: after the first reading ends, after the second the replay of the record
+LOOK_SECONDS: Final = 1.0  # recorded seconds between two counts of how much work each job has done
+# shares of the allowed time: reading the journal stops after the first share, replaying it after the second
 SHARES: Final = (0.2, 0.5)
 
 InTime = Callable[[float], bool]
@@ -30,14 +34,14 @@ Hours = Sequence[tuple[float, Sequence[Step]]]
 
 
 class NothingRecordedError(Exception):
-    """The journal has no step yet."""
+    """The journal has no step yet, so that nothing can be compared."""
 
 
 def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonView:
-    """Return how ``other`` would have decided at each recorded step, over as many hours as there is time for.
+    """Return how ``other`` would have decided at each recorded step, for as much of the recording as there is time for.
 
-    It includes three courses of the same hours: as recorded, and again under each policy. Raises NothingRecordedError,
-    RecordError, OSError.
+    The answer also has the cluster's load over those hours three times: as recorded, and simulated under each policy.
+    ``in_time``: tells whether a share of the allowed time is left. Raises NothingRecordedError, RecordError, OSError.
     """
     reading, walking = SHARES
     steps = list(takewhile(lambda _: in_time(reading), recording.steps()))
@@ -68,7 +72,7 @@ def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonV
 
 
 class _Look(NamedTuple):
-    """A course at one time; ``started`` and ``ended``: jobs since its beginning."""
+    """The load at one time of a run; ``started`` and ``ended``: numbers of jobs since the run's beginning."""
 
     load: LoadView
     started: int
@@ -85,7 +89,7 @@ def _hours(steps: Sequence[Step]) -> Hours:
 
 
 class _Replay:
-    """Replays the record: the other policy is asked at every step, and the time for which jobs ran is counted."""
+    """Replays the journal, asks the other policy at every step, and counts how much work each job has done."""
 
     def __init__(self, recording: Recording, other: Policy, begin: float) -> None:
         self._begun, self._begin = recording.beginning, begin
@@ -98,7 +102,7 @@ class _Replay:
         self._started = 0
 
     def go(self, hours: Hours, in_time: Callable[[], bool]) -> Hours:
-        """Replay as many hours as there is time for; return those hours."""
+        """Replay as much of the recorded hours as there is time for; return what was replayed."""
         for number, (moment, batch) in enumerate(hours, 1):
             for recorded in batch:
                 self._take(recorded)
@@ -120,7 +124,10 @@ class _Replay:
         self.differences.extend(found)
 
     def rerun_under(self, policies: Sequence[Policy], hours: Hours, in_time: Callable[[], bool]) -> list[list[_Look]]:
-        """Run the same hours again under each of these policies, side by side, as far as there is time."""
+        """Simulate the same hours under each of these policies, as far as there is time.
+
+        The simulations advance together, so that all reach the same time. Return the load of each, sampled over time.
+        """
         reruns = [self._rerun(policy) for policy in policies]
         looks = [list[_Look]() for _ in reruns]
         for moment, batch in hours:

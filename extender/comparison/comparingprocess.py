@@ -1,6 +1,7 @@
 """The comparing process: reads a request from standard input and writes the answer to standard output, both as JSON.
 
-It is the first to lose CPU and memory where the machine lacks them: the service beside it answers kube-scheduler.
+It runs with the lowest CPU priority and is killed first where memory runs out, because the service beside it must
+answer kube-scheduler.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NICEST = 19
 
 
 def answer(request: ComparisonRequest, clock: Clock) -> ComparisonAnswer:
-    """Return the comparison, or why there is none."""
+    """Make the comparison and return it, or the reason why it cannot be made."""
     began = clock.monotonic()
 
     def in_time(share: float) -> bool:
@@ -48,14 +49,14 @@ def answer(request: ComparisonRequest, clock: Clock) -> ComparisonAnswer:
 
 def _yield_to_the_service(request: ComparisonRequest) -> None:
     os.nice(NICEST)
-    with suppress(OSError):  # not on Linux
+    with suppress(OSError):  # the file exists on Linux only
         Path("/proc/self/oom_score_adj").write_text("1000")
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (request.bytes, request.bytes))
 
 
 def main() -> None:
-    """Answer one request."""
+    """Answer the request on standard input, and end."""
     try:
         request = ComparisonRequest.model_validate_json(sys.stdin.buffer.read())
     except ValidationError as error:

@@ -1,7 +1,7 @@
-"""Runs comparisons on request: one process at a time, and its answer is kept while the ledger does not change.
+"""Runs comparisons on request in processes of their own, one at a time, and keeps the answers.
 
-A busy cluster changes the ledger with every step, so that an answer is also kept for a while after it was found: the
-longer, the more time it took.
+An answer is good while the ledger does not change. Since a busy cluster changes the ledger all the time, an answer is
+also good for a while after it was found: the longer it took, the longer it is good.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from extender.state.ledger import Ledger
 from policy.systems import make_policy
 
 KEPT: Final = 16  # answers that are kept
-LEAST_REST: Final = 30.0  # seconds for which an answer is good at least
-SHARE: Final = 0.25  # share of the time that comparing may take, where somebody asks again and again
-# Time to start the process and to write its answer, after which the process is ended. A busy machine takes half a
-# minute to start it, because the service goes first.
+LEAST_REST: Final = 30.0  # shortest time in seconds for which an answer is good
+SHARE: Final = 0.25  # largest share of all time that comparisons take if a user asks for the same one continually
+# Time beyond the allowed seconds to start the process and to write its answer; then the process is ended. A busy
+# machine takes half a minute to start it, because the service has a higher CPU priority.
 GRACE_SECONDS: Final = 60.0
 _log = logging.getLogger(__name__)
 
 
 class ComparisonError(Exception):
-    """No comparison is possible; the text says why and what to do."""
+    """The comparison cannot be made, or has failed; the text says why and what to do."""
 
 
 class UnknownPolicyError(ComparisonError):
@@ -45,7 +45,7 @@ class _Kept:
 
 
 class Comparisons:
-    """The comparisons of one service."""
+    """Starts, limits and keeps the policy comparisons that users ask this service for."""
 
     def __init__(self, ledger: Ledger, settings: Callable[[], Settings]) -> None:
         self._ledger = ledger
@@ -55,11 +55,11 @@ class Comparisons:
 
     @property
     def records(self) -> bool:
-        """Tell whether there is a journal on disk."""
+        """Tell whether the service writes a journal to disk, without which nothing can be compared."""
         return bool(self._settings().journal.folder)
 
     def known(self, policy: str) -> ComparisonView | None:
-        """Return the kept answer that is still good; None without one."""
+        """Return the kept comparison with that policy if it is still good, otherwise None."""
         kept, ledger = self._kept.get(policy), self._ledger
         if kept is None:
             return None
@@ -67,7 +67,10 @@ class Comparisons:
         return kept.found if good else None
 
     async def compare(self, policy: str) -> ComparisonView:
-        """Return how that policy would have decided on the recorded journal. Raises ComparisonError."""
+        """Return how that policy would have decided on the recorded journal: a kept answer that is good, or a new one.
+
+        Raises ComparisonError.
+        """
         self.check(policy)
         if (found := self.known(policy)) is not None:
             return found
@@ -82,7 +85,7 @@ class Comparisons:
             return found
 
     def check(self, policy: str) -> None:
-        """Raise ComparisonError where no comparison is possible."""
+        """Raise ComparisonError where no journal is written or there is no such policy."""
         if not self.records:
             raise ComparisonError(
                 "no journal is kept: set journal.folder to a folder that the service can write, and restart it"
@@ -117,7 +120,10 @@ class Comparisons:
 
 
 async def _process(request: ComparisonRequest) -> ComparisonAnswer:
-    """Return the answer of a process of its own, which never outlives the call. Raises ComparisonError."""
+    """Run a comparing process for the request and return its answer; the process never outlives this call.
+
+    Raises ComparisonError.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "extender.comparison.comparingprocess", stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

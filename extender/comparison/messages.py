@@ -10,8 +10,9 @@ from extender.present.views.comparison import ComparisonView
 
 
 class ComparisonRequest(BaseModel):
-    """A request to compare. ``folder``: of the journal; ``seconds`` and ``bytes``: how much time and memory it may
-    take.
+    """A request to compare the policy of the journal in ``folder`` with ``policy``, which gets ``parameters``.
+
+    ``seconds``, ``bytes``: how much time and memory the comparison may take.
     """
 
     folder: str
@@ -22,7 +23,7 @@ class ComparisonRequest(BaseModel):
 
 
 class ComparisonAnswer(BaseModel):
-    """The comparison, or the reason why there is none."""
+    """The comparison, or in ``error`` the reason why there is none."""
 
     found: ComparisonView | None = None
     error: str = ""

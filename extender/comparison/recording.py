@@ -1,4 +1,7 @@
-"""Finds the newest part of a journal on disk that has no gap: files of one policy, each of which continues the last."""
+"""Finds the newest part of a journal on disk that has no gap.
+
+It consists of files of one policy, where each file begins in the state in which the one before it ends.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from typing import Final
 
 from extender.state.record import Beginning, Step, beginning, journals, read
 
-MOST_BYTES: Final = 16 * 1024 * 1024  # of files before the newest one
+MOST_BYTES: Final = 16 * 1024 * 1024  # total size of the files that are read before the newest one, at most
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The state at the beginning, and the journal's files in order."""
+    """A part of a journal without a gap: the state at its beginning, and its files, oldest first."""
 
     beginning: Beginning
     files: tuple[Path, ...]
@@ -26,7 +29,7 @@ class Recording:
 
 
 def newest_recording(folder: Path) -> Recording | None:
-    """Return the recording that ends with the newest file; None where there is no file yet.
+    """Return the part of the journal that ends with the newest file; None where there is no file yet.
 
     Raises RecordError, OSError.
     """

@@ -1,1 +1,1 @@
-"""Settings: each one with its unit and bounds, where its value comes from, and how a settings file is read."""
+"""Has the settings: each one with its unit and bounds, where its value comes from, and how a settings file is read."""

@@ -10,7 +10,7 @@ PART: Final = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 
 
 def go_duration_seconds(text: str) -> float | None:
-    """Return the seconds of a duration such as 1m30s, which may be negative; None where it is malformed."""
+    """Return a duration such as 1m30s in seconds, which may be negative; None where the text is malformed."""
     if re.fullmatch(r"[+-]?0", text):
         return 0.0
     if not re.fullmatch(rf"[+-]?({PART})+", text, re.ASCII):

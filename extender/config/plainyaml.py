@@ -1,6 +1,7 @@
-"""Parses a YAML file that a person wrote for Kohort: one mapping, limited in size, without aliases and repeated keys.
+"""Parses a YAML file that a user wrote for Kohort.
 
-This module must not know what the mapping means.
+The file must be one mapping of limited size, without aliases and repeated keys. This module must not know what the
+mapping means.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ MAX_FILE_BYTES: Final = 1024 * 1024
 
 
 class YamlError(Exception):
-    """The file cannot be parsed; the text is one sentence."""
+    """The YAML text cannot be parsed, or its file cannot be read; the message is one sentence."""
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Return one mapping from a YAML file of limited size. Raises YamlError."""
+    """Return the mapping in a YAML file of at most `MAX_FILE_BYTES`. Raises YamlError."""
     try:
         with Path(path).open("rb") as file:
             text = file.read(MAX_FILE_BYTES + 1)
@@ -31,7 +32,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: bytes | str) -> dict[str, Any]:
-    """Return one mapping from YAML text. Raises YamlError."""
+    """Return the mapping in YAML text; an empty one where the text has no value. Raises YamlError."""
     try:
         value = yaml.load(text, Loader=_PlainLoader)  # a SafeLoader, made stricter
     except YAML_ERRORS as error:
@@ -44,15 +45,15 @@ def parse_yaml(text: bytes | str) -> dict[str, Any]:
 
 
 def texts_in(value: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the texts in a ConfigMap by name; None where the mapping is no ConfigMap."""
+    """Return the entries of a ConfigMap that are text, by name; None where the mapping is not a ConfigMap."""
     data = value.get("data")
     if value.get("kind") != "ConfigMap" or not isinstance(data, Mapping):
         return None
     return {str(name): text for name, text in data.items() if isinstance(text, str)}
 
 
-# PyYAML's own error, and those that its constructors let through: `!!bool x` raises KeyError, `!!timestamp x`
-# AttributeError.
+# All errors that parsing may raise: PyYAML's own, and those that its constructors do not catch. For example, `!!bool x`
+# raises KeyError, and `!!timestamp x` AttributeError.
 YAML_ERRORS: Final = (
     yaml.YAMLError,
     ValueError,
@@ -65,7 +66,7 @@ YAML_ERRORS: Final = (
 
 
 def in_one_line(error: Exception) -> str:
-    """Return what is wrong, with line and column where they are known."""
+    """Return the error's text in one line, with the line and column of the YAML where they are known."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         return f"{error.problem or error.context}, in line {mark.line + 1}, column {mark.column + 1}"

@@ -1,6 +1,4 @@
-"""Checks combinations of settings: which ones contradict each other, and which to change. Nothing is silently
-corrected.
-"""
+"""Finds settings that contradict each other, and says which to change. Nothing is silently corrected."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ BACKOFF_MARGIN_SECONDS: Final = 2.0
 
 
 def broken_relations(settings: Settings) -> Iterator[str]:
-    """Yield a message for each contradiction: the settings, what is allowed, and which one to change."""
+    """Yield a message for each contradiction: it names the settings, what is allowed, and which one to change."""
     yield from _broken_rebalance(settings) or _broken_parameters(settings)
     yield from _broken_times(settings)
     yield from _broken_listeners(settings)
@@ -119,8 +117,9 @@ def _broken_listeners(settings: Settings) -> Iterator[str]:
 
 
 def _broken_sharing(settings: Settings) -> Iterator[str]:
-    """Yield contradictions for one kube-scheduler and several extenders behind a Service, where a Lease must name the
-    leader.
+    """Yield contradictions in the settings for one kube-scheduler that calls several extenders through a Service.
+
+    There the extenders must elect their leader with a Lease of their own.
     """
     lease = settings.lease
     if settings.server.tls.on and not lease.elect and not lease.identity:
@@ -141,7 +140,8 @@ def _not_above(lower: tuple[str, float], upper: tuple[str, float]) -> Iterator[s
 
 
 def least_http_timeout_seconds(barrier: BarrierSettings) -> float:
-    """Return the shortest httpTimeout that outlasts a bind that is held for a whole window and whose last API call
-    hangs.
+    """Return the shortest httpTimeout in seconds with which kube-scheduler waits long enough for every bind.
+
+    The longest bind is held for a whole window, and then the last call to the API server hangs until its deadline.
     """
     return barrier.window_seconds + barrier.binding_seconds + barrier.api_deadline_seconds + TIMEOUT_MARGIN_SECONDS

@@ -1,8 +1,8 @@
-"""Follows a settings file that changes while the service runs.
+"""Applies changes of the settings file while the service runs.
 
-A changed setting that can be applied is applied; others are reported as waiting for a restart; a file that cannot be
-used changes nothing. The file's text is compared, not its time: a ConfigMap's file is a link that is moved to another
-folder.
+A changed setting that can be applied without a restart is applied; others are reported as waiting for a restart. A file
+that cannot be used changes nothing. The file's text is compared and not its time, because a ConfigMap's file is a link
+that is moved to another folder.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 
 class Reload:
-    """Follows one file. ``apply`` is called with the settings in force whenever they change."""
+    """Follows the settings file. ``apply`` is called with the settings in force whenever they change."""
 
     def __init__(self, settings: Settings, path: Path, clock: Clock, apply: Callable[[Settings], None]) -> None:
-        """``settings`` were read from ``path`` at the start."""
+        """Prepare to follow ``path``, from which ``settings`` were read at the start; nothing happens before `run`."""
         self.settings = settings
         self.problem = ""
         """Why the file's newest text is not used, or which of its settings wait for a restart."""
@@ -44,13 +44,13 @@ class Reload:
         self._seen = _text(path)
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Look at the settings file every `LOOK_SECONDS` until cancelled."""
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             self.look()
 
     def look(self) -> None:
-        """Apply the file if it has changed."""
+        """Read the settings file and apply it, if its text has changed since the last look."""
         text = _text(self._path)
         if text == self._seen:
             return
@@ -79,7 +79,10 @@ class Reload:
 
 
 def changed_settings(one: BaseModel, other: BaseModel, prefix: str = "") -> Iterator[str]:
-    """Yield the names, with their sections, of the settings in which the two differ."""
+    """Yield the names of the settings in which the two differ, with their sections: ``barrier.window_seconds``.
+
+    ``prefix``: the name of the section that is compared, with a dot at the end; empty for all settings.
+    """
     for name in type(one).model_fields:
         mine, theirs = getattr(one, name), getattr(other, name)
         if isinstance(mine, BaseModel) and isinstance(theirs, BaseModel):
@@ -89,12 +92,12 @@ def changed_settings(one: BaseModel, other: BaseModel, prefix: str = "") -> Iter
 
 
 def _same_kind(one: Settings, other: Settings) -> bool:
-    """Tell whether the one policy can replace the other while running."""
+    """Tell whether the policy of ``other`` can replace the policy of ``one`` without a restart."""
     return one.system == other.system or NOT_INTERCHANGEABLE.isdisjoint((one.base, other.base))
 
 
 def _text(path: Path) -> bytes | None:
-    """Return the file's content; None where it cannot be read, which counts as a change like any other."""
+    """Return the file's content; None where it cannot be read. A change from or to None is a change like any other."""
     try:
         return path.read_bytes()
     except OSError:

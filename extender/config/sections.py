@@ -1,6 +1,6 @@
-"""The sections of the settings: every setting of a part once, with its default, unit and bounds.
+"""Defines the sections of the settings: each setting with its default, unit and bounds.
 
-This module must not know what the settings do. A setting's unit is the end of its name.
+This module must not know what the settings do. A setting's name ends with its unit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TIMEOUT_MARGIN_SECONDS: Final = 2.0
 
 
 def _refuse_boolean(value: object) -> object:
-    """Refuse `yes` where a number is meant; pydantic would take it for 1."""
+    """Raise ValueError for a boolean where a number is needed, because pydantic would read `yes` as 1."""
     if isinstance(value, bool):
         raise ValueError("a number")
     return value
@@ -30,7 +30,7 @@ KubeName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[
 
 
 class Section(BaseModel):
-    """A part of the settings: an unknown key is an error, and values never change."""
+    """The base class of all sections: an unknown key is an error, and values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -75,7 +75,7 @@ class Kod2Settings(Section):
 
 
 class BarrierSettings(Section):
-    """How long binds of a gang are held for one another, and the deadlines that depend on it."""
+    """Settings of the barrier: how long a gang's binds are held for one another, and the deadlines that follow."""
 
     window_seconds: Seconds = Field(
         default=8, description="Binds of a gang are held until no further member has come for this long."
@@ -112,8 +112,9 @@ class BarrierSettings(Section):
 
     @property
     def hold_seconds(self) -> float:
-        """Return the longest time for which a bind is held: httpTimeout less the time to make the binding, its last
-        call hanging.
+        """Return the longest time in seconds for which a bind is held.
+
+        It leaves enough of httpTimeout to make the gang's bindings, even if the last call to the API server hangs.
         """
         return self.http_timeout_seconds - self.binding_seconds - self.api_deadline_seconds - TIMEOUT_MARGIN_SECONDS
 
@@ -130,7 +131,7 @@ class SchedulerSettings(Section):
 
 
 class ReleaseSettings(Section):
-    """Back-off of a gang whose plan was given up because its window passed."""
+    """How long a gang whose plan was given up waits before it is planned again."""
 
     backoff_initial_seconds: Seconds = Field(
         default=5, description="Pause after a gang's plan is given up for the first time."
@@ -144,8 +145,8 @@ class TlsSettings(Section):
     """The verbs over mutual TLS, for a kube-scheduler outside Kohort's pod; certificates are read again when they
     change.
 
-    With ``peers`` it is on: the verbs are on this listener only, and the plain listeners serve REST, probes and
-    metrics.
+    TLS is on if ``peers`` is not empty: then only this listener serves the verbs, and the plain listeners serve REST,
+    probes and metrics.
     """
 
     peers: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
@@ -210,7 +211,8 @@ class ServerSettings(Section):
 class ApiSettings(Section):
     """REST and the page beyond loopback, for callers whose token and rights the API server knows; off by default.
 
-    Answers hold only what is in namespaces in which the caller may list ``jobs.kohort.dev``. The verbs are never here.
+    An answer has only objects of the namespaces in which the caller may list ``jobs.kohort.dev``. This listener never
+    serves the verbs.
     """
 
     enabled: bool = Field(default=False, description="Whether to serve REST and the page to callers with a token.")
@@ -267,7 +269,7 @@ class ControllerSettings(Section):
     @field_validator("service_url")
     @classmethod
     def _check_url(cls, value: str) -> str:
-        url = urlsplit(value)  # a broken IPv6 address or port raises ValueError, which is what pydantic wants
+        url = urlsplit(value)  # raises ValueError for a malformed IPv6 address or port, which pydantic reports
         if url.scheme not in ("http", "https") or not url.hostname or url.port == 0:
             raise ValueError("an http:// or https:// URL with a host")
         return value.rstrip("/")
@@ -313,7 +315,7 @@ class JournalSettings(Section):
 
 
 class UsageSettings(Section):
-    """What nodes use, from the metrics API; for metrics, and for SpeCon to decide between equal nodes."""
+    """How the nodes' measured usage is read: it is exported as metrics, and SpeCon chooses by it between equal nodes."""
 
     interval_seconds: SecondsOrZero = Field(
         default=30, description="How often usage is read from metrics.k8s.io, where it is served; 0: never."

@@ -1,8 +1,8 @@
-"""Every setting once, with its default, unit and bounds (sections.py), and the relations between them (relations.py).
+"""Defines all settings with their defaults, units and bounds; those of a section are in sections.py.
 
-This module must not know what the settings do, nor where their values come from (settingsfile.py). A setting's unit is
-the end of its name. A value that is out of bounds or impossible in combination is refused with the field's name, the
-value, what is allowed and what to change; nothing is silently corrected.
+This module must not know what the settings do, nor where their values come from (settingsfile.py). A setting's name
+ends with its unit. A value that is out of bounds, or that contradicts another setting (relations.py), is refused with
+the field's name, the value, what is allowed and what to change; nothing is silently corrected.
 """
 
 from __future__ import annotations
@@ -113,7 +113,10 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Use only the given values: `load_settings` alone reads the environment, so that it cannot affect tests."""
+        """Make pydantic use only the given values.
+
+        Only `load_settings` reads the environment, so that the environment cannot affect tests.
+        """
         return (init_settings,)
 
     @model_validator(mode="after")
@@ -133,23 +136,24 @@ class Settings(BaseSettings):
 
     @property
     def system(self) -> str:
-        """Return the policy with the policy that moves jobs above it, as ``make_policy`` accepts them."""
+        """Return the name that ``make_policy`` accepts: the policy's, with that of the one that moves jobs, if any."""
         return f"{self.policy}+{self.rebalance}" if self.rebalance else self.policy
 
     @property
     def base(self) -> str:
-        """Return the policy that orders the queue, without the one that moves jobs above it."""
+        """Return the name of the policy that orders the queue, without the one that moves jobs (``+specon``)."""
         return self.policy.partition("+")[0]
 
     @property
     def policy_parameters(self) -> dict[str, bool | int | float | str]:
-        """Return the parameters with which the policy is made."""
+        """Return the parameters with which ``make_policy`` makes the policy."""
         return self.kod2.model_dump() | self.parameters if self.base == "kod2" else self.parameters
 
     @property
     def largest_gang(self) -> int:
-        """Return the most members that a gang may have: so many can be scheduled while binds are held, and held at
-        once.
+        """Return the most members that a gang may have.
+
+        So many can be scheduled in the time for which a bind is held, and so many binds can be held at the same time.
         """
         rate = min(self.scheduler.pods_per_second, self.controller.patches_per_second)
         by_time = math.floor(self.barrier.hold_seconds * rate)

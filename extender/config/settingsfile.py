@@ -1,5 +1,5 @@
-"""Reads the settings: a YAML file, plain or in a ConfigMap, then the environment, then the command line; the later
-wins.
+"""Reads the settings from a YAML file (plain or in a ConfigMap), then from the environment, then from the command line;
+a later value replaces an earlier one.
 
 An unknown setting, or a value that cannot be used, stops the start with the field's name, its value and what is
 allowed.
@@ -24,9 +24,9 @@ from extender.config.plainyaml import YamlError, parse_yaml, read_yaml, texts_in
 from extender.config.settings import DELIMITER, PREFIX, Settings
 
 CONFIG_VARIABLE: Final = "KOHORT_CONFIG"
-ENTRY: Final = "kohort.yaml"  # the entry of a ConfigMap
-# These variables are not settings: the file's own name, variables of our test kit, and those that Kubernetes sets in
-# every container of a namespace that has a Service named kohort or kohort-something.
+ENTRY: Final = "kohort.yaml"  # the entry of a ConfigMap that has the settings
+# These variables begin like settings but are none: the one that names the settings file, variables of our test kit, and
+# those that Kubernetes sets in every container of a namespace that has a Service named kohort or kohort-something.
 NOT_A_SETTING: Final = re.compile(
     r"KOHORT_(CONFIG|(CACHE|TEST|KIT|CI|DEMO|BENCH|CLI)(_.*)?|([A-Z0-9_]*_)?(SERVICE_HOST|(SERVICE_)?PORT(_[A-Z0-9_]+)?))"
 )
@@ -37,10 +37,9 @@ class SettingsError(Exception):
 
 
 def load_settings(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
-    """Return the settings from the file (else the one that KOHORT_CONFIG names, else none), the environment, the
-    overrides.
+    """Return the settings from the settings file, the environment and ``overrides``; later values replace earlier ones.
 
-    Raises SettingsError.
+    ``path``: the settings file; None for the one that KOHORT_CONFIG names, if any. Raises SettingsError.
     """
     named = path if path is not None else os.environ.get(CONFIG_VARIABLE) or None
     try:
@@ -57,7 +56,7 @@ def load_settings(path: str | Path | None = None, overrides: Mapping[str, Any] |
 
 
 def _from_file(path: str | Path) -> dict[str, Any]:
-    """Return the settings of a file; of a ConfigMap those in the entry that the manifests use."""
+    """Return the settings in a file; if it is a ConfigMap, those in its entry kohort.yaml."""
     found = read_yaml(path)
     if (texts := texts_in(found)) is None:
         return found
@@ -68,7 +67,10 @@ def _from_file(path: str | Path) -> dict[str, Any]:
 
 
 def _from_environment() -> dict[str, Any]:
-    """Return KOHORT_<SETTING> and KOHORT_<SECTION>__<SETTING>. Raises SettingsError for a name that is no setting."""
+    """Return the settings in the environment variables KOHORT_<SETTING> and KOHORT_<SECTION>__<SETTING>.
+
+    Raises SettingsError for a variable whose name is not that of a setting.
+    """
     known = tuple(f"{PREFIX}{name.upper()}" for name in Settings.model_fields)
     for name in _variables():
         spelled = name.upper()
@@ -83,14 +85,15 @@ def _from_environment() -> dict[str, Any]:
 
 
 def _variables() -> list[str]:
-    """Return the names of environment variables that are meant as settings."""
+    """Return the names of the environment variables that begin with KOHORT_ and are not known to be something else."""
     ours = (name for name in sorted(os.environ) if name.upper().startswith(PREFIX))
     return [name for name in ours if not NOT_A_SETTING.fullmatch(name.upper())]
 
 
 def _not_json() -> str:
-    """Return which variable of a section or of a list is not JSON: the library reports neither its name nor its
-    value.
+    """Return the message that names the variable of a section or a list that is not JSON, and its value.
+
+    The error of pydantic-settings has neither.
     """
     for name in filter(_holds_many, _variables()):
         try:
@@ -102,7 +105,7 @@ def _not_json() -> str:
 
 
 def _holds_many(variable: str) -> bool:
-    """Tell whether that setting is a section or a list."""
+    """Tell whether the setting that this variable names is a section or a list."""
     kind: Any = Settings
     for part in variable.upper().removeprefix(PREFIX).split(DELIMITER):
         fields = getattr(kind, "model_fields", {})
@@ -121,7 +124,7 @@ def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-# What is allowed, by pydantic's error type, whose own texts use the names of Python.
+# What is allowed, by the type of pydantic's error; pydantic's own texts use Python's names of types.
 _ALLOWED: Final = {
     "model_type": "a mapping of settings",
     "bool_type": "true or false",
@@ -138,7 +141,7 @@ _ALLOWED: Final = {
 
 
 def _error_lines(details: ErrorDetails) -> Iterable[str]:
-    """Return the lines for one of pydantic's errors: field, value, what is allowed."""
+    """Return the lines of the message about one of pydantic's errors: field, value, and what is allowed."""
     field = ".".join(str(part) for part in details["loc"])
     message = details["msg"].removeprefix("Value error, ")
     if not field:

@@ -1,6 +1,8 @@
-"""Turns orders into calls of the Kubernetes API, and makes one call; each carries a precondition.
+"""Turns the extender's orders into calls of the Kubernetes API, and makes them one by one.
 
-An order says what the extender wants to be true; a call is one write that makes it true. A repeated call is harmless.
+An order says what the extender wants to be true; a call is one write that makes it true. A call on a pod or a job
+carries the object's uid, and a call on a job also its resourceVersion, as a precondition, so that a repeated call is
+harmless.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class SetGate:
 
 @dataclass(frozen=True, slots=True)
 class PodCall:
-    """A write to the order's pod, if it still has that uid."""
+    """A write to the pod that the order names, on the condition that the pod still has the order's uid."""
 
     order: PodOrder
 
@@ -51,7 +53,7 @@ class Release(PodCall):
 
 
 class Evict(PodCall):
-    """Evict a member from its old node while its gang migrates; PodDisruptionBudgets count."""
+    """Evict a member from its old node while its gang migrates; a PodDisruptionBudget may refuse it."""
 
 
 class AskToSave(PodCall):
@@ -59,7 +61,7 @@ class AskToSave(PodCall):
 
 
 class Renumber(PodCall):
-    """Write a bound pod's present slot, and the deletion cost that goes with it, on the pod."""
+    """Annotate a bound pod with the slot that it has now, and with the deletion cost that follows from the slot."""
 
 
 class Nominate(PodCall):
@@ -67,7 +69,7 @@ class Nominate(PodCall):
 
 
 class Ungate(PodCall):
-    """Remove Kohort's scheduling gate from the pod; gates of others stay."""
+    """Remove Kohort's scheduling gate from the pod; other gates stay."""
 
 
 class Wake(PodCall):
@@ -85,8 +87,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Suspend a job with Kohort's annotation, so that its operator deletes the pods of a gang that is given up; or
-    resume it.
+    """Suspend a job, or resume it. The operator of a suspended job deletes its pods.
+
+    Jobs are suspended when their gang is given up, paused or migrated. An annotation marks a suspension as Kohort's.
     """
 
     order: SuspendOrder
@@ -94,9 +97,10 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True)
 class SetReplicas:
-    """Patch a job's worker replicas, if it still has that resourceVersion.
+    """Patch a job's worker replicas, on the condition that the job still has the order's resourceVersion.
 
-    A bound of the order that is not None is not stated by the job, and is written as an annotation in the same patch.
+    The same patch writes the order's bounds (fewest and most workers) as annotations; a bound is None in the order
+    where the job states it itself.
     """
 
     order: ReplicaOrder
@@ -116,9 +120,10 @@ def key(call: Call) -> Key:
 def calls(desired: DesiredView) -> Iterator[Call]:
     """Yield the calls in the order in which they should be made.
 
-    Calls that free room come first, since others wait for it; then decisions that must be recorded on the job before it
-    starts; then the gate, since pods are being created meanwhile. A nomination precedes the pod's first attempt. Gates
-    are removed in the extender's order: gang by gang, rigid members first.
+    Calls that free room come first, since other jobs wait for it; then decisions that must be recorded on the job
+    before it starts; then the admission gate, since pods are being created meanwhile. Nominations come before the
+    removal of the pods' gates, so that kube-scheduler's first attempt of a pod finds its nomination. Gates are removed
+    in the extender's order: gang by gang, rigid members first.
     """
     yield from map(Release, desired.release)
     yield from map(Evict, desired.evict)
@@ -135,9 +140,9 @@ def calls(desired: DesiredView) -> Iterator[Call]:
 
 
 def takes_unsigned(call: Call) -> bool:
-    """Tell whether the call removes pods by a write that cannot carry our name.
+    """Tell whether the call removes pods by a write that cannot carry the annotation with the leader's name.
 
-    The API server cannot check for such a write whether its author leads.
+    For such a write the API server cannot check whether the replica that sends it leads.
     """
     if isinstance(call, SetReplicas):
         kind = KINDS.get(call.order.kind)
@@ -146,8 +151,10 @@ def takes_unsigned(call: Call) -> bool:
 
 
 async def perform(api: Api, call: Call, gate: Ref, leader: str = "") -> Outcome:
-    """Make one call. ``gate``: the ConfigMap that switches the gate. ``leader``: the name written on jobs that are
-    changed.
+    """Make one call and return its outcome.
+
+    ``gate``: the ConfigMap that switches the admission gate on and off. ``leader``: the leader's name, which is written
+    as an annotation on each job that is changed.
     """
     match call:
         case SetGate(on):
@@ -187,13 +194,16 @@ async def _annotate(api: Api, order: PodOrder, notes: Mapping[str, str]) -> Outc
 
 
 async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
-    """Write the switch only where it differs: every creation of a pod reads it, so needless writes are avoided."""
+    """Switch the admission gate in its ConfigMap, unless it has that value already.
+
+    A needless write is avoided because the admission of every new pod reads the ConfigMap.
+    """
     try:
         found = await api.get(gate)
     except ClusterError as error:
         return Refused(error.status, error.reason, error.message)
     if found is None:
-        # Without its parameters the admission policy lets every pod pass, as if the gate were off.
+        # Without this ConfigMap, its parameters, the admission policy lets every pod pass, as if the gate were off.
         missing = Refused(
             404,
             "NotFound",
@@ -219,7 +229,7 @@ async def _note(api: Api, order: NoteOrder, leader: str) -> Outcome:
 
 
 async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:
-    """Patch annotation and suspension in one write, so that neither is ever seen without the other."""
+    """Patch Kohort's annotation and the suspension in one write, so that no reader sees one without the other."""
     kind = KINDS.get(order.kind)
     if kind is None or not kind.suspends:
         return Refused(0, "NotSuspendable", f"jobs of kind {order.kind} cannot be suspended")
@@ -247,13 +257,14 @@ async def _set_replicas(api: Api, order: ReplicaOrder, leader: str) -> Outcome:
 def _by(leader: str) -> dict[str, str | None]:
     """Return the annotation that names the leader.
 
-    Without a leader a name from an earlier term is removed, because the API server would check it.
+    Where no leader is elected (empty name), the patch removes the annotation of an earlier term, because the API server
+    would refuse the write of a replica with another name.
     """
     return {LEADER: leader or None}
 
 
 async def _ungate(api: Api, order: PodOrder) -> Outcome:
-    """Try the first gate, which costs one call where it is ours; otherwise read the pod to find ours."""
+    """Remove the pod's first gate if it is Kohort's, which takes one call; otherwise read the pod to find Kohort's."""
     ref = _pod(order)
     outcome = await api.patch(ref, _remove_gate(0), kind="json", uid=order.uid)
     if not (isinstance(outcome, Refused) and outcome.status == 422):
@@ -271,7 +282,7 @@ async def _ungate(api: Api, order: PodOrder) -> Outcome:
 
 
 def _remove_gate(index: int) -> Sequence[Json]:
-    """Return the patch that removes the gate at that index, if it is ours."""
+    """Return the JSON patch that removes the pod's gate at that index, and that fails if it is not Kohort's gate."""
     place = f"{GATES}/{index}"
     return [{"op": "test", "path": f"{place}/name", "value": GATE}, {"op": "remove", "path": place}]
 

@@ -1,10 +1,10 @@
 """The controller: reads what the extender wants to be true and writes it to the API server.
 
-It is level-triggered: only the latest answer counts, nothing is queued. `_follow` polls the extender (which is also our
-sign of life to it), `_work` makes the calls at a limited rate, an `EventWriter` writes Events, and `RefusalReports`
-tells the extender what the API server refuses. Nothing is written unless this replica leads at that moment. A write is
-not repeated until the watch must have shown it; a refused write is repeated with growing pauses. All state is in the
-API, so a restart loses nothing that counts.
+It is level-triggered: only the extender's latest answer counts, and no write is queued. `_follow` polls the extender
+(the polls also show the extender that the controller runs), `_work` makes the calls at a limited rate, an `EventWriter`
+writes Events, and `RefusalReports` tells the extender what the API server refuses. Nothing is written unless this
+replica leads at that moment. A write is not repeated until the extender's watch must have shown it; a refused write is
+repeated with growing pauses. All state is in the Kubernetes API, so a restart loses nothing that is needed.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ from extender.observe.health import Check, Heartbeat, Readiness
 from extender.present.views.orders import DesiredView
 
 AT_ONCE: Final = 32  # calls under way at the same time
-BREATH_SECONDS: Final = 0.05  # seconds between two polls, so that a burst of changes makes one answer
+BREATH_SECONDS: Final = 0.05  # seconds between two polls, so that one answer covers a burst of changes
 SETTLE_SECONDS: Final = 2.0  # seconds until the extender's watch must have shown what was written
-GATE_CHECK_SECONDS: Final = 30.0  # the gate is checked this often, because somebody may have switched it by hand
-RETRY_SECONDS: Final = (1.0, 30.0)  # first and longest pause after a refusal; each refusal doubles it
-# seconds; short, because the extender is on loopback, where polling costs nothing and a start should not wait
+GATE_CHECK_SECONDS: Final = 30.0  # the gate is checked this often, because an administrator may have switched it
+RETRY_SECONDS: Final = (1.0, 30.0)  # first and longest pause after a refused write; each further refusal doubles it
+# First and longest pause while the extender does not answer. They are short, because polling over loopback costs
+# nothing, and a controller should not wait long for an extender that has just started.
 UNREACHABLE_SECONDS: Final = (0.25, 2.0)
 SILENT_SECONDS: Final = 10.0
 _log = logging.getLogger(__name__)
@@ -55,7 +56,8 @@ _log = logging.getLogger(__name__)
 class Hold:
     """A call that is not made again before ``until`` (clock.monotonic()).
 
-    ``only_equal``: it was just made, so that another call of the same key need not wait.
+    ``only_equal``: only this very call is held, because it was just made; a different call of the same kind on the same
+    object may be made. ``refusals``: how often in a row such calls were refused.
     """
 
     call: Call
@@ -65,7 +67,7 @@ class Hold:
 
 
 class Controller:
-    """Writes the desired state until cancelled."""
+    """Follows the extender's desired state and writes it to the API server."""
 
     def __init__(
         self,
@@ -79,7 +81,10 @@ class Controller:
         chance: random.Random | None = None,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        """Prepare only; `run` starts."""
+        """Prepare a controller that does nothing until `run` is called.
+
+        ``fetch``, ``post``: read from the extender and write to it. ``chance``: spreads the pauses between retries.
+        """
         self.metrics = metrics or ControllerMetrics()
         self.extender = Heartbeat(clock)
         self._api = api
@@ -103,7 +108,7 @@ class Controller:
         self.metrics.leads(lease.leading)
 
     async def run(self) -> None:
-        """Follow, write and announce until cancelled; then wait for the calls under way to end."""
+        """Poll the extender, make calls, and write Events until cancelled; then wait for the calls under way to end."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow())
@@ -115,13 +120,16 @@ class Controller:
                 await asyncio.wait(self._tasks, timeout=self._settings.request_timeout_seconds)
 
     def led(self, leading: bool) -> None:
-        """Take in whether this replica leads now: a new leader writes at once what it has found wanted."""
+        """Make the wanted calls at once if this replica has begun to lead. ``leading``: whether it leads now."""
         if leading:
             self._wake_up.set()
             self._refusal_reports.resend()
 
     def readiness(self) -> Readiness:
-        """Return the checks of the controller's ``/readyz``: a follower is ready, one without its extender is not."""
+        """Return the checks of the controller's ``/readyz``.
+
+        A controller is ready if its extender has answered in the last 10 s, whether or not this replica leads.
+        """
         heard = self.extender.heard and self.extender.age <= SILENT_SECONDS
         detail = "" if heard else f"not heard from for {self.extender.age:.0f} s at {self._settings.service_url}"
         leading = "yes" if self._lease.leading() else "no: nothing is written"
@@ -130,7 +138,7 @@ class Controller:
     # -- the desired state ------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Poll the extender for ever; each answer replaces the one before."""
+        """Poll the extender until cancelled; each answer replaces the one before."""
         instance, generation = "", -1
         while True:
             try:
@@ -152,7 +160,9 @@ class Controller:
         return read_view(DesiredView, await self._fetch("/v1/desired", query, wait))
 
     async def _unreachable(self, error: ExtenderError) -> None:
-        """Discard the old orders, log that once, and wait longer after each failure."""
+        """Discard the wanted calls, log at the first failure that the extender does not answer, and wait, longer after
+        each failure.
+        """
         if not self._failures:
             _log.warning("the extender does not answer; nothing is written until it does: %s", error)
         self._wanted = {}
@@ -168,7 +178,7 @@ class Controller:
         self.metrics.reached(True)
 
     def take(self, desired: DesiredView) -> None:
-        """Replace the wanted calls by those of this answer."""
+        """Replace the wanted calls by those that make this answer of the extender true."""
         self._wanted = {key(call): call for call in calls(desired)}
         self._refusal_reports.keep(self._wanted.keys(), desired.instance)
         now = self._clock.monotonic()
@@ -176,7 +186,7 @@ class Controller:
         self._wake_up.set()
 
     def _to_do(self, kind: str) -> int:
-        """Return how many calls of that kind are wanted and not made."""
+        """Return how many calls of that kind are wanted and not made yet."""
         now = self._clock.monotonic()
         wanted = (call for call in self._wanted.values() if key(call)[0] == kind)
         return sum(1 for call in wanted if (hold := self._hold_of(call, now)) is None or not hold.only_equal)
@@ -192,7 +202,7 @@ class Controller:
     # -- writes ----------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Make one call after the other, several at once; look again when held calls become due."""
+        """Start the wanted calls in order, at most `AT_ONCE` at a time; look again when a held call may be due."""
         while True:
             self._wake_up.clear()
             call = self._next()
@@ -220,8 +230,8 @@ class Controller:
     def _is_due(self, call: Call, now: float) -> bool:
         if key(call) in self._under_way or self._hold_of(call, now) is not None:
             return False
-        # The first attempt of a pod should find its nomination; a nomination that is refused does not keep the pod
-        # waiting.
+        # kube-scheduler's first attempt of a pod should find its nomination, so the pod is ungated or woken after that.
+        # A nomination that was refused does not keep the pod waiting.
         return not (isinstance(call, Ungate | Wake) and self._is_to_be_nominated(call.order.uid))
 
     def _is_to_be_nominated(self, uid: str) -> bool:
@@ -229,7 +239,7 @@ class Controller:
         return named in self._wanted and named not in self._holds
 
     def _may_make(self, call: Call) -> bool:
-        """Tell whether the call is still wanted and this replica still leads: both may have changed while it waited."""
+        """Tell whether the call is still wanted and this replica still leads, which may change while the call waits."""
         return self._wanted.get(key(call)) == call and self._lease.leading()
 
     def _send(self, call: Call) -> None:
@@ -249,7 +259,9 @@ class Controller:
             self._wake_up.set()
 
     def _note(self, call: Call, outcome: Outcome) -> None:
-        """Hold a call that was made until the watch shows it, and a refused one longer each time."""
+        """Hold a call that was made until the extender's watch must have shown it, and a refused one longer each
+        time.
+        """
         before = self._holds.get(key(call))
         refusals = before.refusals if before is not None else 0
         self.metrics.wrote(type(call).__name__, type(outcome).__name__.lower())
@@ -259,7 +271,7 @@ class Controller:
             seconds = GATE_CHECK_SECONDS if isinstance(call, SetGate) else SETTLE_SECONDS
             self._holds[key(call)] = Hold(call, now + seconds, only_equal=True)
         elif isinstance(outcome, Refused) and outcome.outdated and not isinstance(call, SetGate):
-            # The extender will see the changed object and may want something else.
+            # The object has changed since the order was made; the extender will see that and may want something else.
             self._holds[key(call)] = Hold(call, now + SETTLE_SECONDS, only_equal=True)
         else:
             if not refusals:

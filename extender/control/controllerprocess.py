@@ -58,8 +58,8 @@ LIMITS: Final = probe_limits(Limits())
 
 
 async def serve(settings: Settings) -> None:
-    """Run the controller until SIGTERM. Raises OSError where the health port is taken, or the error that ended a part
-    of it.
+    """Run the controller until SIGTERM. Raises OSError where the health port is taken, or the error that made one of
+    its tasks fail.
     """
     clock, chance = Clock(), random.Random()
     connection = resolve(KubectlOptions(kubeconfig=settings.kubeconfig))

@@ -1,4 +1,4 @@
-"""Limits the Events of one job: a job that is tried again and again gets no Event for each attempt."""
+"""Limits how many Events one job gets, so that a job that is tried repeatedly does not get one for each attempt."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EventQuota:
         return True
 
     def _sweep(self, now: float) -> None:
-        """Forget once an hour the jobs without an Event in the last hour."""
+        """Once an hour, forget the jobs that had no Event in the last hour, so that memory does not grow."""
         if now - self._swept >= SECONDS:
             self._swept = now
             self._written = {uid: times for uid, times in self._written.items() if times[-1] > now - SECONDS}

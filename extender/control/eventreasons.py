@@ -1,4 +1,4 @@
-"""The reasons of Kohort's Kubernetes Events: the one table from which they are written, documented and tested."""
+"""Lists the reasons of Kohort's Kubernetes Events; Events, their documentation and their tests use this one table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 @dataclass(frozen=True, slots=True)
 class EventReason:
-    """The reason of an Event, its type, and what it means."""
+    """A value of an Event's `reason` field, with the type of such Events and what they mean."""
 
     reason: str
     meaning: str

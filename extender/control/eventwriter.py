@@ -1,4 +1,4 @@
-"""Writes Events: decisions as they are made, and from time to time why a job waits.
+"""Writes Kubernetes Events: for decisions as they are made, and from time to time for jobs that wait.
 
 This is best effort. Nothing is written unless this replica leads at that moment. A read that failed is repeated; an
 Event that could not be written is lost.
@@ -26,10 +26,11 @@ from extender.present.views.explain import ChangeView, ExplainView
 from extender.present.views.jobs import QueuedJob, QueueView
 
 LOOK_SECONDS: Final = 10.0  # seconds between two reads of the queue
-SHORT_QUEUE: Final = 20  # in a longer queue no job gets suggestions: to compute them would take the extender too long
-# decisions of the last minute before the first read get an Event too: a controller may have been down, or starting
+# in a queue with more jobs no Event has suggestions, because the extender would take too long to compute them
+SHORT_QUEUE: Final = 20
+# decisions of the last minute before the first read get an Event too, because the controller may not have run yet
 MISSED_SECONDS: Final = 60.0
-MISSED: Final = 100  # of these decisions at most: their Events delay real writes
+MISSED: Final = 100  # at most so many of these decisions get an Event, because their Events delay other writes
 # the first jobs of the queue get suggestions of what would admit them; each takes dozens of trial decisions
 SUGGESTED: Final = 5
 
@@ -37,7 +38,7 @@ Event = dict[str, Any]
 
 
 class EventWriter:
-    """Writes Events on job objects; shares the controller's rate limit, so that it never delays real writes for
+    """Writes Events on job objects; shares the controller's rate limit, so that Events never delay other writes for
     long.
     """
 
@@ -51,7 +52,7 @@ class EventWriter:
         pace: RateLimit,
         metrics: ControllerMetrics,
     ) -> None:
-        """Prepare only; `run` starts."""
+        """Prepare a writer that does nothing until `run` is called. ``pace``: the controller's rate limit."""
         self._api = api
         self._fetch = fetch
         self._settings = settings
@@ -69,9 +70,9 @@ class EventWriter:
             tasks.create_task(self._queue())
 
     async def _decisions(self) -> None:
-        """Write Events for the decisions since shortly before the first read.
+        """Write Events for decisions until cancelled, beginning with those of the last minute before the first read.
 
-        An Event that is written twice is refused, because its name exists.
+        If the same Event is written twice, the API server refuses the second one, because its name exists.
         """
         instance, since = await self._first_look()
         composer = DecisionEvents(instance, self._host, self._quota)
@@ -83,7 +84,7 @@ class EventWriter:
                 found = read_view(DecisionsView, await self._ask("/v1/decisions", {"since": str(since)}))
             except ExtenderError:
                 continue
-            # its sequence numbers restart at 0, and all of its decisions are newer than our start
+            # The extender has restarted: it numbers its decisions from 0 again, and all of them are to be read.
             if instance != found.instance:
                 instance, since = found.instance, 0
                 composer = DecisionEvents(instance, self._host, self._quota)
@@ -94,8 +95,8 @@ class EventWriter:
     async def _first_look(self) -> tuple[str, int]:
         """Return the extender's instance, and the sequence number of its last decision that is too old for an Event.
 
-        The age is measured by the extender's clock. This is also read while another replica leads, because a new leader
-        decides at once.
+        The age is measured by the extender's clock. The decisions are read even while another replica leads, because
+        this replica decides as soon as it becomes the leader.
         """
         while True:
             try:
@@ -107,7 +108,7 @@ class EventWriter:
                 return found.instance, min(missed) - 1 if missed else found.latest
 
     async def _queue(self) -> None:
-        """Write Events that say why each job waits."""
+        """Write Events that say why each job waits, until cancelled."""
         composer = WaitingEvents(self._host, self._quota)
         while True:
             await self._clock.sleep(LOOK_SECONDS)
@@ -125,7 +126,7 @@ class EventWriter:
                 await self._write([composer.queued(job, changes, now)])
 
     async def _changes(self, job: QueuedJob) -> Sequence[ChangeView]:
-        """Return what would admit the job now; nothing where the extender does not answer in time."""
+        """Return the changes that would admit the job now; none where the extender does not answer in time."""
         try:
             path = "/".join(["/v1/explain", quote(job.namespace, safe=""), quote(job.name, safe="")])
             return read_view(ExplainView, await self._ask(path, {"unblock": "true"})).unblock or ()

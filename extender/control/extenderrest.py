@@ -1,4 +1,4 @@
-"""How the controller reads from the extender and posts to it, over loopback."""
+"""Declares the functions by which the controller reads from the extender and posts to it, over loopback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Post = Callable[[str, bytes, float], Awaitable[None]]
 
 
 def read_view(kind: type[View], body: bytes) -> View:
-    """Return the answer as a view. Raises ExtenderError where it is none."""
+    """Return the extender's answer as a view of that kind. Raises ExtenderError where it is not one."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:

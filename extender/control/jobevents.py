@@ -23,21 +23,24 @@ from policy.answers.explain import MENDS
 from policy.cluster.reasons import Reason
 
 CONTROLLER: Final = "kohort.dev/controller"
-FIRST_SECONDS: Final = 20.0  # a job that starts sooner has hardly waited
-# shortest time between two Events of a job with different reasons: no more than 7 an hour
+FIRST_SECONDS: Final = 20.0  # seconds that a job waits before its first Event; many jobs start sooner
+# shortest time in seconds between two Events of a job that waits for changing reasons: at most 7 of them an hour
 CHANGED_SECONDS: Final = 600.0
-REPEAT_SECONDS: Final = 3000.0  # the API server deletes an Event after an hour
+# seconds after which an Event with the same reason is written again, because the API server deletes it after an hour
+REPEAT_SECONDS: Final = 3000.0
 NAMED_CHANGES: Final = 2
 
 
 class DecisionEvents:
-    """Composes Events for decisions, and for what the API shows as done. A refused write gets one Event a step
-    and job.
+    """Composes Events for decisions, and for decisions that the API shows as done.
+
+    If several writes for a job are refused in one step, the job gets one Event for them.
     """
 
     def __init__(self, instance: str, host: str, quota: EventQuota) -> None:
-        """``instance``: of the deciding process; with the sequence number it makes an Event name that is refused when
-        repeated.
+        """Prepare to name Events after the extender's ``instance`` and the decision's sequence number.
+
+        By that name the API server refuses an Event that is written again. ``host``: the reporting instance.
         """
         self._instance = instance
         self._host = host
@@ -45,7 +48,7 @@ class DecisionEvents:
         self._refused: tuple[int, str] = (0, "")  # the step and the job of the last Event of a refused write
 
     def events_of(self, decisions: Sequence[DecisionView]) -> Iterator[dict[str, Any]]:
-        """Yield Events for decisions, oldest first; none for a job that is gone."""
+        """Yield the Events for these decisions, oldest first; a job that no longer exists gets none."""
         for decision in decisions:
             job = decision.job
             if job is None:
@@ -55,8 +58,9 @@ class DecisionEvents:
                 yield self._event(decision, job, word, decision.text)
 
     def _is_repeated(self, word: EventReason, decision: DecisionView, job: JobName) -> bool:
-        """Tell whether a refused write of another member had an Event in that step: all members are refused for the
-        same reason.
+        """Tell whether the job had an Event for another refused write of the same step.
+
+        Writes for a gang's members are refused for the same reason, so one Event is enough.
         """
         if word is not reasons.WRITE_REFUSED:
             return False
@@ -65,8 +69,9 @@ class DecisionEvents:
         return repeated
 
     def _may(self, word: EventReason, job: JobName, at: float) -> bool:
-        """Tell whether the job's quota allows the Event: a gang that repeatedly gets room and gives it up counts as
-        waiting.
+        """Tell whether the job's quota allows the Event. Only the reasons that a waiting job gets are limited.
+
+        They include a plan that is made and one that is given up, which a gang may get repeatedly while it waits.
         """
         return word not in reasons.OF_WAITING or self._quota.take(job.uid, at)
 
@@ -103,7 +108,7 @@ class WaitingEvents:
         self._in_turn: Counter[str] = Counter()
 
     def news(self, queue: QueueView, now: float) -> list[QueuedJob]:
-        """Return the jobs that need an Event now; ``now``: seconds since the epoch."""
+        """Return the waiting jobs that need an Event now, and count these Events. ``now``: seconds since the epoch."""
         waiting = {job.uid for job in queue.jobs}
         self._written = {uid: written for uid, written in self._written.items() if uid in waiting}
         self._starving &= waiting
@@ -113,7 +118,7 @@ class WaitingEvents:
         return found
 
     def queued(self, job: QueuedJob, changes: Sequence[ChangeView], now: float) -> dict[str, Any]:
-        """Return the Event of a waiting job; ``changes``: what would admit it now, where that was computed."""
+        """Return the Event that says why a job waits. ``changes``: what would admit it now, if that was computed."""
         turn = int(now // CHANGED_SECONDS)
         if turn != self._turn:
             self._turn, self._in_turn = turn, Counter()
@@ -141,10 +146,10 @@ class WaitingEvents:
 
 
 def _note(job: QueuedJob, changes: Sequence[ChangeView]) -> str:
-    """Return the position in the queue, the reason with its figures, and what helps.
+    """Return the Event's note: the position in the queue, the reason with its figures, and what helps.
 
-    What helps is what the policy has proved, changes that somebody can make at once before those that only wait; else
-    the general advice for the reason.
+    What helps are the changes that would admit the job, as trial decisions of the policy have shown: first those that a
+    user can make at once, then those that only wait. Without any it is the general advice for the reason.
     """
     waits = job.waits
     mend = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
@@ -157,8 +162,9 @@ def _note(job: QueuedJob, changes: Sequence[ChangeView]) -> str:
 
 
 def _once(job: JobName, what: str) -> str:
-    """Return an Event name that is refused the second time, so that a restarted controller or new leader repeats
-    nothing.
+    """Return an Event name that is the same each time.
+
+    The API server refuses a second Event of that name, so that a restarted controller or a new leader repeats nothing.
     """
     return f"{job.name[:180]}.{job.uid[:36]}.{what}"
 

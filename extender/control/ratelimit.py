@@ -1,4 +1,4 @@
-"""A rate limit: a number of turns per second, and at most one second's worth at once."""
+"""Limits how often something is done: to a number of turns per second, of which one second's worth may come at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from extender.clock import Clock
 
 
 class RateLimit:
-    """Gives turns in the order in which they are requested."""
+    """Gives its callers turns, in the order in which they ask, at a limited rate."""
 
     def __init__(self, per_second: float, clock: Clock) -> None:
         """Start with one second's worth of turns available."""
@@ -17,7 +17,7 @@ class RateLimit:
         self._counted = clock.monotonic()
 
     async def turn(self) -> None:
-        """Wait for a turn, behind all that were requested before."""
+        """Wait for a turn, which comes after all turns that were requested before."""
         now = self._clock.monotonic()
         self._in_hand = min(self._burst, self._in_hand + (now - self._counted) * self._per_second)
         self._counted = now

@@ -1,7 +1,7 @@
 """Reports to the extender the writes that the API server keeps refusing, so that it can say why a job waits.
 
-A single refusal may be temporary, and the write is only repeated. The whole list is sent whenever it changes, so that a
-lost message, or a restart of either process, leaves nothing outdated behind.
+After a single refusal, which may be temporary, the write is only repeated. The whole list of refused writes is sent
+whenever it changes, so that a lost message, or a restart of either process, leaves nothing outdated behind.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ succeed later (a conflict, a lost answer).
 """
 PATH: Final = "/v1/refused-writes"
 RETRY_SECONDS: Final = 1.0
-OF_JOBS: Final = ("SetReplicas", "Suspend", "SetGate")  # reported first, where there are more than the extender takes
+# calls that are reported first if more calls are refused than the extender accepts in one report
+OF_JOBS: Final = ("SetReplicas", "Suspend", "SetGate")
 
 
 class RefusalReports:
-    """Counts refusals in a row of each write, and reports to the extender those that go on."""
+    """Counts for each write how often in a row it was refused, and reports to the extender the writes that keep being
+    refused.
+    """
 
     def __init__(self, post: Post, seconds: float, clock: Clock, lease: Leads) -> None:
-        """Prepare only; `run` starts. ``seconds``: how long to wait for the extender."""
+        """Prepare reports, which are sent once `run` is called. ``seconds``: how long to wait for the extender."""
         self._post = post
         self._seconds = seconds
         self._clock = clock
@@ -44,7 +47,7 @@ class RefusalReports:
         self._changed = asyncio.Event()
 
     def note(self, call: Call, outcome: Outcome) -> None:
-        """Take in the outcome of a write."""
+        """Count a refusal of the write, or forget its refusals once it succeeds."""
         written = key(call)
         if isinstance(outcome, Done):
             self._forget(written)
@@ -60,7 +63,10 @@ class RefusalReports:
             self._changed.set()
 
     def keep(self, wanted: Collection[Key], instance: str) -> None:
-        """Forget writes that are no longer wanted. ``instance``: of the extender; a new one gets the whole list."""
+        """Forget the refusals of writes that are no longer wanted.
+
+        ``instance``: identifies the extender's process; a new process is sent the whole list.
+        """
         for written in [one for one in self._counts if one not in wanted]:
             self._forget(written)
         if instance != self._instance:
@@ -68,7 +74,7 @@ class RefusalReports:
             self._changed.set()
 
     def resend(self) -> None:
-        """Send the whole list again, because this replica leads now: the extender ignored what it got before."""
+        """Send the whole list again, because this replica leads now and the extender ignored earlier reports."""
         self._last = None
         self._changed.set()
 
@@ -98,8 +104,9 @@ class RefusalReports:
 
 
 def _is_lasting(call: Call, outcome: Refused | Unknown) -> bool:
-    """Tell whether the same write would be refused again; a conflict, a budget, a credential or a lost answer may
-    pass.
+    """Tell whether the same write would be refused again.
+
+    A conflict, a PodDisruptionBudget, an expired credential or a lost answer may be temporary.
     """
     if not isinstance(outcome, Refused) or (outcome.outdated and not isinstance(call, SetGate)):
         return False

@@ -1,1 +1,1 @@
-"""HTTP listeners: limits of connections and requests, TLS, strict parsing of bodies, and Kohort's own headers."""
+"""Has the HTTP listeners: limits of connections and requests, TLS, strict parsing of bodies, Kohort's own headers."""

@@ -1,4 +1,4 @@
-"""The types of ASGI, and an answer without a framework."""
+"""Defines the types of ASGI, and sends an answer without a framework."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 async def answer(send: Send, status: int, body: bytes) -> None:
-    """Send a whole answer and close the connection, since the rest of the request's body is not read."""
+    """Send a whole JSON answer and close the connection, since the rest of the request's body is not read."""
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(body)),

@@ -1,4 +1,7 @@
-"""Limits the body of a request by the bytes that arrive, whatever its head declares (uvicorn alone reads 256 MiB)."""
+"""Limits the length of a request's body, by the bytes that arrive and not only by what the head declares.
+
+Without it uvicorn would read 256 MiB.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Final
 
 from extender.http.asgi import App, Message, Receive, Scope, Send, answer
 
-LARGE_BODY: Final = 256 * 1024  # bytes; the body of filter with 5,000 node names is half of it
+LARGE_BODY: Final = 256 * 1024  # bytes; the body of filter with 5,000 node names has half as many
 LARGE_AT_ONCE: Final = 8
 
 Refuse = Callable[[str], tuple[int, bytes]]
@@ -20,21 +23,21 @@ class BodyLimit:
     """ASGI middleware that passes the whole body to the app at once, or answers by itself when the body is too long.
 
     The body is collected here and not in the app, where frameworks turn an exception from `receive` into a 500.
-    ``refuse`` makes the answer for a path: kube-scheduler reads a reason only from a 200 with ``Error``. Without it the
-    answer is 413. A client that is still sending may see a reset before it reads the answer. At most `LARGE_AT_ONCE`
-    bodies above `LARGE_BODY` are in memory: reading of the next one stops until one of them is answered, and it runs
-    into its deadline if that takes too long.
+    ``refuse`` makes the answer to a body that is too long by the request's path, because kube-scheduler reads a reason
+    only from a 200 with ``Error``; without ``refuse`` the answer is 413. A client that is still sending may see a reset
+    before it reads the answer. At most `LARGE_AT_ONCE` bodies above `LARGE_BODY` are in memory: the next one is not
+    read on until one of them is answered, and its request runs into its deadline if that takes too long.
     """
 
     def __init__(self, app: App, limit: int, refuse: Refuse | None = None) -> None:
-        """Allow ``limit`` bytes."""
+        """Allow bodies of up to ``limit`` bytes."""
         self._app = app
         self._limit = limit
         self._refuse = refuse or self._too_large
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request, as ASGI calls a middleware."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -49,7 +52,10 @@ class BodyLimit:
                 await self._app(scope, _replay(body, receive), send)
 
     async def _gather(self, receive: Receive, held: contextlib.AsyncExitStack) -> bytes | bool | None:
-        """Return the body, None when it is too long, False when the client left; a large body enters ``held``."""
+        """Return the body; None if it is too long, False if the client disconnected.
+
+        For a large body a turn of the semaphore is taken, which ``held`` gives back after the answer.
+        """
         parts: list[bytes] = []
         length, is_large = 0, False
         while True:
@@ -71,7 +77,7 @@ class BodyLimit:
 
 
 def _declared(scope: Scope) -> int:
-    """Return Content-Length, 0 where it is absent; the HTTP parser has refused a value that is not a number."""
+    """Return Content-Length, 0 where it is absent; the HTTP parser has already refused a value that is no number."""
     return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
 
 

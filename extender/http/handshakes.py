@@ -1,8 +1,8 @@
 """Accepts TLS connections and counts them from the start of their handshake.
 
-asyncio reports a connection to a protocol when the handshake is done, and never one that failed, so that the limit on
-connections does not count connections that stay silent. So the number of handshakes is limited here. This module knows
-sockets and TLS; it must not know what is served.
+asyncio reports a connection to its protocol only when the handshake is done, so the limit on connections does not count
+clients that connect and stay silent. The number of handshakes is therefore limited here. This module knows sockets and
+TLS; it must not know what is served.
 """
 
 from __future__ import annotations
@@ -17,20 +17,24 @@ from typing import Final
 
 from extender.http.servertls import HANDSHAKE_SECONDS
 
-MOST: Final = 128  # handshakes at once on one listener; each takes an honest client milliseconds
+MOST: Final = 128  # handshakes at the same time on one listener; a well-behaved client needs milliseconds for one
 SHUTDOWN_SECONDS: Final = 1.0
 AGAIN_SECONDS: Final = 0.5
 _log = logging.getLogger(__name__)
 
 
 class Handshakes:
-    """Accepts from ``listener`` until closed. When ``most`` handshakes run, a new one ends the oldest."""
+    """Accepts connections from ``listener`` until closed.
+
+    When ``most`` handshakes are under way, a new connection ends the oldest of them.
+    """
 
     def __init__(
         self, listener: socket.socket, make: Callable[[], asyncio.Protocol], tls: ssl.SSLContext, most: int
     ) -> None:
-        """Start accepting; needs a running loop. ``make`` returns a protocol for a connection whose handshake is
-        done.
+        """Start to accept connections, in the running event loop.
+
+        ``make`` returns a new protocol, for a connection whose handshake is done.
         """
         listener.setblocking(False)
         self._listener, self._make, self._tls, self._most = listener, make, tls, min(most, MOST)
@@ -52,7 +56,7 @@ class Handshakes:
             try:
                 connection, _ = await loop.sock_accept(self._listener)
             except ConnectionError:
-                continue  # the client has left already
+                continue  # the client has already disconnected
             except OSError as error:
                 _log.warning("no connection can be accepted now; it is tried again: %s", error)
                 await asyncio.sleep(AGAIN_SECONDS)
@@ -64,10 +68,10 @@ class Handshakes:
             task = loop.create_task(self._handshake(connection))
             self._running[task] = None
             task.add_done_callback(lambda ended: self._running.pop(ended, None))
-            await asyncio.sleep(0)  # the task starts now, so that it owns the socket and closes it
+            await asyncio.sleep(0)  # let the task start, so that it owns the socket and closes it if it is cancelled
 
     async def _handshake(self, connection: socket.socket) -> None:
-        """Give the connection to its own protocol; a connection whose handshake fails is closed without an answer."""
+        """Make the TLS handshake, then give the connection to a new protocol; close it if the handshake fails."""
         with contextlib.suppress(OSError):  # the handshake failed or timed out, or the client left
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._make, connection, ssl=self._tls, ssl_handshake_timeout=HANDSHAKE_SECONDS,

@@ -1,4 +1,4 @@
-"""The names of Kohort's own HTTP headers."""
+"""Names Kohort's own HTTP headers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Limits of one listener: bytes, seconds and connections.
+"""Defines the limits of one listener: bytes, seconds and connections.
 
-`BindConnections` keeps a share of the connections free for filter, since each bind held at the barrier occupies one.
+`BindConnections` keeps some of the connections free for filter, since each bind held at the barrier occupies one.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ class Limits:
     """Limits of one listener; times in seconds."""
 
     body_bytes: int = 3 * 1024 * 1024  # the API server's own MaxRequestBodyBytes
-    header_bytes: int = 64 * 1024  # of everything that is not body: head, chunk sizes, trailers
+    header_bytes: int = 64 * 1024  # everything in a request that is not body: head, chunk sizes, trailers
     header_seconds: float = 5.0
     body_seconds: float = 5.0
-    answer_seconds: float = 10.0  # within which a client must read something of its answer
+    answer_seconds: float = 10.0  # a client that reads nothing of its answer for this long is disconnected
     connections: int = 2048
     reserved_connections: int = 64
     keep_alive_seconds: float = 120.0  # Go's client closes an idle connection after 90 s
@@ -24,7 +24,9 @@ class Limits:
 
 
 def probe_limits(limits: Limits) -> Limits:
-    """Return the limits of the listener that the whole pod network reaches: few connections, and hardly any body."""
+    """Return the limits of the listener for probes and metrics, which the whole pod network can reach: few connections
+    and very short bodies.
+    """
     return replace(limits, body_bytes=1024, header_bytes=16 * 1024, connections=64, reserved_connections=1)
 
 
@@ -39,7 +41,7 @@ def people_limits(limits: Limits) -> Limits:
 
 
 class BindConnections:
-    """Counts the connections that the barrier holds, at most ``connections - reserved_connections``."""
+    """Counts the connections whose bind calls the barrier holds: at most ``connections - reserved_connections``."""
 
     def __init__(self, limits: Limits) -> None:
         self.limit = max(1, limits.connections - limits.reserved_connections)

@@ -1,7 +1,7 @@
 """Sends the head and body of an answer in one write.
 
-uvicorn writes the head, then the body, and each write to a socket wakes up the reader at the other end. This module
-knows one transport; it must not know what is answered.
+uvicorn alone writes the head, then the body, and each write to a socket wakes up the reader at the other end. This
+module knows one transport; it must not know what is answered.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import asyncio
 
 
 class OneWrite:
-    """A request's view of its connection, which keeps a head with a body's length until the body comes.
+    """The transport that one request writes its answer to: it holds back the head until the body comes.
 
-    The body of such a head follows at once (except for HEAD); a stream, which has no length, is written as it comes.
+    Only a head with a content-length is held back, because its body follows at once (except for HEAD). A stream has no
+    content-length, and is written as it comes.
     """
 
     __slots__ = ("_has_body", "_head", "_transport")
@@ -23,7 +24,7 @@ class OneWrite:
         self._head = b""
 
     def write(self, data: bytes) -> None:
-        """Write the data, or keep a head for a moment; write nothing to a connection that is closing."""
+        """Write the data, or hold it back if it is a head whose body follows; drop it if the connection is closing."""
         if self._transport.is_closing():
             return
         if self._head:
@@ -38,7 +39,7 @@ class OneWrite:
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """Close the connection once everything is written."""
+        """Write a head that is still held back, and close the connection once everything is written."""
         if self._head:
             self.write(b"")
         self._transport.close()

@@ -1,9 +1,9 @@
-"""Limits one connection, which uvicorn alone does not (measured: it waits for ever).
+"""Limits what one connection may do; uvicorn alone has no such limits, and was measured to wait without end.
 
-`LimitedProtocol` gives a request's head and body an absolute time each, so that sending byte by byte does not extend
-it, and limits heads, pipelined requests and connections. A client that does not read its answer is disconnected, one
-that reads slowly is not; but both are disconnected where connections run short. This module knows bytes, seconds and
-connections; it must not know the verbs.
+`LimitedProtocol` gives a request's head and body an absolute time each, so that a client that sends byte by byte gets
+no more. It limits the length of heads, pipelined requests and connections. A client that does not read its answer is
+disconnected, one that reads slowly is not; but where connections run short, both are. This module knows bytes, seconds
+and connections; it must not know the verbs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from extender.http.onewrite import OneWrite
 from extender.http.servertls import Guard
 
 _log = logging.getLogger(__name__)
-PIPELINED: Final = 8  # requests that may wait behind another on their connection; Go's client pipelines none
+PIPELINED: Final = 8  # requests that may wait behind another one on the same connection; Go's client pipelines none
 
 
 class TooManyRequestsError(Exception):
@@ -37,14 +37,16 @@ class LimitedProtocol(HttpToolsProtocol):
     limits: ClassVar[Limits]
     guards: ClassVar[tuple[Guard, ...]] = ()
     _deadline: asyncio.TimerHandle | None = None
-    _asked = False  # a request's head has arrived on this connection
+    _asked = False  # whether a request's head has arrived on this connection
     _head_bytes = 0  # bytes of the arriving request that are not body
     _waiting_since = 0.0  # since when the connection waits: idle, for the rest of a request, or for its client to read
-    _taken: tuple[int, int] | None = None  # `_taken` at the last check; None where the client has no answer to read
+    _taken: tuple[int, int] | None = None  # what `_taken()` gave at the last check; None if there was nothing to read
     _taken_at = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection, or refuse it when there are too many and every other one is being answered."""
+        """Accept the connection. If there are too many, disconnect another one that waits for its client; if none does,
+        refuse this one.
+        """
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections and not self._cut_the_longest_waiting():
             self._turn_away(503, "too many connections")
@@ -53,17 +55,17 @@ class LimitedProtocol(HttpToolsProtocol):
         if why := next(filter(None, (guard(certificate) for guard in self.guards)), ""):
             _log.warning("a client was refused, because %s", why, extra={"peer": str(self.client)})
             self.app = forbidden
-        # Go opens connections in advance: one without a byte is idle, not slow, and gets the time of an idle one.
+        # Go opens connections in advance: one on which nothing was sent is idle, not slow, and gets an idle one's time.
         self._waiting_since = self.loop.time()
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the deadline."""
+        """Cancel the deadline, because the connection has ended."""
         self._disarm()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Start the time of the head with the first byte after an idle period."""
+        """Parse what has arrived; the first byte after an idle period starts the time allowed for the head."""
         if self.transport.is_closing():
             return
         if self._deadline is None and self.idle:
@@ -74,7 +76,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self._end(431, "the head of the request is too long")
 
     def on_headers_complete(self) -> None:
-        """Raise TooManyRequestsError, which the parser turns into a 400, where too many requests are pipelined."""
+        """Have the answer's head and body sent in one write.
+
+        Raises TooManyRequestsError, which the parser turns into a 400, where too many requests are pipelined.
+        """
         super().on_headers_complete()
         answered = OneWrite(self.transport, has_body=self.scope["method"] != "HEAD")
         self.cycle.transport = cast(asyncio.Transport, answered)
@@ -82,12 +87,12 @@ class LimitedProtocol(HttpToolsProtocol):
             raise TooManyRequestsError
 
     def on_body(self, body: bytes) -> None:
-        """Subtract the body from the count of the head's bytes."""
+        """Take the body's bytes out of the count of the head's bytes, which `data_received` added them to."""
         self._head_bytes = max(0, self._head_bytes - len(body))
         super().on_body(body)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """Start the time of the body when the app starts to read it (a pipelined request waits for its turn)."""
+        """Start the app, and with it the time allowed for the body (a pipelined request waits for its turn first)."""
         self._asked = True
         super()._start_asgi_task(cycle, app)
         self._disarm()
@@ -102,19 +107,19 @@ class LimitedProtocol(HttpToolsProtocol):
             self._disarm()
 
     def on_response_complete(self) -> None:
-        """Record when the idle time began."""
+        """Record that the connection is idle from now on."""
         self._waiting_since = self.loop.time()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Record since when an answer waits for its client."""
+        """Record that an answer waits from now on for its client to read."""
         self._waiting_since = self.loop.time()
         super().pause_writing()
 
     def cut_if_unread(self) -> None:
         """Disconnect a client that has read nothing of its answer for ``answer_seconds``.
 
-        This is called regularly, since no callback reports a close that waits, or bytes that are read.
+        It must be called regularly, since no callback tells when a client reads, or when a close waits for it to read.
         """
         taken = _taken(self.transport) if self.unread else None
         if taken is None or taken != self._taken:
@@ -123,8 +128,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def shutdown(self) -> None:
-        """Let a request that has arrived be answered, and disconnect one that is still arriving, because it may never
-        end.
+        """End the connection when the server stops.
+
+        A request that has arrived is still answered. One that is still arriving is cut, because it may never end.
         """
         if not self.idle and self.cycle.more_body:
             self.transport.close()
@@ -137,30 +143,31 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def unread(self) -> bool:
-        """Tell whether the connection only waits for its client to read; a close waits for that as well."""
+        """Tell whether the connection only waits for its client to read the answer, or to read before it can close."""
         return self.flow.write_paused or self.transport.is_closing()
 
     @property
     def evictable(self) -> bool:
-        """Tell whether the connection only waits for its client: to send, to end its request, or to read."""
+        """Tell whether the connection only waits for its client: for a request, the rest of one, or to read."""
         return self.idle or self.cycle.more_body or self.unread
 
     def _cut_the_longest_waiting(self) -> bool:
-        """Disconnect the client that has been waited for longest; return False where all others are being answered.
+        """Disconnect the client that has kept its connection waiting longest; return False where there is none.
 
-        So clients that stall, however many, never keep out kube-scheduler or a probe.
+        So clients that stall, however many, never keep out kube-scheduler or a probe. Connections whose request is
+        being answered are left alone.
         """
         others = cast(Iterable[LimitedProtocol], self.connections)
         waiting = [other for other in others if other is not self and other.evictable]
         if not waiting:
             return False
         longest = min(waiting, key=lambda other: other._waiting_since)
-        longest.transport.abort()  # close() would wait for a client that does not read
-        self.connections.discard(longest)  # removed here, so that the next call picks another
+        longest.transport.abort()  # not close(), which would wait for a client that does not read
+        self.connections.discard(longest)  # removed at once, so that the next call picks another one
         return True
 
     def _turn_away(self, status: int, why: str) -> None:
-        """Answer without the app and close; what has arrived is dropped."""
+        """Answer with the status without calling the app, and close; what has arrived is dropped."""
         head = STATUS_LINE[status] + b"content-type: text/plain\r\nconnection: close\r\n"
         self.transport.write(head + b"content-length: %d\r\n\r\n%s" % (len(why), why.encode()))
         self.transport.close()
@@ -180,7 +187,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._end(408, "the request took too long to arrive")
 
     def _end(self, status: int, why: str) -> None:
-        """End the connection, with an error answer where no answer has begun."""
+        """End the connection, with an error answer unless another answer has begun."""
         if self.transport.is_closing():
             return
         if self.idle or not self.cycle.response_started:
@@ -192,12 +199,12 @@ class LimitedProtocol(HttpToolsProtocol):
 def _taken(transport: asyncio.Transport) -> tuple[int, int]:
     """Return numbers that change with every byte that the client reads.
 
-    The kernel's own buffer holds megabytes and is refilled only in large steps, so that a slow reader would seem to
-    stand still. So the bytes that the client has acknowledged count (tcpi_bytes_acked); where the kernel does not
-    report them, only the rest of the write buffer counts.
+    The first number counts the bytes that the client has acknowledged (tcpi_bytes_acked); it is 0 where the kernel does
+    not report them. The second is the rest of our write buffer. That alone is not enough: the kernel's own buffer holds
+    megabytes and takes more only in large steps, so that a slow reader would seem to read nothing.
     """
     acknowledged = 0
-    # the kernel has no such field, or the socket is closed already
+    # raised where the kernel has no such field, or the socket is closed already
     with contextlib.suppress(AttributeError, OSError, struct.error):
         info = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
         (acknowledged,) = struct.unpack_from("=Q", info, 120)
@@ -207,12 +214,12 @@ def _taken(transport: asyncio.Transport) -> tuple[int, int]:
 def limited(limits: Limits, guard: Guard | None = None) -> type[LimitedProtocol]:
     """Return the protocol class for a listener with these limits.
 
-    ``guard`` gets the certificate of each TLS peer, and returns why it may not call (`tls.only`).
+    ``guard``: decides by its certificate whether a TLS peer may call (`servertls.only_peers`).
     """
     guards = () if guard is None else (guard,)
     return type("LimitedProtocol", (LimitedProtocol,), {"limits": limits, "guards": guards})
 
 
 async def forbidden(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer 403: the app of callers that the guard refuses."""
+    """Answer 403; this is the app for callers that the guard refuses."""
     await answer(send, 403, b'{"error":"this caller is not allowed"}')

@@ -1,8 +1,8 @@
-"""Runs the apps on their listeners, with limits: the verbs on loopback, health and metrics on another one.
+"""Runs apps on their listeners, with limits; for example the verbs on loopback, and health and metrics on another one.
 
-SIGTERM or SIGINT (or the caller's event) stops the verbs first: requests that have arrived get ``graceful_seconds``,
-those still arriving are cut. The health listener ends last, so that the stop can be observed. This module knows sockets
-and signals; it must not know what is served.
+SIGTERM or SIGINT (or the caller's event) stops the listeners one after the other, in the caller's order: requests that
+have arrived get ``graceful_seconds``, those still arriving are cut. Callers put the verbs first and health behind them,
+so that the stop can be observed. This module knows sockets and signals; it must not know what is served.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from extender.http.protocol import LimitedProtocol, limited
 from extender.http.servertls import Guard
 
 BACKLOG = 1024
-LOOK_TICKS = 5  # ticks of a tenth of a second between two checks for clients that do not read
+LOOK_TICKS = 5  # clients that do not read are looked for every so many ticks of uvicorn, which are 0.1 s long
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One app with its address and limits; port 0 takes any free one. ``refuse`` answers bodies that are too long.
+    """One app with the address and limits of its listener.
 
-    With ``tls`` connections are encrypted by it, and ``guard`` decides which of its clients may call.
+    ``port``: 0 takes any free one. ``refuse``: makes the answer to a body that is too long. ``tls``: the TLS context of
+    the connections, None for plain HTTP; with it ``guard`` decides which clients may call.
     """
 
     app: App
@@ -48,7 +49,7 @@ class Endpoint:
 
 
 class AddressError(OSError):
-    """An address on which the process cannot listen; the text says why."""
+    """The process cannot listen on an address; the text says why."""
 
     def __init__(self, host: str, port: int, why: OSError) -> None:
         taken = why.errno == errno.EADDRINUSE
@@ -62,8 +63,9 @@ OnReady = Callable[[list[tuple[str, int]]], None]
 async def serve(endpoints: list[Endpoint], on_ready: OnReady | None = None, stop: asyncio.Event | None = None) -> None:
     """Serve all endpoints until ``stop`` is set, by a signal or by the caller; they stop one after the other, in order.
 
-    ``on_ready`` gets the bound (host, port) of each, in order, once all accept connections. Raises AddressError where
-    an address cannot be used; nothing is served then. Apps start and stop by their ASGI lifespan, where they have one.
+    ``on_ready``: is called with the (host, port) of each endpoint, in order, once all accept connections. Raises
+    AddressError where an address cannot be used; nothing is served then. Apps are started and stopped by their ASGI
+    lifespan, where they have one.
     """
     stop = stop or asyncio.Event()
     with contextlib.ExitStack() as opened:
@@ -83,8 +85,8 @@ async def serve(endpoints: list[Endpoint], on_ready: OnReady | None = None, stop
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket, IPv4 or IPv6. Raises AddressError where the address cannot be used.
 
-    Connections inherit TCP_NODELAY from it. asyncio sets that only on sockets made with an explicit IPPROTO_TCP, which
-    these are not, and without it each answer (head and body are two writes) waits 40 ms for an acknowledgement.
+    Connections inherit TCP_NODELAY from this socket; without it an answer that is sent in two writes waits 40 ms for an
+    acknowledgement. asyncio sets it only on sockets made with an explicit IPPROTO_TCP, which these are not.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -96,9 +98,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 async def disconnected(request: Request) -> None:
-    """Return once the client of ``request``, whose body was read, has disconnected; a held bind races with this.
+    """Return once the client of ``request``, whose body was read, has disconnected.
 
-    It also returns when the answer was sent, so cancel it or drop its result then. Only one task may await it.
+    The barrier waits for this beside the outcome of a bind. It also returns when the answer was sent, so that a caller
+    cancels it or ignores its result then. Only one task may await it.
     """
     while (await request.receive())["type"] != "http.disconnect":
         pass
@@ -106,7 +109,7 @@ async def disconnected(request: Request) -> None:
 
 @contextlib.contextmanager
 def stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
-    """Set ``stop`` on SIGTERM and SIGINT; outside the main thread no signal can be handled."""
+    """Set ``stop`` on SIGTERM and SIGINT; do nothing outside the main thread, where no signal can be handled."""
     loop = asyncio.get_running_loop()
     taken = []
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -121,15 +124,18 @@ def stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its own signal handling, since several run in one process, and with a limit on handshakes."""
+    """uvicorn's server without its signal handling, since several run in one process, and with a limit on
+    handshakes.
+    """
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen on the given sockets. uvicorn alone would let any number of clients stay in their handshake for
-        60 s.
+        """Listen on the given sockets, with a limit on TLS handshakes.
+
+        uvicorn alone would let any number of clients stay in their handshake for 60 s.
         """
         await self.lifespan.startup()
         if self.lifespan.should_exit:
@@ -138,7 +144,7 @@ class _Server(uvicorn.Server):
         self.started = True
 
     async def on_tick(self, counter: int) -> bool:
-        """Disconnect clients that do not read their answers; uvicorn alone would wait for them for ever."""
+        """Disconnect clients that do not read their answers; uvicorn alone would wait for them without end."""
         if counter % LOOK_TICKS == 0:
             for connection in list(self.server_state.connections):
                 cast(LimitedProtocol, connection).cut_if_unread()
@@ -182,7 +188,7 @@ async def _until_started(servers: list[_Server], running: list[asyncio.Task[None
 
 
 async def _until_stop(stop: asyncio.Event, running: list[asyncio.Task[None]]) -> None:
-    """Wait for ``stop``, or raise where a server ends by itself, which is a fault."""
+    """Wait until ``stop`` is set; raise the error of a listener that ends before, because that is a fault."""
     waiting = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait([waiting, *running], return_when=asyncio.FIRST_COMPLETED)

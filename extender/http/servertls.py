@@ -1,6 +1,6 @@
-"""TLS of the listeners: certificates that are read again when their files change; for the verbs also who may call.
+"""Makes the TLS of the listeners: reads certificates again when their files change, and checks who may call the verbs.
 
-The verbs' CA signs kube-scheduler's certificate and nothing else; the name in it is checked all the same, so that
+The verbs' CA should sign only kube-scheduler's certificate; the name in a certificate is checked nevertheless, so that
 another certificate of that CA gives no access. This module knows certificates; it must not know what is served.
 """
 
@@ -18,11 +18,11 @@ Stamp = tuple[tuple[int, int, int], ...]
 
 
 class RotatingContext(ssl.SSLContext):
-    """Uses the current files for each new connection; open connections stay.
+    """A TLS context that uses the current contents of its files for each new connection; open connections stay.
 
-    Files that cannot be used (half written, key and certificate that do not match) leave the former ones in force until
-    they change again; files that cannot be read at the moment (no descriptor left) are tried again at the next
-    connection.
+    If the files cannot be used (half written, key and certificate that do not match), the former certificates stay in
+    force until the files change again. Files that cannot be read at the moment (no descriptor left) are tried again at
+    the next connection.
     """
 
     _files: tuple[Path, ...]
@@ -42,7 +42,7 @@ class RotatingContext(ssl.SSLContext):
         self._current = _load(*self._files)
 
     def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
-        """Begin a handshake: asyncio and uvloop call this for each connection."""
+        """Begin a handshake with the current certificates; asyncio and uvloop call this for each connection."""
         self.refresh()
         return self._current.wrap_bio(*arguments, **options)
 
@@ -59,18 +59,22 @@ class RotatingContext(ssl.SSLContext):
             _log.info("the certificates have changed and were read again")
 
     def _take(self, stamp: Stamp) -> None:
-        """Load the files, which have that stamp. An OSError that is not ssl's says nothing about what they hold."""
+        """Load the files, whose contents have this stamp.
+
+        Raises ssl.SSLError or ValueError where the contents cannot be used, and another OSError where the files cannot
+        be read at the moment; only in the first case the stamp is kept.
+        """
         try:
             self._current = _load(*self._files)
         except (ssl.SSLError, ValueError):
-            self._stamp = stamp  # they cannot be used: they are not read again until they change
+            self._stamp = stamp  # the contents cannot be used, so the files are not read again until they change
             raise
         self._stamp = stamp
 
 
 def _stamp_of(files: Iterable[Path]) -> Stamp:
-    """Return a value that changes with the content, also where a mounted Secret is replaced by another folder behind a
-    link.
+    """Return a value that changes when the files' contents do, even if a mounted Secret's link now leads to another
+    folder.
     """
     stats = [file.stat() for file in files]
     return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)

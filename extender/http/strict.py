@@ -1,4 +1,4 @@
-"""Parses JSON of clients strictly: a function returns a value or raises RequestError, and nothing else is ever raised.
+"""Parses JSON from clients strictly; its functions raise nothing but RequestError.
 
 NaN, lone surrogates, text that is not UTF-8, integers beyond 64 bits, a repeated key in one object, and more than
 `MAX_DEPTH` levels are refused. This module knows JSON; it must not know what the documents mean.
@@ -16,7 +16,7 @@ MAX_DEPTH: Final = 64
 
 
 class RequestError(Exception):
-    """The caller's fault: ``field`` (a path in the body, may be empty) is wrong because of ``why``."""
+    """A request is malformed. ``field``: the path of the wrong field in the body, may be empty; ``why``: the reason."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}" if field else why)
@@ -33,8 +33,9 @@ _T = TypeVar("_T")
 
 
 def decode(decoder: msgspec.json.Decoder[_T], data: bytes | Raw, field: str) -> _T:
-    """Return ``data``, the value of ``field`` of the request, decoded; parts that the decoder skips are only checked as
-    JSON.
+    """Return the decoded value of ``data``. Raises RequestError, which names ``field``, the request's field with it.
+
+    Parts of ``data`` that the decoder skips are only checked to be JSON.
     """
     try:
         return decoder.decode(data)
@@ -48,7 +49,7 @@ def _refuse(field: str, error: Exception) -> NoReturn:
 
 
 def check_text(body: bytes) -> None:
-    """Raise RequestError where the body is not UTF-8; msgspec checks only strings that it keeps."""
+    """Raise RequestError where the body is not UTF-8, because msgspec checks only strings that it keeps."""
     try:
         if not body.isascii():
             body.decode()
@@ -57,8 +58,9 @@ def check_text(body: bytes) -> None:
 
 
 def refuse_duplicates(body: bytes) -> None:
-    """Raise RequestError for a repeated key. This parses once more, slowly: msgspec would silently take the last
-    value.
+    """Raise RequestError for a key that is repeated in one object.
+
+    The body is parsed once more for that, slowly, because msgspec would silently take the last value.
     """
     try:
         json.loads(body, object_pairs_hook=_unique, parse_int=len, parse_float=len)
@@ -74,7 +76,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def strict_dict(raw: bytes, field: str) -> dict[str, Any]:
-    """Return one whole object after every check of this module. Raises RequestError."""
+    """Return the JSON object in ``raw`` as a dict, after every check of this module. Raises RequestError."""
     value = decode(_ANY, raw, field)
     refuse_duplicates(raw)
     if not isinstance(value, dict):

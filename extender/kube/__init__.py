@@ -1,1 +1,1 @@
-"""The Kubernetes API: `client` calls it, `reflector` follows its watches, `translate` reads its objects."""
+"""Talks to the Kubernetes API: `client` calls it, `reflector` follows its watches, `translate` reads its objects."""

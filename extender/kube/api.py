@@ -1,7 +1,7 @@
-"""What Kohort needs of a Kubernetes API: resources, outcomes of a write, and the `Api` protocol.
+"""Declares what Kohort needs of a Kubernetes API: resources, outcomes of a write, and the `Api` protocol.
 
 `client.KubeApi` implements the protocol over HTTP, and an in-memory cluster implements it for tests and the demo.
-Objects are plain dicts as JSON gives them; only `translate` and what it calls reads their fields.
+Objects are plain dicts as JSON gives them; only `translate` and the modules that it calls read their fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ only its metadata besides.
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of object as the API's URLs name it; the group is empty for the core group."""
+    """A resource of the Kubernetes API, as its URLs name it; the group is empty for the core group."""
 
     group: str
     version: str
@@ -29,12 +29,12 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """Return the ``apiVersion`` of its objects: ``batch/v1``, or ``v1`` for the core group."""
+        """Return the ``apiVersion`` of the resource's objects: ``batch/v1``, or ``v1`` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def root(self) -> str:
-        """Return the URL path of the group and version."""
+        """Return the URL path of the resource's group and version: ``/apis/batch/v1``, ``/api/v1``."""
         return f"/apis/{self.api_version}" if self.group else f"/api/{self.api_version}"
 
     def __str__(self) -> str:
@@ -89,13 +89,13 @@ class Refused:
 
     @property
     def words(self) -> str:
-        """Return what the API server said, without the HTTP status."""
+        """Return the API server's reason and message in one text, without the HTTP status."""
         return f"{self.reason}: {self.message}" if self.reason and self.message else self.message or self.reason
 
     @property
     def outdated(self) -> bool:
-        """Tell whether the write failed because the object is gone, has changed, or was replaced by another of its
-        name.
+        """Tell whether the write failed because the object is gone, has changed, or was replaced by another one of the
+        same name.
 
         That is not a fault, and the write is not repeated.
         """
@@ -112,7 +112,7 @@ class Unknown:
 
     @property
     def words(self) -> str:
-        """Return what is known about the failure."""
+        """Return the text that says what is known about the failure."""
         return self.why
 
 
@@ -137,14 +137,14 @@ class Api(Protocol):
     """
 
     def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
-        """Yield (items, resourceVersion) page by page, all of one consistent read at that resourceVersion."""
+        """Yield (items, resourceVersion) page by page; all pages belong to one consistent read at that version."""
         ...
 
     def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncGenerator[list[Json], None]:
-        """Yield events ``{"type", "object"}`` in order, as many at once as have arrived, for about ``timeout`` seconds.
+        """Yield lists of events ``{"type", "object"}`` in order for about ``timeout`` seconds.
 
-        The first list is yielded as soon as the API has accepted the watch, and may be empty. BOOKMARK and ERROR events
-        are passed on.
+        Each list has the events that have arrived since the one before. The first one is yielded as soon as the API has
+        accepted the watch, and may be empty. BOOKMARK and ERROR events are included.
         """
         ...
 

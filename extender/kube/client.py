@@ -37,8 +37,8 @@ from extender.kube.connection.target import Connection
 from extender.kube.connection.transport import Transport
 
 PAGE: Final = 500  # objects per list request, as in client-go
-WRITES_AT_ONCE: Final = 64  # more would only queue in the API server
-READS: Final = 32  # connections for reads beside those for writes: each watch holds one
+WRITES_AT_ONCE: Final = 64  # writes under way at the same time; more would only queue in the API server
+READS: Final = 32  # connections for reads, besides those for writes; each watch holds one
 NO_HEADERS: Final[Mapping[str, str]] = {}
 CONTENT_TYPE: Final = {"json": "application/json-patch+json", "merge": "application/merge-patch+json"}
 
@@ -57,8 +57,8 @@ class KubeApi:
     ) -> None:
         """Prepare the client, which connects at the first call.
 
-        ``deadline`` (seconds) is for one call; waiting for one of ``writes_at_once`` turns is not part of it. Raises
-        ClusterError where the connection's certificates cannot be used.
+        ``deadline``: seconds for one call; the time that a write waits because ``writes_at_once`` others are under way
+        does not count. Raises ClusterError where the connection's certificates cannot be used.
         """
         self._transport = Transport(connection, clock, writes_at_once + READS)
         self._deadline = deadline
@@ -67,7 +67,10 @@ class KubeApi:
         self._turns = asyncio.Semaphore(writes_at_once)
 
     async def __aenter__(self) -> Self:
-        """Fetch credentials, for which a credential plugin may take longer than a call does. Raises ClusterError."""
+        """Fetch the credentials in advance, because an exec plugin may take longer than the deadline of a call.
+
+        Raises ClusterError.
+        """
         await self._transport.sign_in()
         return self
 
@@ -91,7 +94,7 @@ class KubeApi:
             query["continue"] = page.continues
 
     async def count(self, resource: Resource) -> int:
-        """Return how many objects there are: a list of one object says how many more would follow."""
+        """Return how many objects there are. Only one is listed, because its list says how many more would follow."""
         return responses.decode_count(await self._read(responses.url_path(resource), {"limit": "1"}))
 
     async def watch(
@@ -155,7 +158,7 @@ class KubeApi:
     # Writes
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
-        """Create the Binding; for a pod that is bound already it is Refused with 409, whatever the node."""
+        """Create the Binding. If the pod is already bound, to whichever node, the outcome is Refused with 409."""
         metadata = {"namespace": namespace, "name": name, "uid": uid, "annotations": dict(annotations)}
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
@@ -171,7 +174,7 @@ class KubeApi:
         uid: str = "",
         resource_version: str = "",
     ) -> Outcome:
-        """Patch with preconditions, which are part of the patch itself."""
+        """Patch an object; uid and resourceVersion are sent in the patch itself, as preconditions."""
         wanted = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
         body: Json | list[Any]
         if isinstance(patch, Mapping):
@@ -182,12 +185,12 @@ class KubeApi:
         return await self._write("PATCH", path, body, CONTENT_TYPE[kind])
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        """Delete the pod of that UID, with its own grace period."""
+        """Delete the pod if it still has that UID, with the grace period that the pod states."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         return await self._write("DELETE", responses.url_path(PODS, namespace, name), body)
 
     async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        """Create an Eviction of the pod of that UID."""
+        """Create an Eviction of the pod, which the API server carries out if the pod still has that UID."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -201,7 +204,10 @@ class KubeApi:
         return await self._write("POST", responses.url_path(EVENTS, namespace), body)
 
     async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
-        """Ask whose token it is; Done has the TokenReview. With no audience the API server's own audience counts."""
+        """Ask the API server whose token this is; `Done` has the TokenReview.
+
+        ``audiences``: the audiences for which the token must be valid; empty for the API server's own.
+        """
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
@@ -210,12 +216,19 @@ class KubeApi:
         return await self._write("POST", responses.url_path(TOKEN_REVIEWS), body)
 
     async def review_access(self, spec: Json) -> Outcome:
-        """Ask whether a user may do something; Done has the SubjectAccessReview."""
+        """Ask the API server whether a user has a right; `Done` has the SubjectAccessReview.
+
+        ``spec``: the user and the right, as in a SubjectAccessReview.
+        """
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
         return await self._write("POST", responses.url_path(ACCESS_REVIEWS), body)
 
     async def _write(self, method: str, path: str, body: Any, content_type: str = "application/json") -> Outcome:
-        """Send until the API has taken or refused the write; only 429 (certainly not done) is sent again."""
+        """Send a write and return its outcome.
+
+        It is sent again, until the deadline, only after status 429, with which the API server has certainly not made
+        it.
+        """
         async with self._turns:
             ends = self._clock.monotonic() + self._deadline
             while True:
@@ -227,16 +240,14 @@ class KubeApi:
     async def _attempt(
         self, method: str, path: str, body: Any, content_type: str, ends: float
     ) -> tuple[Outcome, float | None]:
-        """Send once; the second value is how long to wait in seconds before another attempt, None for no other
-        attempt.
-        """
+        """Send a write once; return its outcome, and the seconds to wait before sending it again (None: do not)."""
         try:
             async with self._clock.timeout(max(0.0, ends - self._clock.monotonic())):
                 response = await self._open(method, path, {}, body, content_type)
                 answer = await self._body(response)
         except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:  # nothing was sent
             return Refused(0, "Unreachable", responses.error_text(error)), None
-        except ClusterError as error:  # there are no credentials, so nothing was sent
+        except ClusterError as error:  # the credentials could not be fetched, so nothing was sent
             return Refused(0, error.reason, error.message), None
         except TimeoutError:
             return Unknown(f"the API server did not answer within {self._deadline:g} s"), None
@@ -247,8 +258,9 @@ class KubeApi:
         return responses.outcome(response.status, answer), None
 
     def _pause(self, response: aiohttp.ClientResponse) -> float:
-        """Return Retry-After (1 s without one) plus up to half of it again, so that waiting calls do not all return at
-        once.
+        """Return the seconds to wait after a 429: Retry-After (1 s without one) and up to half of that more.
+
+        The random part keeps waiting calls from being sent again all at once.
         """
         return responses.retry_after(response, default=1.0) * self._chance.uniform(1.0, 1.5)
 

@@ -1,8 +1,8 @@
 """Reads fields of API objects (plain dicts) in two ways, strictly and leniently.
 
 Strict readers raise ObjectError with the path of a malformed field and what is allowed. Lenient readers treat a
-malformed field as absent and never raise. Null counts as absent in both. This module knows JSON; it must not know any
-kind of object.
+malformed field as absent and never raise. Both treat null as absent. This module knows JSON; it must not know any kind
+of object.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kubernetes.utils.quantity import parse_quantity
 
 Json = Mapping[str, Any]
 
-MOST: Final = 2**63 - 1  # Go's int64, in which kube-scheduler counts
+MOST: Final = 2**63 - 1  # the largest int64 of Go, the type in which kube-scheduler counts resources
 QUANTITY: Final = "a Kubernetes quantity such as 500m or 8Gi"
 _SYNTAX: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})?", re.ASCII)
 _LONGEST: Final = 64  # characters of a number
@@ -64,7 +64,10 @@ def items(value: object, field: str) -> list[Any]:
 
 
 def each(parent: Json, field: str, key: str) -> Iterator[tuple[str, Json]]:
-    """Yield the mappings of a list, each with its path."""
+    """Yield the mappings in the list that ``parent`` has under ``key``, each with its path for messages.
+
+    ``field``: the path of ``parent``.
+    """
     for index, value in enumerate(items(parent.get(key), f"{field}.{key}")):
         path = f"{field}.{key}[{index}]"
         yield path, mapping(value, path)
@@ -87,7 +90,7 @@ def boolean(value: object, field: str) -> bool:
 
 
 def whole_number(value: object, field: str, most: int) -> int:
-    """Return a count in an object's spec, from 0 to ``most``."""
+    """Return the value, a count in an object's spec, if it is a whole number from 0 to ``most``."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise ObjectError(field, value, f"a whole number from 0 to {most}")
     return value
@@ -121,7 +124,7 @@ def _units(text: str, units: int) -> int | None:
     if not _SYNTAX.fullmatch(text):
         return None
     value: Decimal = parse_quantity(text)  # type: ignore[no-untyped-call]
-    # The syntax bounds the exponent, so that this cannot become an integer of a million digits.
+    # The exponent has at most three digits by `_SYNTAX`, so that no integer of a million digits is made here.
     return -1 if value < 0 else int((value * units).to_integral_value(ROUND_CEILING))
 
 
@@ -129,31 +132,31 @@ def _units(text: str, units: int) -> int | None:
 
 
 def part(item: object, key: str) -> dict[str, Any]:
-    """Return the mapping under the key, else an empty one."""
+    """Return the mapping that ``item`` has under the key, or an empty one where it has none."""
     value = item.get(key) if isinstance(item, dict) else None
     return value if isinstance(value, dict) else {}
 
 
 def listed(item: object, key: str) -> list[Any]:
-    """Return the list under the key, else an empty one."""
+    """Return the list that ``item`` has under the key, or an empty one where it has none."""
     value = item.get(key) if isinstance(item, dict) else None
     return value if isinstance(value, list) else []
 
 
 def text(item: object, key: str) -> str:
-    """Return the string under the key, else an empty one."""
+    """Return the string that ``item`` has under the key, or an empty one where it has none."""
     value = item.get(key) if isinstance(item, dict) else None
     return value if isinstance(value, str) else ""
 
 
 def condition(status: object, kind: str) -> dict[str, Any]:
-    """Return the status condition of that type, else an empty mapping."""
+    """Return the status condition of that type, or an empty mapping where there is none."""
     found = (c for c in listed(status, "conditions") if isinstance(c, dict) and c.get("type") == kind)
     return next(found, {})
 
 
 def whole(item: object, key: str) -> int:
-    """Return the integer under the key (a resourceVersion is a string of digits), else 0."""
+    """Return the integer that ``item`` has under the key, or 0. A string of digits counts, as in resourceVersion."""
     value = item.get(key) if isinstance(item, dict) else None
     if isinstance(value, str):
         return digits(value)
@@ -161,12 +164,12 @@ def whole(item: object, key: str) -> int:
 
 
 def digits(value: str) -> int:
-    """Return the number that a string of digits, such as a resourceVersion, stands for, else 0."""
+    """Return a string of digits, such as a resourceVersion, as a number; 0 for any other string."""
     return int(value) if len(value) <= _LONGEST and value.isascii() and value.isdigit() else 0
 
 
 def seconds(item: object, key: str) -> float:
-    """Return the time stamp under the key in seconds since the epoch, else 0."""
+    """Return the time stamp that ``item`` has under the key, in seconds since the epoch, or 0 where it has none."""
     try:
         found = datetime.fromisoformat(text(item, key))
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -1,5 +1,5 @@
-"""The supported kinds of jobs as one table: where roles, replicas and bounds stand, and how each kind's controller
-behaves.
+"""Lists the supported kinds of jobs in one table: which fields hold roles, replicas and bounds, and how each kind's
+controller behaves.
 
 To support another kind, add a row, a fixture in tests/unit/test_jobkinds.py and its rights in manifests/base.
 """
@@ -47,7 +47,9 @@ DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def deletion_cost(index: int) -> dict[str, str]:
-    """Return the annotation that makes a controller without an order of its own remove the highest index first."""
+    """Return the pod annotation that makes a workload's controller, such as the ReplicaSet controller, remove the pod
+    with the highest index first. ``index``: the pod's.
+    """
     return {DELETION_COST: str(-index)}
 
 
@@ -64,22 +66,23 @@ index, so that Kohort assigns one.
 class JobKind:
     """One kind of job and the behaviour of its controller; all controllers remove the highest index first.
 
-    kind, resource: its name and its API resource. replicas_at: the field of the spec with one entry a role, which holds
-    the template and the replicas; empty where the spec itself has one template, for workers. roles: the role of each
-    key in that field. counts: the fields beside the one template that all hold the number of workers. fixed: fields
-    that must hold one value, with that value and the reason. unnumbered: keys whose only pod has no index in name and
-    labels. slots: how pods show their slots. groups_first: a pod group that the pods name is the gang instead of this
-    job. one_by_one: only one running worker may be removed at a time. elastic_if: the field of the spec that lets
-    workers come and go while the job runs (true, or an object that is present); empty where the bounds alone allow it.
-    why_fixed: what happens to a running job without it. bounds_at: the object of the spec with ``minReplicas`` and
-    ``maxReplicas`` of the workers, if the kind has one. scaled_by: a list in that object with which another autoscaler
-    sets the workers. workers: replicas by default. scale: workers are set by the scale subresource, which holds no
-    annotations. suspend_at: the field that makes the controller delete the job's pods without ending the job; empty
-    where it has none, so that a user stops such a job with 0 replicas. ps_restarts: the number of ps may change while
-    the job is suspended. While the job runs no kind allows it: the operator treats the removal of a running ps as a
-    failure, and the processes learn of all ps only when they start. keeps_ended: on a suspension the controller deletes
-    the pods that run, and keeps those that have ended. ends: the status conditions that mean that the job has ended.
-    cost: the controller removes pods by their deletion cost.
+    kind, resource: the kind's name and API resource. replicas_at: the field of the spec with one entry for each role,
+    which holds the role's template and replicas; empty where the spec itself has one template, for workers. roles: the
+    role of each key in that field. counts: where the spec has one template, the fields that must all hold the number of
+    workers. fixed: fields that must have a certain value, with that value and the reason. unnumbered: keys of roles
+    with a single pod that has no index in its name and labels. slots: how pods show their slots. groups_first: if the
+    pods name a pod group, that group is the gang, and this job is not. one_by_one: only one running worker may be
+    removed at a time. elastic_if: the field of the spec that lets workers come and go while the job runs (true, or an
+    object that is present); empty where the bounds alone allow it. why_fixed: why a running job without that field
+    cannot be resized. bounds_at: the object of the spec with ``minReplicas`` and ``maxReplicas`` of the workers, if the
+    kind has one. scaled_by: a list in that object; if it is not empty, another autoscaler sets the number of workers.
+    workers: the number of workers where the job states none. scale: workers are set by the scale subresource, which
+    holds no annotations. suspend_at: the path of the field that makes the controller delete the job's pods without
+    ending the job; empty where the kind has none, so that a user stops such a job with 0 replicas. ps_restarts: the
+    number of ps may change while the job is suspended. While the job runs no kind allows it: the operator treats the
+    removal of a running ps as a failure, and the processes learn of all ps only when they start. keeps_ended: on a
+    suspension the controller deletes the pods that run, and keeps those that have ended. ends: the status conditions
+    that mean that the job has ended. cost: the controller chooses the pods that it removes by their deletion cost.
     """
 
     kind: str
@@ -106,12 +109,14 @@ class JobKind:
 
     @property
     def worker(self) -> str:
-        """Return the key of the elastic role in the field of roles; empty where the kind has none (JobSet)."""
+        """Return the key of the workers, the elastic role, in the field of roles; empty where the kind has none
+        (JobSet).
+        """
         return next((key for key, role in self.roles.items() if role == WORKER), "")
 
     @property
     def workers_at(self) -> str:
-        """Return the path of the field with the number of workers, for messages; empty where the kind has none."""
+        """Return the path of the field with the number of workers, for messages; empty if there is no such field."""
         if self.counts:
             return f"spec.{self.counts[0]}"
         return f"spec.{self.replicas_at}.{self.worker}.replicas" if self.worker else ""
@@ -162,8 +167,8 @@ TFJOB: Final = JobKind(
     resource=TFJOBS,
     replicas_at="tfReplicaSpecs",
     roles={"PS": "ps", "Worker": WORKER, "Chief": "chief", "Master": "master", "Evaluator": "evaluator"},
-    # Without it the operator treats the removal of a running worker as a failure of the job (1.8.1,
-    # pkg/core/status.go).
+    # Without enableDynamicWorker the operator treats the removal of a running worker as a failure of the job (training
+    # operator 1.8.1, pkg/core/status.go).
     elastic_if="enableDynamicWorker",
     why_fixed="the operator fails a TFJob of which a running worker is removed",
     one_by_one=True,
@@ -177,7 +182,8 @@ PYTORCHJOB: Final = JobKind(
     resource=PYTORCHJOBS,
     replicas_at="pytorchReplicaSpecs",
     roles={"Master": "master", "Worker": WORKER},
-    # With it the operator starts torchrun with bounds of nodes; without it every process waits for a fixed WORLD_SIZE.
+    # With elasticPolicy the operator starts torchrun with a least and a largest number of nodes; without it every
+    # process waits for a fixed WORLD_SIZE.
     elastic_if="elasticPolicy",
     why_fixed="its processes are told a fixed number of workers",
     bounds_at="elasticPolicy",

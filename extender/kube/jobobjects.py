@@ -47,7 +47,7 @@ from policy.cluster.model import PS, WORKER, Job, Role, Slot
 from policy.cluster.training import Report, Training, read_reports
 
 MOST_UTILITY: Final = 1_000_000
-# owners that reset ``suspend`` of the job they made to their own value
+# kinds of owners that set ``suspend`` of the job that they have created back to their own value
 SUSPENDS_ITSELF: Final = frozenset({"TrainJob"})
 INDICES: Final = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # index spans in an Indexed Job's status: 1,3-5,7
 
@@ -62,7 +62,8 @@ def read_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | 
     scheduler.
     """
     if MALFORMED in item:
-        # Its scheduler cannot be read either. An invalid job is visible to its user and takes no room from others.
+        # Whether the job names our scheduler cannot be read either, so it may not be ours. Shown as an invalid job, it
+        # is visible to its user and takes no room from others.
         return replace(_bare_job(item, kind), invalid=f"the object cannot be read: {text(item, MALFORMED)[:200]}")
     try:
         return valid_job(item, kind, scheduler_name)
@@ -71,14 +72,18 @@ def read_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | 
 
 
 def valid_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | None:
-    """Return the job, or None where it is not ours. Raises ObjectError where it cannot be scheduled."""
+    """Return the job. Raises ObjectError where it cannot be scheduled.
+
+    Return None where the job is not to be scheduled by itself: its pods name another scheduler or a pod group, or
+    another job owns it.
+    """
     templates = pod_templates(item, kind)
     if not any(text(part(template, "spec"), "schedulerName") == scheduler_name for template in templates):
         return None
     if kind_of(controller(part(item, "metadata"))) is not None or (
         kind.groups_first and any(map(group_named, templates))
     ):
-        return None  # the gang is the object that has made this one, or the pod group
+        return None  # the gang is made from the job that owns this one, or from the pod group
     return _whole_job(item, _bare_job(item, kind), kind, scheduler_name)
 
 
@@ -112,7 +117,7 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
 
 
 def _ended_slots(status: Json) -> tuple[Slot, ...]:
-    """Return the slots of an Indexed Job that are done or have failed for good: no pod is made for them again."""
+    """Return the slots of an Indexed Job that are done or have failed for good, so that they get no new pod."""
     ended = ",".join(text(status, name) for name in ("completedIndexes", "failedIndexes"))
     found = (INDICES.fullmatch(one) for one in ended.split(","))
     spans = ((int(one[1]), int(one[2] or one[1])) for one in found if one is not None)
@@ -137,9 +142,9 @@ def _mapping_at(item: Json, path: Sequence[str]) -> Json:
 
 
 def _suspended_by_others(meta: Json, kind: JobKind) -> bool:
-    """Tell whether somebody else has set ``suspend`` since Kohort's annotation was written.
+    """Tell whether another client has set ``suspend`` since Kohort suspended the job and wrote its annotation.
 
-    Field managers show it: a field belongs to those who wrote its present value.
+    The job's field managers show it: a field belongs to the clients that wrote its present value.
     """
     *path, last = (f"f:{name}" for name in ("spec", *kind.suspend_at))
     return any(
@@ -181,8 +186,8 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
 
 
 def reports_in(item: Json) -> tuple[Report, ...]:
-    """Return the reports of training on the job object: those that Kohort recorded, and the one that an annotation
-    holds.
+    """Return the training's reports on the job object: those that Kohort recorded, and the one that the training or its
+    user wrote into the annotation ``kohort.dev/progress``.
     """
     return (*recorded_reports(item), *annotated_report(text(part(part(item, "metadata"), "annotations"), PROGRESS)))
 
@@ -234,13 +239,16 @@ def _role(one: RoleTemplate, scheduler_name: str) -> Role:
 
 
 def read_group(item: dict[str, Any], kind: GroupKind) -> tuple[Job, int]:
-    """Return a pod group as a job without roles, which its pods state; and the number of pods that it needs."""
+    """Return a pod group as a job, and the number of pods that the group needs.
+
+    The job has no roles yet, because only the group's pods state them.
+    """
     meta, invalid, least, utility = part(item, "metadata"), "", 1, 1.0
     try:
         least = _least_of(item, kind)
         utility = _utility(part(meta, "annotations").get(UTILITY))
     except ObjectError as error:
-        # an invalid gang is shown to its user, where a minimum of 0 would let its pods be bound one by one
+        # With a minimum of 0 the pods would be bound one by one. With 1 they stay an invalid gang, which users see.
         invalid, least = str(error), max(1, least)
     group = Job(
         uid=identity(text(meta, "namespace"), text(meta, "uid")),
@@ -261,7 +269,7 @@ def read_group(item: dict[str, Any], kind: GroupKind) -> tuple[Job, int]:
 
 
 def _least_of(item: Json, kind: GroupKind) -> int:
-    """Return the group's minimum of pods; 0 where it asks for no gang, so that each of its pods is scheduled alone."""
+    """Return the group's minimum of pods; 0 where it states none, so that each of its pods is scheduled alone."""
     found, field = part(item, "spec"), "spec"
     for name in kind.least_at[:-1]:
         found, field = part(found, name), f"{field}.{name}"
@@ -270,7 +278,7 @@ def _least_of(item: Json, kind: GroupKind) -> int:
 
 
 def _utility(value: object) -> float:
-    """Return the factor of the job's weight from its annotation; 1 where there is none."""
+    """Return the factor by which the annotation multiplies the job's weight; 1 where there is no annotation."""
     if value is None:
         return 1.0
     written = string(value, UTILITY, f"a number above 0 and at most {MOST_UTILITY}")

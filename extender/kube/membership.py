@@ -1,8 +1,8 @@
 """Finds the owner of a pod and the pod's slot: by its controller, by the controller of that controller, or by a pod
 group.
 
-A label alone is a claim that anybody can make: it counts only where the pod's name is the one that its controller would
-give it. Membership of a pod group is always a claim, because nothing but the pod states it.
+A label alone is a mere claim, because any pod can have it: it counts only where the pod's name is the one that the
+controller would give the pod. Membership of a pod group is always a claim, because only the pod states it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ TEMPLATE_HASH: Final = "pod-template-hash"
 JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
-LONGEST_GENERATED: Final = 58  # characters of a generated name before its five random ones
+LONGEST_GENERATED: Final = 58  # most characters of a generated name before its five random ones
 
 
 class OwnerName(NamedTuple):
-    """The job or group that a pod names: the resource, and the namespace and name of the object."""
+    """The name of the job or pod group that a pod belongs to: its resource, namespace and name."""
 
     resource: str
     namespace: str
@@ -35,10 +35,11 @@ class OwnerName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The owner of a pod. ``owner_uid`` and ``owner``: uid and name of its own controller, where that is a job.
+    """The owner (a job or a pod group) and the slot that a pod states.
 
-    ``claim``: the owner, where only its name is known. ``slot``: where the pod states it. With neither owner nor claim
-    the pod is a gang of one pod if ``lone``, and otherwise no member of any gang.
+    ``owner_uid``, ``owner``: uid and name of the job, where the job itself is the pod's controller. ``claim``: the
+    owner, where the pod gives only the owner's name. ``slot``: None where the pod does not state its slot. A pod with
+    neither owner nor claim is a gang of one pod if ``lone`` is true, and otherwise no member of any gang.
     """
 
     owner_uid: str = ""
@@ -52,7 +53,7 @@ NOBODY: Final = Membership()
 
 
 def membership(item: Mapping[str, Any]) -> Membership:
-    """Return the membership that a pod object states."""
+    """Return the owner and slot that a pod object states by its owner reference, labels, annotations and name."""
     meta = part(item, "metadata")
     owner = controller(meta)
     kind = kind_of(owner)
@@ -74,7 +75,7 @@ def controller(meta: Json) -> Json:
 
 
 def kind_of(owner: Json) -> JobKind | None:
-    """Return the row of the table for an owner reference; None where its kind is not supported."""
+    """Return the kind of job that an owner reference names; None where that kind is not supported."""
     kind = KINDS.get(text(owner, "kind"))
     known = kind is not None and text(owner, "apiVersion").startswith(f"{kind.resource.group}/")
     return kind if known else None
@@ -104,8 +105,9 @@ def _operator_slot(name: str, job: str, labels: Json, kind: JobKind) -> Slot | N
 
 
 def _index(labels: Json, label: str) -> int | None:
-    """Return the index in a label; only its shortest form (no leading zero) counts, or two pods could claim one
-    slot.
+    """Return the index in a label; None where there is none.
+
+    An index with a leading zero does not count, because two pods could then claim the same slot.
     """
     index = text(labels, label)
     if not (index.isascii() and index.isdigit() and len(index) < 8) or index != str(int(index)):
@@ -114,15 +116,19 @@ def _index(labels: Json, label: str) -> int | None:
 
 
 def _is_generated(name: str, job: str, index: int) -> bool:
-    """Tell whether the name is one of an Indexed Job's pods: the Job's name, cut where it is long, the index, a random
-    end.
+    """Tell whether an Indexed Job would give this name to its pod of that index.
+
+    Such a name is the Job's name (cut if it is long), the index and a random end.
     """
     tail = f"-{index}-"
     return name.startswith(job[: LONGEST_GENERATED - len(tail)] + tail)
 
 
 def _jobset_member(meta: Json, owner: Json, kind: JobKind | None) -> Membership | None:
-    """Return the membership of a pod of a Job that a JobSet has made: each such Job is a role of the gang."""
+    """Return the membership of a pod whose Job was made by a JobSet; None for another pod.
+
+    Each such Job is a role of the JobSet's gang.
+    """
     labels = part(meta, "labels")
     jobset, role, job = text(labels, JOBSET_NAME), text(labels, REPLICATED_JOB), _index(labels, JOB_INDEX)
     if kind is not INDEXED_JOB or not (jobset and role) or job is None:
@@ -134,8 +140,9 @@ def _jobset_member(meta: Json, owner: Json, kind: JobKind | None) -> Membership 
 
 
 def _deployment_member(meta: Json, owner: Json) -> Membership:
-    """Return the membership of a pod of a ReplicaSet whose name is the Deployment's name and the hash of its
-    template.
+    """Return the membership of a pod of a Deployment; `NOBODY` for another pod.
+
+    The pod's controller is a ReplicaSet, whose name is the Deployment's name and the hash of the pod template.
     """
     tail = f"-{text(part(meta, 'labels'), TEMPLATE_HASH)}"
     name = text(owner, "name")

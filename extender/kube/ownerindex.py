@@ -1,8 +1,8 @@
 """Indexes pods that name their owner (a job or a pod group) by its object's name, with their slots and each group's
 gang.
 
-The index remembers what it has seen, because such a pod may come before its owner and has no number of its own. After a
-restart everything in it is found again from the API: a bound pod's slot is written in its annotation.
+The index remembers what it has seen, because such a pod may be seen before its owner, and may have no index of its own.
+After a restart everything in it is found again from the API: a bound pod's slot is written in an annotation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from policy.cluster.model import WORKER, Job, Pod, Slot
 
 
 class OwnerIndex:
-    """The pods of all owners, by the owner that they name."""
+    """Knows the pods of all owners by the owner that they name, and returns the events that follow from each change."""
 
     def __init__(self) -> None:
         self._owners: dict[OwnerName, OwnedPods] = {}
@@ -28,14 +28,18 @@ class OwnerIndex:
     def add_owner(
         self, claim: OwnerName, job: Job, *, least: int | None = None, assigns_slots: bool = False
     ) -> list[Event]:
-        """Return the events of a job or group that was added or changed; ``least`` is a group's minimum of pods."""
+        """Take in a job or group that was added or changed, and return the events that follow.
+
+        ``least``: a group's minimum of pods, None for a job. ``assigns_slots``: the job's pods have no index.
+        """
         owned = self._owners.setdefault(claim, OwnedPods())
         owned.job, owned.least, owned.assigns_slots = job, least, assigns_slots
         return list(_events(owned))
 
     def remove_owner(self, claim: OwnerName) -> list[Event]:
-        """Return the events of an owner that was deleted: its pods have no job until another owner of that name
-        comes.
+        """Forget an owner that was deleted, and return the events that follow.
+
+        Its pods have no job until another owner of that name is added.
         """
         owned = self._owners.get(claim)
         if owned is None or owned.job is None:
@@ -48,24 +52,28 @@ class OwnerIndex:
         return events
 
     def add_pod(self, claim: OwnerName, member: OwnedPod) -> list[Event]:
-        """Return the events of a pod that was added or changed: one for the pod itself, and for others whose slot has
-        changed.
+        """Take in a pod that was added or changed, and return the events that follow.
+
+        They are one event for the pod itself, and one for each other pod whose slot has changed by it.
         """
         uid = member.pod.uid
         owned = self._owners.setdefault(claim, OwnedPods())
         self._claims[uid] = claim
         if (owned.assigns_slots or owned.least) and _has_new_binding(owned.pods.get(uid), member):
-            # the leader that has bound the pod has numbered it, and a follower may have numbered it otherwise
+            # The leader that bound the pod wrote its slot on it. If this replica followed then, it may have assigned
+            # another slot to the pod.
             owned.slots.pop(uid, None)
         owned.pods[uid] = member
         return list(_events(owned, news=uid))
 
     def leave(self, uid: str, claim: OwnerName | None) -> list[Event]:
-        """Return the events of a pod that now names another owner than before, or none."""
+        """Remove the pod from the owner that it named before, if it now names another one; return the events that
+        follow.
+        """
         return self.remove_pod(uid) if self._claims.get(uid, claim) != claim else []
 
     def remove_pod(self, uid: str) -> list[Event]:
-        """Return the events for the other pods of its owner after a pod is gone."""
+        """Forget a pod that no longer exists, and return the events for the other pods of its owner."""
         claim = self._claims.pop(uid, None)
         if claim is None:
             return []
@@ -83,15 +91,18 @@ class OwnerIndex:
 
 
 def _has_new_binding(before: OwnedPod | None, member: OwnedPod) -> bool:
-    """Tell whether the slot that the pod's binding wrote is seen for the first time."""
+    """Tell whether the pod is seen for the first time with the slot in which it was bound."""
     return member.bound_slot is not None and bool(member.pod.node) and (before is None or not before.pod.node)
 
 
 def _events(owned: OwnedPods, news: str = "") -> Iterator[Event]:
-    """Yield what has changed: the gang, then its pods; the pod ``news`` is yielded also where nothing has changed."""
+    """Yield the events for what has changed since the last ones: first the gang, then its pods.
+
+    ``news``: the uid of a pod for which an event is yielded even if nothing about it has changed.
+    """
     job = owned.job
     if job is not None and owned.least is not None:
-        # All pods of a malformed group are its members, so that none is bound by itself.
+        # All pods of a malformed group count as its members, so that none of them is bound alone.
         least = max(1, len(owned.live())) if job.invalid else owned.least
         if least:
             assign_group_slots(owned, least)
@@ -110,8 +121,9 @@ def _events(owned: OwnedPods, news: str = "") -> Iterator[Event]:
 
 
 def _gang_events(owned: OwnedPods, gang: Job | None) -> Iterator[Event]:
-    """Yield the events of a group's gang; a group that had finished and has pods again is a new gang of the same
-    name.
+    """Yield the events of a group's gang, if it has changed.
+
+    A group that had finished and has pods again is a new gang of the same name.
     """
     before = owned.gang
     if gang == before:
@@ -124,7 +136,7 @@ def _gang_events(owned: OwnedPods, gang: Job | None) -> Iterator[Event]:
 
 
 def _pod_events(lone: Job | None, before: Pod | None, pod: Pod) -> Iterator[Event]:
-    """Yield the events of a pod as it is now, and of the gang of one pod that it is or was."""
+    """Yield the events of a pod as it is now, and of the gang of one pod that it forms or has formed until now."""
     if lone is not None and pod.job_uid == lone.uid:
         yield JobSeen(lone)
     elif lone is not None and before is not None and before.job_uid == lone.uid:
@@ -141,7 +153,7 @@ def _is_of_deleted_owner(owned: OwnedPods, member: OwnedPod, job: Job) -> bool:
 
 
 def _as_member(owned: OwnedPods, uid: str, member: OwnedPod, job: Job | None, waiting: Mapping[str, Slot]) -> Pod:
-    """Return the pod with its job and slot, or without a job where its owner is not known."""
+    """Return the pod with its job and slot, or without a job where its owner is not known yet."""
     if job is None or _is_of_deleted_owner(owned, member, job):
         return member.pod
     slot = owned.slots.get(uid) or member.slot

@@ -1,4 +1,6 @@
-"""Makes one gang of a pod group: which pods are its members, what they request, and which pods wait until they run."""
+"""Makes one gang of a pod group: decides which pods are its members, which role each has, and which pods must wait
+until the members run.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ def assign_group_slots(owned: OwnedPods, least: int) -> None:
     """Assign slots to a group's members.
 
     Pods that were bound as members are members. Others become members as long as the minimum needs more of them: first
-    those that hold room on a node, then those that wait. A restart finds the same members again, except that among
-    waiting pods a member stays a member. All other pods are gangs of one pod, once the members run.
+    those that hold room on a node, then those that wait. After a restart the same bound pods are members; among waiting
+    pods, which are members may differ, because before the restart those that were members stayed members. All other
+    pods are gangs of one pod, once the members run. ``least``: the group's minimum of pods.
     """
     live = owned.live()
     sure = {uid for uid in live if _was_bound_as_member(owned.pods[uid])}
@@ -40,19 +43,20 @@ def _was_bound_as_member(member: OwnedPod) -> bool:
 
 
 def _candidate_key(owned: OwnedPods, uid: str) -> tuple[bool, bool]:
-    """Return the sort key of pods that may become members.
+    """Return the sort key of pods that may become members: bound pods first, then those that wait.
 
-    Among bound pods those of another scheduler come first, because ours are known not to be members. Among the others
-    the present members come first.
+    Among bound pods those that another scheduler has bound come first, because those that Kohort has bound were bound
+    as gangs of one pod. Among waiting pods the present members come first.
     """
     pod = owned.pods[uid].pod
     return not pod.node, bool(pod.plan) if pod.node else uid not in owned.slots
 
 
 def waiting_slots(owned: OwnedPods) -> dict[str, Slot]:
-    """Return slots behind those of the members for pods beyond a group's minimum that may not be scheduled alone yet.
+    """Return a slot by uid for each pod beyond the group's minimum that may not be scheduled alone yet.
 
-    Before the members run, such pods would hold room that the members may need, for a job that has not started.
+    The slots come after those of the members. Before the members run, such pods would hold room that the members may
+    need, for a job that has not started.
     """
     if (owned.least or 0) < 2 or _has_started(members := owned.members()):
         return {}
@@ -70,10 +74,10 @@ def _has_started(members: list[OwnedPod]) -> bool:
 
 
 def gang_of(owned: OwnedPods, group: Job, least: int) -> Job:
-    """Return the members' roles as a rigid gang.
+    """Return the group's gang: a rigid job with the members' roles.
 
-    Pods that do not exist yet are counted as missing workers until the gang has started. After that they are not: the
-    minimum counts at the start, and nothing says that another pod will come.
+    Pods of the minimum that do not exist yet are counted as missing workers until the gang has started. After that they
+    are not counted: the minimum matters at the start only, and nothing says that another pod will be created.
     """
     members = owned.members()
     started = _has_started(members)
@@ -98,8 +102,10 @@ def gang_of(owned: OwnedPods, group: Job, least: int) -> Job:
 
 
 def _roles(members: list[OwnedPod], missing: int) -> tuple[tuple[Role, ...], str]:
-    """Return one role for all members of the same role name, sized so that each slot fits any of them; and why that
-    fails.
+    """Return one role for all members of the same role name, sized so that each slot fits any of them.
+
+    The second value is the reason why that is not possible, empty if it is. ``missing``: the number of pods that do not
+    exist yet.
     """
     found: dict[str, Role] = {}
     for member in members:

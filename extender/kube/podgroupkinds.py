@@ -1,7 +1,8 @@
-"""The kinds of pod groups that other schedulers bind together, as one table: how a pod names its group, and its
+"""Lists the supported kinds of pod groups in one table: how a pod names its group, and where the group states its
 minimum.
 
-A group is a rigid gang: nobody adds or removes pods at Kohort's request. To support another kind of group, add a row.
+The kinds are those of other gang schedulers. A group is a rigid gang, because no controller adds or removes its pods at
+Kohort's request. To support another kind of group, add a row.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ GROUP: Final = "PodGroup"
 class GroupKind:
     """One kind of pod group.
 
-    ``named_at``: the fields of a pod that may hold the group's name. ``least_at``: the field of the group's spec that
-    holds the number of pods without which none is bound. ``role_at``: the fields of a pod that may hold its role.
+    ``named_at``: the paths of the pod's fields that may hold the group's name. ``least_at``: the path in the group's
+    spec of the group's minimum, the number of pods that are bound together. ``role_at``: the paths of the pod's fields
+    that may hold its role.
     """
 
     resource: Resource
@@ -47,7 +49,7 @@ VOLCANO: Final = GroupKind(
     role_at=((*ANNOTATIONS, "volcano.sh/task-spec"), ROLE),
 )
 
-# Kubernetes's own (feature GenericWorkload): beta from 1.37; 1.36 serves v1alpha2 with the same fields.
+# Kubernetes's own pod groups (feature GenericWorkload): beta from 1.37; 1.36 serves v1alpha2 with the same fields.
 NATIVE_NAME: Final = ("spec", "schedulingGroup", "podGroupName")
 NATIVE: Final = GroupKind(
     Resource("scheduling.k8s.io", "v1beta1", "podgroups"),

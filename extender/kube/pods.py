@@ -1,5 +1,5 @@
-"""Translates a pod object into a Pod of ``policy``, and one that opted in without an owner into a gang of one pod as
-well.
+"""Translates a pod object into a Pod of ``policy``. A pod that opted in and has no owner is also translated into a Job,
+a gang of one pod.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONGEST_REFUSAL = 1024  # characters
 
 
 def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY) -> Pod:
-    """Return the pod as a member ``of`` its owner; a malformed field counts as absent."""
+    """Return the pod; a malformed field counts as absent. ``of``: the pod's owner and slot."""
     meta, spec, status = part(item, "metadata"), part(item, "spec"), part(item, "status")
     annotations = part(meta, "annotations")
     namespace = text(meta, "namespace")
@@ -57,7 +57,7 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
 
 
 def _volumes(spec: dict[str, Any], name: str) -> tuple[str, ...]:
-    """Return the names of its volume claims; an ephemeral volume's claim is named after the pod and the volume."""
+    """Return the names of the pod's volume claims; an ephemeral volume's claim is named after pod and volume."""
     volumes = [volume for volume in listed(spec, "volumes") if isinstance(volume, dict)]
     claims = {text(part(volume, "persistentVolumeClaim"), "claimName") for volume in volumes}
     claims |= {f"{name}-{text(volume, 'name')}" for volume in volumes if part(volume, "ephemeral")}
@@ -78,7 +78,7 @@ def is_lone(pod: Pod) -> bool:
 
 
 def lone_job(item: dict[str, Any], pod: Pod) -> Job:
-    """Return the gang of one worker that a pod without an owner forms."""
+    """Return the gang of one worker that a pod forms by itself."""
     role, invalid = _role(item, pod, WORKER)
     return Job(
         uid=identity(pod.namespace, pod.uid), namespace=pod.namespace, name=pod.name, kind=LONE_POD, arrival=pod.since,
@@ -88,7 +88,10 @@ def lone_job(item: dict[str, Any], pod: Pod) -> Job:
 
 
 def read_owned_pod(item: dict[str, Any], pod: Pod, of: Membership, group: GroupKind | None) -> OwnedPod:
-    """Return a pod that names its job or its group."""
+    """Return a pod that names its job or pod group, with its slot, and with its role if it names a group.
+
+    ``group``: the kind of the pod's group; None for a pod that names a job.
+    """
     bound_slot = _slot_in(text(part(part(item, "metadata"), "annotations"), SLOT))
     if group is None:
         return OwnedPod(pod, of.slot, bound_slot=bound_slot)
@@ -99,12 +102,12 @@ def read_owned_pod(item: dict[str, Any], pod: Pod, of: Membership, group: GroupK
     )
 
 
-# Fields that an existing pod may have: its node, once it is bound, and its group, which is read.
+# Fields that are not supported in a template but in an existing pod: its node, once it is bound, and its pod group.
 ACCEPTED = ("nodeName", "schedulingGroup")
 
 
 def _role(item: dict[str, Any], pod: Pod, name: str) -> tuple[Role, str]:
-    """Return what the pod requests as a role of that name, and why it cannot be planned, if so."""
+    """Return a role of that name with the pod's requests, and the reason why it cannot be planned (empty if it can)."""
     spec = part(item, "spec")
     try:
         unsupported = tuple(name for name in unsupported_in(spec, "spec") if name not in ACCEPTED)
@@ -114,13 +117,13 @@ def _role(item: dict[str, Any], pod: Pod, name: str) -> tuple[Role, str]:
 
 
 def _slot_in(written: str) -> Slot | None:
-    """Return the slot that a binding wrote on the pod."""
+    """Return the slot that Kohort wrote on the pod as text when it was bound; None where the text is not a slot."""
     role, _, index = written.rpartition("-")
     return Slot(role, int(index)) if role and index.isascii() and index.isdigit() and len(index) < 8 else None
 
 
 def _requests(spec: dict[str, Any], status: dict[str, Any]) -> Resources:
-    """Return the pod's requests. The API server has validated them; what cannot be read all the same counts as
+    """Return the pod's requests; requests that cannot be read, although the API server has checked them, count as
     one pod.
     """
     try:

@@ -1,6 +1,7 @@
-"""Reads a pod's spec: its requests as kube-scheduler counts them, which nodes it allows, what no gang plan can promise.
+"""Reads a pod's spec: its requests as kube-scheduler counts them, the nodes that it allows, and the fields that a plan
+cannot take into account.
 
-It reads plain dicts. A malformed field raises ObjectError with its path; ``jobs`` makes an invalid job of that.
+It reads plain dicts. A malformed field raises ObjectError with its path; ``jobobjects`` makes an invalid job of that.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def requests_of(spec: Json, field: str, status: Mapping[str, Any] | None = None) -> Resources:
-    """Return a pod's effective request as kube-scheduler's PodRequests has it, with its host ports and one of ``pods``.
+    """Return a pod's effective request as kube-scheduler's PodRequests does, plus its host ports and 1 of ``pods``.
 
-    ``status``: of an existing pod, for what an in-place resize has allocated and not yet given back.
+    ``field``: the spec's path, for messages. ``status``: the status of an existing pod, which has what an in-place
+    resize has allocated and not given back yet.
     """
     resizes = status is not None and listed(status, "containerStatuses")
     whole = _resizing(spec, field, status or {}) if resizes else _containers(spec, field, _asked)
@@ -50,7 +52,11 @@ def requests_of(spec: Json, field: str, status: Mapping[str, Any] | None = None)
 
 
 def _containers(spec: Json, field: str, ask: Ask) -> Resources:
-    """Return the requests of containers and sidecars, or the largest moment of initialisation, whichever is more."""
+    """Return what the pod requests while it runs (containers and sidecars) or at most while it initialises, whichever
+    is more.
+
+    ``ask``: returns the requests of one container.
+    """
     running = total(ask(container, path) for path, container in each(spec, field, "containers"))
     if spec.get("initContainers") is None:
         return running
@@ -64,8 +70,9 @@ def _containers(spec: Json, field: str, ask: Ask) -> Resources:
 
 
 def _asked(container: Json, field: str) -> Resources:
-    """Return requests, or limits where there is no request: a job's template is not defaulted by the API server as a
-    pod is.
+    """Return a container's requests, and its limits for resources that it does not request.
+
+    The API server makes limits the default of requests in a pod, but not in a job's template.
     """
     resources = mapping(container.get("resources"), f"{field}.resources")
     limits = _amounts(resources.get("limits"), f"{field}.resources.limits")
@@ -74,9 +81,10 @@ def _asked(container: Json, field: str) -> Resources:
 
 
 def _resizing(spec: Json, field: str, status: Mapping[str, Any]) -> Resources:
-    """Return the pod's requests, where each container counts with the largest of requested, allocated and in force.
+    """Return the pod's requests during an in-place resize.
 
-    This is how kube-scheduler counts an in-place resize: component-helpers/resource/helpers.go, determineContainerReqs.
+    Each container counts with the largest of what it requests, what the kubelet has allocated and what is in force.
+    This is how kube-scheduler counts: component-helpers/resource/helpers.go, determineContainerReqs.
     """
     statuses = [*listed(status, "containerStatuses"), *listed(status, "initContainerStatuses")]
     known = {text(found, "name"): found for found in statuses if isinstance(found, dict)}
@@ -98,10 +106,10 @@ def _is_infeasible(status: Mapping[str, Any]) -> bool:
 
 
 def _pod_level(spec: Json, field: str, containers: Resources, status: Mapping[str, Any]) -> Resources:
-    """Return the requests where those of the pod as a whole replace the containers'; limits only where nothing requests
-    them.
+    """Return the containers' requests, replaced by those that the pod states as a whole (``spec.resources``).
 
-    During an in-place resize the largest of requested, allocated and in force counts (from Kubernetes 1.36 on).
+    The pod's limits count only for resources that nothing requests. During an in-place resize the largest of what is
+    requested, allocated and in force counts (from Kubernetes 1.36 on).
     """
     resources = mapping(spec.get("resources"), field)
     asked = _amounts(resources.get("requests"), f"{field}.requests").amounts
@@ -125,11 +133,11 @@ def _amounts(value: object, field: str) -> Resources:
 
 
 def _host_ports(spec: Json, field: str) -> dict[str, int]:
-    """Return each host port as a resource of which a node has one. With hostNetwork every container port is a host
-    port.
+    """Return the pod's host ports as resources; each node has 1 of each.
 
-    Init containers hold their ports only as sidecars. The host address is ignored: two pods that differ in nothing else
-    are kept apart, which is never wrong.
+    With hostNetwork every container port is a host port. Init containers hold their ports only if they are sidecars.
+    The host address is ignored: two pods whose ports differ only in the address get different nodes, which is never
+    wrong.
     """
     shared = boolean(spec.get("hostNetwork"), f"{field}.hostNetwork")
     sidecars = (c for c in each(spec, field, "initContainers") if c[1].get("restartPolicy") == "Always")
@@ -169,7 +177,7 @@ def constraints_of(spec: Json, field: str) -> Constraints:
 
 
 def places_of(spec: Json) -> Constraints:
-    """Return the constraints of an existing pod, without the tolerations that every pod gets by default."""
+    """Return which nodes an existing pod allows, without the tolerations that every pod gets by default."""
     told = spec.get("tolerations", [])
     own = [found for found in told if not _is_by_default(found)] if isinstance(told, list) else told
     if own == [] and spec.keys().isdisjoint(("nodeSelector", "affinity")):
@@ -184,8 +192,9 @@ def _one_of(constraints: Constraints) -> Constraints:
 
 
 def _is_by_default(toleration: object) -> bool:
-    """Tell whether every pod gets this toleration (admission plugin DefaultTolerationSeconds); it opens no node to a
-    new pod.
+    """Tell whether every pod gets this toleration (admission plugin DefaultTolerationSeconds).
+
+    Such a toleration keeps a pod on its node for a while, and lets no new pod onto a node.
     """
     return (
         isinstance(toleration, dict) and toleration.get("key") in BY_DEFAULT and toleration.get("effect") == "NoExecute"
@@ -216,11 +225,10 @@ def _toleration(found: Json, field: str) -> Toleration:
 
 
 def unsupported_in(spec: Json, field: str) -> tuple[str, ...]:
-    """Return by field name what the template asks for and a plan made before kube-scheduler's plugins run cannot
-    promise.
+    """Return the names of fields in use that ask for something that a plan cannot guarantee.
 
-    Volumes (zones, ephemeral claims, ReadWriteOncePod) are not among them: where they exclude a node, kube-scheduler
-    does not offer it, and the gang is planned on others.
+    A plan is made before kube-scheduler's plugins run. Volumes (zones, ephemeral claims, ReadWriteOncePod) are not
+    among these fields: where they exclude a node, kube-scheduler does not offer it, and the gang is planned on others.
     """
     affinity = mapping(spec.get("affinity"), f"{field}.affinity")
     return tuple(
@@ -233,10 +241,10 @@ def unsupported_in(spec: Json, field: str) -> tuple[str, ...]:
             ("affinity.podAffinity", _required(affinity, f"{field}.affinity", "podAffinity")),
             ("affinity.podAntiAffinity", _required(affinity, f"{field}.affinity", "podAntiAffinity")),
             ("nodeName", bool(string(spec.get("nodeName"), f"{field}.nodeName"))),
-            # Another controller decides when such a pod may start, and the gang's other members would wait for it in
-            # vain.
+            # Another controller decides when such a pod may start, and the gang's other members would hold room until
+            # then.
             ("schedulingGates", _foreign_gate(spec, field)),
-            # kube-scheduler's own gangs (feature GenericWorkload) would hold the pods back as well.
+            # kube-scheduler's own gang scheduling (feature GenericWorkload) would hold the pods back too.
             ("schedulingGroup", bool(mapping(spec.get("schedulingGroup"), f"{field}.schedulingGroup"))),
         )
         if asked

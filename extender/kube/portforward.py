@@ -2,7 +2,7 @@
 
 The API server checks the right and passes the connection to the kubelet. Each WebSocket message begins with its channel
 number: channel 0 carries the bytes of the connection, channel 1 the error where there is no connection. The first two
-bytes on each channel are the port. This module knows the messages; `user` connects.
+bytes on each channel are the port. This module knows the messages; `userapi` opens the WebSocket.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Follows one resource for ever: lists it, then watches from there, and delivers batches of plain events.
+"""Follows one resource until cancelled: lists it, then watches it from that version on, and delivers batches of events.
 
 The list is a consistent read (no resourceVersion), in pages. A page is delivered before the next one is requested: the
 objects of a large cluster are several times larger than what is kept of them. A list at resourceVersion 0 may come from
@@ -24,7 +24,7 @@ from extender.clock import Clock
 from extender.kube.api import Api, ClusterError, Json, Resource
 
 CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
-RESUMES: Final = 5  # after so many errors in a row to our resourceVersion, list again
+RESUMES: Final = 5  # after so many failures in a row of a watch that resumes, an error answer makes us list again
 _log = logging.getLogger(__name__)
 
 Key = tuple[str, str]  # namespace, name
@@ -34,11 +34,11 @@ Key = tuple[str, str]  # namespace, name
 class WatchBatch:
     """Events ``{"type": ADDED | MODIFIED | DELETED, "object"}`` in order; ``resource_version`` is the state after them.
 
-    ``kind``: ``page`` is a part of a list, of which more follows. ``end`` completes the list: it has a DELETED event
-    (metadata only: namespace, name, uid) for each object that is no longer listed. Where another object has taken such
-    an object's name, a page has had the DELETED event just before it. ``changes`` is what a watch brought. The pages of
-    a list that fails half-way are as true as the events of a watch. ``listed``: at the end, the uid of every object of
-    the list.
+    ``kind``: ``page`` is a part of a list, and more parts follow. ``end`` completes the list: it has a DELETED event
+    (metadata only: namespace, name, uid) for each object that is no longer listed. If another object has taken the name
+    of such an object, the DELETED event is in a page instead, just before the event of the new object. ``changes`` has
+    the events of a watch. The pages of a list that fails half-way are as true as the events of a watch. ``listed``: at
+    the end of a list, the uid of every object in it.
     """
 
     resource: Resource
@@ -50,7 +50,7 @@ class WatchBatch:
 
 @dataclass(frozen=True, slots=True)
 class ReflectorTimes:
-    """Waiting times, all in seconds."""
+    """The times that a reflector waits, all in seconds."""
 
     watch_seconds: tuple[float, float] = (30.0, 45.0)
     stall_seconds: float = 50.0  # longer than the longest watch, or every quiet watch would look stalled
@@ -58,11 +58,11 @@ class ReflectorTimes:
     backoff_seconds: float = 0.5
     backoff_cap_seconds: float = 30.0
     missing_seconds: float = 10.0  # between attempts for a resource whose CRD is missing, or that we may not read
-    forbidden_seconds: float = 10.0  # for this long the API server may not know of a right that was just granted
+    forbidden_seconds: float = 10.0  # refusals count only after this time, as the API server may not know a new right
 
 
 class Reflector:
-    """One resource's list and watch; the public attributes are for readiness and metrics."""
+    """Lists and watches one resource; the public attributes are for readiness and metrics."""
 
     def __init__(
         self,
@@ -73,9 +73,11 @@ class Reflector:
         times: ReflectorTimes | None = None,
         optional: bool = False,
     ) -> None:
-        """Prepare only; `run` starts. ``optional``: a resource that may not be read counts as empty, after a warning.
+        """Prepare a reflector that does nothing until `run` is called.
 
-        Objects that were read before the right was taken away stay known, because they still exist.
+        ``optional``: if the API server does not have the resource or does not let us read it, it counts as empty; a
+        lacking right is logged. Objects that were read before the right was taken away stay known, because they still
+        exist. ``chance``: spreads pauses and the lengths of watches.
         """
         self.resource = resource
         self.synced = False  # a whole list was delivered, or the resource does not exist
@@ -88,30 +90,31 @@ class Reflector:
         self._clock = clock
         self._chance = chance
         self._times = times or ReflectorTimes()
-        self._version = ""  # where to resume; empty means to list first
-        self._known: dict[Key, str] = {}  # uid of every object delivered and not deleted
+        self._version = ""  # the resourceVersion from which to watch; empty means to list first
+        self._known: dict[Key, str] = {}  # uid of every object that was delivered and not deleted
         self._failures = 0
         self._optional = optional
         self._refused_since: float | None = None
         self._absent = False  # nothing can be listed: the resource does not exist, or may not be read
-        self._asked = 0  # the number of lists that `refresh` has asked for
-        self._read = 0  # the last of these that a whole list has answered
+        self._asked = 0  # how often `refresh` was called
+        self._read = 0  # how often `refresh` had been called when the last whole list began
         self._waiting: asyncio.Timeout | None = None  # the wait for the next events of a watch
 
     @property
     def fresh(self) -> bool:
-        """Tell whether a whole list was delivered that was begun after the last `refresh`."""
+        """Tell whether a whole list was delivered that began after the last `refresh`, or nothing can be listed."""
         return self._absent or self._read == self._asked
 
     def refresh(self) -> None:
-        """Make `run` list anew at once, because the watch may have gone silent without anybody noticing yet."""
+        """Make `run` list again at once, because a watch whose connection is dead may not have been noticed yet."""
         self._asked += 1
         if self._waiting is not None and not self._waiting.expired():
             self._waiting.reschedule(asyncio.get_running_loop().time())
 
     async def run(self, deliver: Callable[[WatchBatch], None]) -> None:
-        """Deliver batches until cancelled; an exception from ``deliver`` ends the loop, because no event may be lost
-        silently.
+        """Call ``deliver`` with each batch until cancelled.
+
+        An exception from ``deliver`` ends the loop, because no event may be lost silently.
         """
         while True:
             try:
@@ -122,7 +125,7 @@ class Reflector:
                 await self._recover(error, deliver)
 
     async def _list(self, deliver: Callable[[WatchBatch], None]) -> None:
-        """Read and deliver page after page, then the events of objects that are no longer listed."""
+        """Read and deliver page after page, then DELETED events of the known objects that are no longer listed."""
         listed: dict[Key, str] = {}
         version, asked = "", self._asked
         async with aclosing(self._api.list_pages(self.resource)) as pages:
@@ -135,7 +138,7 @@ class Reflector:
         self._version = version
 
     def _page(self, items: Iterable[Json], listed: dict[Key, str]) -> Iterator[Json]:
-        """Yield the events of a page, and note what it lists."""
+        """Yield the events of a page, and add the uids of its objects to ``listed``."""
         for item in items:
             if (ident := self._identify(item)) is None:
                 continue
@@ -157,7 +160,8 @@ class Reflector:
         seconds = self._chance.uniform(*self._times.watch_seconds)
         started = self._clock.monotonic()
         async with aclosing(self._api.watch(self.resource, self._version, seconds)) as batches:
-            # events may arrive together with a call of `refresh`, whose end of the wait is then without effect
+            # `fresh` is checked each time: if events arrive together with a call of `refresh`, the wait ends because of
+            # the events and does not show that a list is due.
             while self.fresh and (events := await self._next(batches)) is not None:
                 self.last_seen = self._clock.monotonic()
                 self._refused_since, self.forbidden = None, False
@@ -168,9 +172,9 @@ class Reflector:
             raise ClusterError(0, "Closed", "the API server ended the watch at once")
 
     async def _next(self, batches: AsyncIterator[list[Json]]) -> list[Json] | None:
-        """Return the next events, or None at the end of the watch or where a list is due.
+        """Return the next events, or None at the end of the watch or when `refresh` was called.
 
-        Raises ClusterError after a long silence.
+        Raises ClusterError after `stall_seconds` without events.
         """
         try:
             async with self._clock.timeout(self._times.stall_seconds) as self._waiting:
@@ -183,7 +187,7 @@ class Reflector:
             self._waiting = None
 
     def _take(self, events: list[Json], deliver: Callable[[WatchBatch], None]) -> None:
-        """Deliver the changes before an ERROR event, then raise the error."""
+        """Deliver the changes among the events; if there is an ERROR event, deliver those before it, then raise it."""
         changes: list[Json] = []
         failure: ClusterError | None = None
         for event in events:
@@ -198,7 +202,7 @@ class Reflector:
             raise failure
 
     def _note(self, event: Json) -> bool:
-        """Record version and known objects; tell whether the event is one for the consumer."""
+        """Record the event's version and object; tell whether the event is a change that is to be delivered."""
         kind, item = event.get("type"), event.get("object")
         if version := _metadata(item).get("resourceVersion"):
             self._version = str(version)
@@ -224,8 +228,8 @@ class Reflector:
         return (str(meta.get("namespace") or ""), str(name)), str(meta.get("uid") or "")
 
     async def _recover(self, error: ClusterError, deliver: Callable[[WatchBatch], None]) -> None:
-        """Decide where to resume after a failure, and wait."""
-        if error.status == 404 and self._optional:  # an API without nodes or pods is not a Kubernetes API
+        """Decide whether to list again or to resume the watch after a failure, and wait before that."""
+        if error.status == 404 and self._optional:  # nodes and pods are not optional: each Kubernetes API has them
             await self._await_resource(deliver)
             return
         self.restarts += 1
@@ -250,7 +254,10 @@ class Reflector:
         await self._clock.sleep(self._times.missing_seconds * self._chance.uniform(0.5, 1.0))
 
     async def _await_right(self, error: ClusterError, deliver: Callable[[WatchBatch], None]) -> None:
-        """Go on without the resource once it is certain that it may not be read, and try it again later."""
+        """Go on without the resource if the API server still refuses to let us read it after `forbidden_seconds`.
+
+        The resource is tried again later.
+        """
         now = self.last_seen = self._clock.monotonic()
         self._version = ""
         if self._refused_since is None:
@@ -280,15 +287,16 @@ class Reflector:
 
 
 def _transient(error: ClusterError) -> bool:
-    """Tell whether to resume from the same resourceVersion, because nothing is known to be missed.
+    """Tell whether the watch can resume from the same resourceVersion, because no event is known to be missed.
 
-    Any other failure wants a list, above all 410 (our version is too old). A busy server is not asked for one.
+    After any other failure, above all 410 (our version is too old), a new list is needed. A busy server (429, 5xx) is
+    spared that.
     """
     return error.status in (0, 429) or error.status >= 500
 
 
 def _deleted(key: Key, uid: str) -> Json:
-    """Return a DELETED event with what is known of the object."""
+    """Return a DELETED event for an object, which has only its namespace, name and uid."""
     namespace, name = key
     return {"type": "DELETED", "object": {"metadata": {"namespace": namespace, "name": name, "uid": uid}}}
 

@@ -1,7 +1,8 @@
-"""Reads how far a training is: the body of a report, and the job's annotation ``kohort.dev/progress``.
+"""Reads reports on a training's progress: the body of a request, and the job's annotation ``kohort.dev/progress``.
 
 Both are the same JSON: ``{"metric": 0.31, "step": 1200, "steps": 5000, "time": 1795290112.0}``. A report over the
-network needs no time, and may have ``saved``; an annotation needs a time, because nobody knows when it was written.
+network needs no time, and may have ``saved``; an annotation needs a time, because the object does not say when it was
+written.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ReportBodyError(ValueError):
 
 
 def read_report_body(body: bytes) -> ReportBody:
-    """Return the fields of a report. Raises ToldError where the JSON cannot be used."""
+    """Return the fields of a report. Raises ReportBodyError where the JSON cannot be used."""
     try:
         refuse_duplicates(body)
         return msgspec.json.decode(body, type=ReportBody)
@@ -41,7 +42,10 @@ def read_report_body(body: bytes) -> ReportBody:
 
 
 def report_of(body: ReportBody, now: float) -> Report | None:
-    """Return the report; None where it holds only ``saved``. ``now``: when it arrived. Raises ToldError."""
+    """Return the report; None where the body has only ``saved``. Raises ReportBodyError.
+
+    ``now``: when the report arrived, in seconds since the epoch; a report without a time gets this one.
+    """
     if body.metric is not None and not abs(body.metric) <= MOST_VALUE:
         raise ReportBodyError(f"metric: {body.metric} is not allowed; allowed: a number up to {MOST_VALUE:g}")
     if body.time is not None and not 0 < body.time <= now + AHEAD_SECONDS:
@@ -61,8 +65,9 @@ def report_of(body: ReportBody, now: float) -> Report | None:
 
 
 def annotated_report(text: str) -> tuple[Report, ...]:
-    """Return the report that the annotation holds; none where it cannot be used, because a bad report must not stop a
-    job.
+    """Return the report in the annotation's text, alone in a tuple; an empty tuple where it cannot be used.
+
+    Nothing is raised, because a bad report must not stop a job.
     """
     if not text or len(text) > MOST_ANNOTATION:
         return ()

@@ -32,7 +32,7 @@ class ObjectPage:
 
 
 def decode_page(body: bytes) -> ObjectPage:
-    """Return a page of a list, decoded object by object where decoding it at once fails.
+    """Return a page of a list. If decoding it as a whole fails, it is decoded object by object.
 
     Raises ClusterError where the body is not a list.
     """
@@ -63,8 +63,9 @@ def decode_count(body: bytes) -> int:
 
 
 def decode_event(line: bytes) -> Json:
-    """Return the event in one line of a watch; a line that is no event becomes an ERROR event, because something was
-    missed.
+    """Return the event in one line of a watch.
+
+    A line that is not an event becomes an ERROR event, because an event was missed.
     """
     try:
         event: Any = _ANY.decode(line)
@@ -89,8 +90,9 @@ def decode_object(body: bytes) -> Json:
 
 
 def outcome(status: int, body: bytes) -> Outcome:
-    """Return what a write did: 2xx is Done, 4xx is Refused; anything else, and 408, is Unknown, because it may have
-    been done.
+    """Return the outcome of a write by its HTTP status: 2xx is Done, 4xx except 408 is Refused.
+
+    Any other status is Unknown, because the write may have been made.
     """
     if 200 <= status < 300:
         return Done(_status(body))
@@ -100,7 +102,7 @@ def outcome(status: int, body: bytes) -> Outcome:
 
 
 def refusal_in(status: int, body: bytes) -> Refused:
-    """Return the refusal that the API's Status in the body describes."""
+    """Return a Refused with the reason and message of the Status in the body."""
     found = _status(body)
     return Refused(status, str(found.get("reason") or ""), str(found.get("message") or "")[:500])
 
@@ -130,7 +132,7 @@ def url_path(resource: Resource, namespace: str = "", name: str = "", subresourc
 
 
 def error_text(error: BaseException) -> str:
-    """Return a text for people about an exception: some of aiohttp's have no text, and some print Python objects."""
+    """Return a readable text for an exception, because some of aiohttp's have no text and some show Python objects."""
     if isinstance(error, aiohttp.ClientConnectorError):
         proxy = "the proxy " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
         why = getattr(error, "certificate_error", None) or error.os_error
@@ -196,7 +198,10 @@ def _raw_page(body: bytes) -> _RawPage:
 
 
 def _object(body: bytes) -> Json | None:
-    """Return the whole object, else its metadata under `MALFORMED`, else None."""
+    """Return the object; only its metadata and the reason under `MALFORMED` where the rest cannot be read.
+
+    Return None where not even the metadata can be read.
+    """
     try:
         found: Any = _ANY.decode(body)
         if isinstance(found, dict):
@@ -212,7 +217,7 @@ def _object(body: bytes) -> Json | None:
 
 
 def _status(body: bytes) -> Json:
-    """Return a Status or object; an empty dict where the body is something else, for example a proxy's HTML page."""
+    """Return the Status or object in a body; an empty dict where there is none, as in a proxy's HTML page."""
     try:
         found: Any = _ANY.decode(body)
     except (msgspec.MsgspecError, RecursionError):

@@ -1,4 +1,6 @@
-"""Assigns slots to pods that have no index of their own: one slot a pod, the one that its binding recorded if any."""
+"""Assigns a slot to each pod that has no index of its own: the slot that was written on it when it was bound, or a free
+one.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ from policy.cluster.model import WORKER, Slot
 
 
 def assign_slots(owned: OwnedPods, count: int) -> None:
-    """Assign a slot to each pod of a job whose pods have no index: 0 to ``count`` - 1 once there are at most ``count``
-    pods.
+    """Assign a worker slot to each pod of a job whose pods have no index.
+
+    ``count``: the job's number of workers. Once there are at most that many pods, their slots are below ``count``.
     """
     live = owned.live()
     keep_or_assign_slots(owned, live, dict.fromkeys(live, WORKER), {WORKER: count})
@@ -22,10 +25,11 @@ def assign_slots(owned: OwnedPods, count: int) -> None:
 def keep_or_assign_slots(
     owned: OwnedPods, uids: list[str], roles: Mapping[str, str], counts: Mapping[str, int]
 ) -> None:
-    """Assign a slot to each pod that has none: the slot in which it was bound, else the first that is free.
+    """Assign a slot to each pod that has none: the slot in which it was bound, or the first that is free.
 
-    A pod that holds a slot in which another was bound gives it up, as it would after a restart. A pod that was moved
-    out of the slot in which it was bound returns to it, where that is one of the first ``counts`` slots of its role.
+    A pod that holds a slot in which another pod was bound gives it up, as it would after a restart. A pod that was
+    moved out of the slot in which it was bound returns to it, if that is one of the role's first slots. ``roles``: the
+    role of each pod by uid. ``counts``: the number of first slots by role.
     """
     wanted = {
         uid: bound_slot
@@ -57,12 +61,15 @@ def keep_or_assign_slots(
 
 
 def _slot_of_binding(owned: OwnedPods, uid: str) -> Slot | None:
-    """Return the slot that the pod's binding has written on it."""
+    """Return the slot that was written on the pod when it was bound; None for a pod that is not bound."""
     return owned.pods[uid].bound_slot if owned.pods[uid].pod.node else None
 
 
 def close_gaps(owned: OwnedPods, uids: list[str], role: str, count: int) -> None:
-    """Move the last pods into slots of pods that are gone for good; the controller writes the new slot on the pod."""
+    """Move the pods whose index is ``count`` or higher into lower slots of the role, which pods have left for good.
+
+    Kohort's controller then writes the new slot on the pod.
+    """
     taken = {owned.slots[uid]: uid for uid in uids}
     for slot in sorted((slot for slot in taken if slot.index >= count), reverse=True):
         uid, free = taken.pop(slot), _first_free(role, taken)

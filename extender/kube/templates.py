@@ -1,4 +1,6 @@
-"""Finds a job's pod templates by its row of the table: one for each role, one for all, or one in each job of a set."""
+"""Finds a job's pod templates where the table of job kinds says: one for each role, one for all pods, or one in each
+job of a set.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def role_templates(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
 
 
 def annotations_of(item: Json, workers: RoleTemplate | None) -> Json:
-    """Return the job's annotations, with those of its workers' template where the job itself has none of that name."""
+    """Return the job's annotations, and those of its workers' template whose names the job itself does not have."""
     own = mapping(part(item, "metadata").get("annotations"), "metadata.annotations")
     if workers is None:
         return own
@@ -70,8 +72,9 @@ def _roles_of_mapping(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
 
 
 def _worker_role(spec: Json, kind: JobKind) -> RoleTemplate:
-    """Return the role of the spec's one template. All fields that count its pods must be equal: all pods run at
-    once.
+    """Return the role of a spec with one template.
+
+    All fields that count its pods must be equal, because a gang runs all its pods at the same time.
     """
     first, *others = kind.counts
     workers = _count(spec.get(first), f"spec.{first}", 1)
@@ -86,7 +89,10 @@ def _worker_role(spec: Json, kind: JobKind) -> RoleTemplate:
 
 
 def _roles_of_jobset(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
-    """Yield each job of the set as a role; all must be created at once, or the gang would never be complete."""
+    """Yield each job of the set as a role.
+
+    Raises ObjectError where not all jobs are created at once, because the gang would then never be complete.
+    """
     order = mapping(spec.get("startupPolicy"), "spec.startupPolicy").get("startupPolicyOrder")
     if order not in (None, "AnyOrder"):
         raise ObjectError("spec.startupPolicy.startupPolicyOrder", order, "AnyOrder")

@@ -46,7 +46,7 @@ def _count(value: object, field: str) -> int:
 
 
 def _number(value: object, field: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:  # NaN is neither
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:  # refuses NaN, too
         raise ObjectError(field, value, f"a number from 0 to {MOST}")
     return float(value)
 

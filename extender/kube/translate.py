@@ -26,21 +26,21 @@ CHANGES = ("ADDED", "MODIFIED", "DELETED")
 KIND_OF: Mapping[Resource, JobKind] = {kind.resource: kind for kind in KINDS.values()}
 GROUP_OF: Mapping[Resource, GroupKind] = {kind.resource: kind for kind in GROUPS}
 GROUP_NAMED: Mapping[str, GroupKind] = {str(kind.resource): kind for kind in GROUPS}
-NAMED = ("allotted", "child")  # pods of these kinds name their job by its object's name alone
+NAMED = ("allotted", "child")  # values of `JobKind.slots` with which pods give only their job's name, and not its uid
 
 
 class Translator:
-    """Translates objects into events for one scheduler name."""
+    """Translates API objects into events; a pod or job is ours if it names this scheduler."""
 
     def __init__(self, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name
         self._owners = OwnerIndex()
         self._lone: set[str] = set()  # uids of pods that are gangs of one pod, and so jobs
-        # jobs with an event JobSeen and none JobGone yet: most objects of Kubernetes's own kinds are not ours
+        # uids of jobs for which JobSeen was returned and JobGone was not; other objects of these kinds are not ours
         self._jobs: set[str] = set()
 
     def events(self, resource: Resource, change: Json) -> list[Event]:
-        """Return the events of ``policy`` in one watch event ``{"type", "object"}``."""
+        """Return the events of ``policy`` that follow from one watch event ``{"type", "object"}``."""
         item = change.get("object")
         if not isinstance(item, dict) or change.get("type") not in CHANGES:
             return []
@@ -55,15 +55,16 @@ class Translator:
         return self._job_events(item, kind, gone) if kind else []
 
     def pod_events(self, item: Json, *, gone: bool = False) -> list[Event]:
-        """Return the events in one pod; a pod that opted in without an owner is a gang of one pod, and so a job as
-        well.
+        """Return the events that follow from a pod as it was read, or from its deletion (``gone``).
+
+        A pod that opted in and has no owner is a gang of one pod, and so a job as well.
         """
         meta = part(item, "metadata")
         uid, namespace = text(meta, "uid"), text(meta, "namespace")
         if not (uid and namespace and text(meta, "name")):
             return []
         if not gone and MALFORMED in item:
-            return []  # the last known state stays: a pod that cannot be read may still hold its room
+            return []  # the ledger keeps the pod's last known state, because the pod may still hold its room
         opted_in = text(part(item, "spec"), "schedulerName") == self._scheduler_name
         of = membership(item) if opted_in else NOBODY
         pod = read_pod(item, self._scheduler_name, of)
@@ -81,7 +82,7 @@ class Translator:
         return [*was_lone, *left, *self._owners.add_pod(of.claim, read_owned_pod(item, pod, of, group))]
 
     def pod_gone(self, uid: str, namespace: str) -> list[Event]:
-        """Return the events of a pod that no longer exists, and what changes for the other pods of its job."""
+        """Return the events for a pod that no longer exists, and for other pods of its job that change by that."""
         was_lone = [JobGone(identity(namespace, uid))] if uid in self._lone else []
         self._lone.discard(uid)
         return [PodGone(uid), *was_lone, *self._owners.remove_pod(uid)]
@@ -93,7 +94,7 @@ class Translator:
             return []
         job = None if gone else read_job(item, kind, self._scheduler_name)
         claim = OwnerName(str(kind.resource), namespace, text(meta, "name"))
-        # A job of another scheduler is ignored, also when it was ours a moment ago.
+        # A job of another scheduler is ignored, and forgotten if it named our scheduler before.
         if job is None:
             return self._job_gone(identity(namespace, uid), claim if kind.slots in NAMED else None)
         self._jobs.add(job.uid)
@@ -143,8 +144,9 @@ def _node_events(item: Json, gone: bool) -> list[Event]:
 
 
 def _bandwidth(notes: Json) -> dict[str, int]:
-    """Return Mbit/s of the node's network card, from an annotation in bits per second (``25G``); nothing
-    without one.
+    """Return the bandwidth of the node's network card as a resource in Mbit/s; nothing where it is not annotated.
+
+    The node's annotation is in bits per second (``25G``).
     """
     if BANDWIDTH not in notes:
         return {}
@@ -155,8 +157,8 @@ def _bandwidth(notes: Json) -> dict[str, int]:
 
 
 def _allocatable(status: Json) -> dict[str, int]:
-    """Return the node's allocatable resources; an unreadable quantity counts as 0, because nothing is placed on a
-    guess.
+    """Return the node's allocatable resources; a quantity that cannot be read counts as 0, so that no pod is placed
+    there by mistake.
     """
     amounts: dict[str, int] = {}
     for name, value in part(status, "allocatable").items():

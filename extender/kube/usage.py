@@ -1,4 +1,4 @@
-"""Polls what nodes use from the metrics API (metrics.k8s.io), where it is served; that API cannot be watched.
+"""Polls the measured usage of nodes from the metrics API (metrics.k8s.io), which cannot be watched.
 
 Usage is optional: without it requests are used instead, and nothing waits for it. This module knows the API; it must
 not know what usage is for.
@@ -20,22 +20,25 @@ from policy.cluster.resources import Resources
 
 NODE_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "nodes", namespaced=False)
 MEASURED: Final = ("cpu", "memory")
-MISSING_SECONDS: Final = 300.0  # seconds between attempts where the API is not served
-UNLISTED_SECONDS: Final = 1.0  # seconds between checks until the nodes themselves are known
-STALE: Final = 3  # failures in a row after which the last measurement is too old
-COARSE: Final = 100  # usage is rounded to this part of the node: each change of it would be a step of the ledger
+MISSING_SECONDS: Final = 300.0  # seconds between attempts where the metrics API is not served
+UNLISTED_SECONDS: Final = 1.0  # seconds between checks at the start, until the ledger knows nodes
+STALE: Final = 3  # after so many failures in a row the last measurement is too old, and is dropped
+COARSE: Final = 100  # usage is rounded to hundredths of the node, because each change makes a step of the ledger
 _log = logging.getLogger(__name__)
 
 Usage = Mapping[str, Resources]
 
 
 class UsagePoll:
-    """Polls the usage of all nodes for ever, and delivers what has changed."""
+    """Polls the usage of all nodes until cancelled, and delivers it whenever it has changed."""
 
     def __init__(
         self, api: Api, clock: Clock, nodes: Callable[[], Mapping[str, Node]], deliver: Callable[[UsageSeen], None]
     ) -> None:
-        """Prepare only; `run` starts. ``nodes``: returns the nodes that are known now, by name."""
+        """Prepare a poll that does nothing until `run` is called.
+
+        ``nodes``: returns the nodes that are known now, by name. ``deliver``: is called with each changed measurement.
+        """
         self._api = api
         self._clock = clock
         self._nodes = nodes
@@ -52,7 +55,7 @@ class UsagePoll:
             await self._clock.sleep(interval if await self._ask() else MISSING_SECONDS)
 
     async def _ask(self) -> bool:
-        """Poll once; tell whether to poll again soon."""
+        """Poll once; return False where the metrics API is not served or may not be read."""
         try:
             found = await self._read()
         except ClusterError as error:
@@ -89,7 +92,7 @@ class UsagePoll:
 
 
 def _usage(item: Json) -> Resources:
-    """Return the measured usage; a quantity that cannot be read is left out."""
+    """Return the usage in a NodeMetrics object; a quantity that cannot be read is left out."""
     amounts = {}
     for name, value in part(item, "usage").items():
         if name in MEASURED:
@@ -101,6 +104,6 @@ def _usage(item: Json) -> Resources:
 
 
 def _rounded(usage: Resources, whole: Resources) -> Resources:
-    """Return the usage rounded to hundredths of the node."""
+    """Return the usage rounded to hundredths of the node's resources (``whole``)."""
     steps = {name: max(1, whole[name] // COARSE) for name in usage}
     return Resources({name: round(usage[name] / step) * step for name, step in steps.items()})

@@ -17,11 +17,11 @@ from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
 
 SECONDS: Final = 10.0  # seconds for one call
-NO_LIMIT: Final = 1e6  # seconds, eleven days: --request-timeout 0
+NO_LIMIT: Final = 1e6  # seconds (eleven days) that stand for no limit, which --request-timeout 0 asks for
 
 
 class UserApi(KubeApi):
-    """Adds what the command line needs beyond what the service does: arbitrary requests, and ports of pods."""
+    """A `KubeApi` with the calls that only the command line makes: arbitrary requests, and requests to pods' ports."""
 
     async def exchange(
         self,
@@ -73,8 +73,9 @@ def connect(given: KubectlOptions) -> UserApi:
 
 
 def proxy_path(service: Ref, port: str, path: str) -> str:
-    """Return the URL path under which the API server proxies a request to a Service by TLS; ``port``: number or
-    name.
+    """Return the URL path under which the API server proxies a request to a Service over TLS.
+
+    ``port``: the number or name of the Service's port. ``path``: the path of the request at the Service.
     """
     named = Ref(service.resource, service.namespace, f"https:{service.name}:{port}")
     return f"{responses.url_path(named.resource, named.namespace, named.name, 'proxy')}{path}"

@@ -1,4 +1,4 @@
-"""Reads the minimum and maximum of workers of a job, who states them, and why a job cannot be resized."""
+"""Reads a job's minimum and maximum of workers, whether the job states them, and why it cannot be resized."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ SCHEDULING: Final = "spec.runPolicy.schedulingPolicy"
 
 @dataclass(frozen=True, slots=True)
 class WorkerBounds:
-    """Minimum and maximum of workers; whether the object states each; ``note`` says why stated bounds are not used, if
-    so.
+    """A job's minimum and maximum of workers.
+
+    ``min_stated``, ``max_stated``: whether the job's object states them. ``note``: the reason why stated bounds are not
+    used, empty if they are.
     """
 
     least: int
@@ -54,7 +56,8 @@ def read_bounds(notes: Json, spec: Json, kind: JobKind, roles: Sequence[Role]) -
         return WorkerBounds(0, 0)
     own = mapping(spec.get(kind.bounds_at), f"spec.{kind.bounds_at}") if kind.bounds_at else {}
     stated = {**_own_bounds(own, kind), **notes}
-    # minAvailable is not checked where an annotation overrides it: a resize that annotations allow would make it wrong.
+    # minAvailable is not checked where an annotation overrides it, because a resize that the annotations allow would
+    # make it wrong.
     available = None if MIN_WORKERS in stated else _min_available(spec, roles, workers)
     field = kind.workers_at
     least = _least(stated, available, workers, field)
@@ -76,8 +79,8 @@ def _least(stated: Json, available: int | None, workers: int, field: str) -> int
 
 
 def _at_least_one(workers: int, field: str) -> int:
-    """Return the number of workers. Raises ObjectError for 0: a job with a Worker role may have none only by a stated
-    minimum.
+    """Return the number of workers. Raises ObjectError for 0, because without a stated minimum a job with a Worker role
+    needs a worker.
     """
     if workers < 1:
         raise ObjectError(field, workers, "1 or more")
@@ -95,7 +98,7 @@ def _most(stated: Json, workers: int, least: int) -> int:
 
 
 def _why_fixed(spec: Json, own: Json, notes: Json, kind: JobKind) -> str:
-    """Return why the job cannot be resized whatever bounds it states; empty where it can."""
+    """Return the reason why the job's bounds are not used and it cannot be resized; empty where it can."""
     if kind.elastic_if and spec.get(kind.elastic_if) is not True and not isinstance(spec.get(kind.elastic_if), dict):
         return NOT_ELASTIC.format(field=kind.elastic_if, why=kind.why_fixed)
     if kind.scaled_by and own.get(kind.scaled_by):
@@ -104,7 +107,7 @@ def _why_fixed(spec: Json, own: Json, notes: Json, kind: JobKind) -> str:
 
 
 def _own_bounds(own: Json, kind: JobKind) -> Json:
-    """Return the bounds that the spec itself states, as annotations; a bound that is left out equals the other."""
+    """Return the bounds that the spec itself states, in the form of annotations; a missing bound equals the other."""
     at = f"spec.{kind.bounds_at}"
     given = {key: whole_number(own[key], f"{at}.{key}", MOST_REPLICAS) for key in BOUNDS if own.get(key) is not None}
     if not given:
@@ -126,8 +129,9 @@ def _refuse_bounds(notes: Json) -> None:
 
 
 def _min_available(spec: Json, roles: Sequence[Role], workers: int) -> int | None:
-    """Return the workers in ``minAvailable``, which counts the pods of all roles; None where the job does not
-    state it.
+    """Return the minimum of workers that follows from ``minAvailable``; None where the job does not state it.
+
+    ``minAvailable`` counts the pods of all roles. ``workers``: the job's present number of workers.
     """
     run = mapping(spec.get("runPolicy"), "spec.runPolicy")
     asked, field = mapping(run.get("schedulingPolicy"), SCHEDULING).get("minAvailable"), f"{SCHEDULING}.minAvailable"

@@ -1,3 +1,3 @@
-"""kube-scheduler's interfaces: the extender protocol, its configuration file, and faults in it that would break a
+"""Reads and writes kube-scheduler's extender protocol, and checks its configuration file for faults that would break a
 gang.
 """

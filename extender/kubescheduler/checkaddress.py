@@ -1,4 +1,4 @@
-"""Checks that kube-scheduler reaches the listener of the verbs by the URL of Kohort's entry, and safely."""
+"""Checks that the URL in Kohort's entry under ``extenders`` leads kube-scheduler to the verbs' listener, and safely."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ SERVICE: Final = "kohort-extender"  # the Service in manifests/overlays/shared-s
 
 
 def check_address(where: str, ours: ExtenderEntry, settings: Settings) -> Iterator[ConfigFinding]:
-    """Yield what is wrong with the URL and the TLS settings of Kohort's entry."""
+    """Yield what is wrong with the URL and the TLS settings of Kohort's entry.
+
+    ``where``: the entry's path in the configuration; ``ours``: the entry.
+    """
     url = split(ours.url_prefix)
     expected = expected_url(settings)
     if url.scheme not in ("http", "https") or not url.hostname:
@@ -42,7 +45,7 @@ def check_address(where: str, ours: ExtenderEntry, settings: Settings) -> Iterat
 
 
 def _check_listener(where: str, ours: ExtenderEntry, url: SplitResult, settings: Settings) -> Iterator[ConfigFinding]:
-    """Yield what is wrong where the URL does not lead to the verbs' listener, or others on the way could interfere."""
+    """Yield a finding where the URL does not lead to the verbs' listener, or others on the network could interfere."""
     expected = expected_url(settings)
     if settings.server.tls.on and url.scheme == "http":
         yield ConfigFinding(
@@ -131,7 +134,7 @@ def _port(url: SplitResult) -> int:
 
 
 def _port_of(settings: Settings) -> int:
-    """Return the port of the verbs."""
+    """Return the port on which the settings make Kohort serve the verbs."""
     return settings.server.tls.port if settings.server.tls.on else settings.server.port
 
 

@@ -1,8 +1,8 @@
-"""Finds what in a KubeSchedulerConfiguration would break a gang, and says why and how to correct it.
+"""Finds faults in a KubeSchedulerConfiguration that would break a gang, and says why and how to correct them.
 
 kube-scheduler starts without complaint with nearly all of these faults and shows them only later, as half-placed jobs,
-certificates that are not checked, or pods that wait for ever. This module reads a file and compares it with our
-settings; it sends nothing to a cluster. It goes by the behaviour of kube-scheduler 1.37.
+certificates that are not checked, or pods that stay pending. This module reads a file and compares it with our
+settings; it sends nothing to a cluster. It follows the behaviour of kube-scheduler 1.37.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from extender.kubescheduler.schedulerconfig import (
 )
 
 UNREADABLE: Final = "not readable"
-LEAST_BIND_TIMEOUT_SECONDS: Final = 2  # VolumeBinding checks once a second
-BIND_TIMEOUT_MARGIN_SECONDS: Final = 1.0  # the room must be free again when the gang's window ends
+LEAST_BIND_TIMEOUT_SECONDS: Final = 2  # VolumeBinding checks its volumes once a second
+# VolumeBinding must give up so long before the barrier window ends, so that the room that it reserves is free by then
+BIND_TIMEOUT_MARGIN_SECONDS: Final = 1.0
 
 
 def check_file(path: str | Path, settings: Settings) -> list[ConfigFinding]:
@@ -49,8 +50,8 @@ def check_file(path: str | Path, settings: Settings) -> list[ConfigFinding]:
 
 
 def findings(config: Mapping[str, Any], settings: Settings) -> list[ConfigFinding]:
-    """Return all that is wrong with a KubeSchedulerConfiguration for Kohort with these settings; empty where it is
-    usable.
+    """Return the faults of a KubeSchedulerConfiguration for Kohort with these settings; an empty list where there are
+    none.
     """
     if wrong := list(_check_kind(config)):
         return wrong
@@ -67,12 +68,12 @@ def findings(config: Mapping[str, Any], settings: Settings) -> list[ConfigFindin
 
 
 def refused(found: Sequence[ConfigFinding]) -> bool:
-    """Tell whether the configuration must not be used: warnings alone let it pass."""
+    """Tell whether one of the findings is an error, so that the configuration must not be used."""
     return any(finding.level == "error" for finding in found)
 
 
 def unreadable(found: Sequence[ConfigFinding]) -> bool:
-    """Tell whether the file held no configuration to check."""
+    """Tell whether the findings say that the file has no configuration to check."""
     return any(finding.value == UNREADABLE for finding in found)
 
 

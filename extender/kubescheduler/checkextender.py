@@ -1,5 +1,5 @@
-"""Checks Kohort's own entry under ``extenders`` for what would break a gang: verbs, address, TLS, time-out, other
-fields.
+"""Checks Kohort's own entry under ``extenders`` for faults that would break a gang: in its verbs, address, TLS,
+time-out and other fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from extender.kubescheduler.wire import VERBS_PATH
 
 
 def check_extenders(config: Configuration, settings: Settings) -> Iterator[ConfigFinding]:
-    """Yield what is wrong with Kohort's entry, or that there is none."""
+    """Yield the faults of Kohort's entry, or one finding that says that there is no such entry."""
     at = _position_of_ours(config.extenders)
     if at is None:
         yield ConfigFinding(
@@ -48,7 +48,9 @@ def check_extenders(config: Configuration, settings: Settings) -> Iterator[Confi
 
 
 def _position_of_ours(extenders: Sequence[ExtenderEntry]) -> int | None:
-    """Return the position of Kohort's entry: the one with our path, else the first that takes part in placing pods."""
+    """Return the position of Kohort's entry: the one with the verbs' path, else the first that takes part in placing
+    pods; None where there is none.
+    """
     deciding = [i for i, one in enumerate(extenders) if one.decides]
     by_path = [i for i in deciding if split(extenders[i].url_prefix).path.rstrip("/") == VERBS_PATH]
     return next(iter(by_path or deciding), None)

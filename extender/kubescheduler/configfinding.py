@@ -1,4 +1,4 @@
-"""One fault of a KubeSchedulerConfiguration, as it is shown to people."""
+"""Defines a finding: one fault of a KubeSchedulerConfiguration, as it is shown to people."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Literal
 class ConfigFinding:
     """One fault: an error breaks the gang or its safety, a warning costs speed or hints at a mistake.
 
-    ``field`` is the path in the file, ``value`` what it holds, ``allowed`` what it may hold, ``why`` the consequence,
-    and ``mend`` what to do.
+    ``field`` is the field's path in the file, ``value`` its value, ``allowed`` which values it may have, ``why`` the
+    consequence of this value, and ``mend`` how to correct it.
     """
 
     field: str

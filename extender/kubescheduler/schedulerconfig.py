@@ -26,7 +26,7 @@ DEFAULT_LEASE: Final = ("kube-system", "kube-scheduler")
 
 
 def load_config(path: str | Path) -> dict[str, Any]:
-    """Read the file; of a ConfigMap, return its one entry that is a KubeSchedulerConfiguration. Raises YamlError."""
+    """Return the configuration in a file: the file itself, or the one such entry of a ConfigMap. Raises YamlError."""
     config = read_yaml(path)
     if (texts := texts_in(config)) is None:
         return config
@@ -70,7 +70,10 @@ class Profile(ConfigPart):
 
     @property
     def bind_timeout_seconds(self) -> object:
-        """Return how long VolumeBinding waits for a volume while it keeps the pod's room, as the file states it."""
+        """Return for how many seconds VolumeBinding waits for a volume while it keeps the pod's room.
+
+        The value is as the file states it, of whatever type, or kube-scheduler's default.
+        """
         stated = (one.get("args") for one in self.plugin_config if one.get("name") == "VolumeBinding")
         args = next((args for args in stated if isinstance(args, Mapping)), {})
         return args.get("bindTimeoutSeconds", DEFAULT_BIND_TIMEOUT_SECONDS)
@@ -79,7 +82,7 @@ class Profile(ConfigPart):
     def preempts(self) -> bool:
         """Tell whether DefaultPreemption is on, by kube-scheduler's precedence.
 
-        The extension point goes before multiPoint, multiPoint before the default, and enabled before disabled.
+        The extension point takes precedence over multiPoint, multiPoint over the default, and enabled over disabled.
         """
         for plugins in (self.plugins.post_filter, self.plugins.multi_point):
             if any(plugin.name == "DefaultPreemption" for plugin in plugins.enabled):
@@ -121,8 +124,9 @@ class ExtenderEntry(ConfigPart):
 
     @property
     def decides(self) -> bool:
-        """Tell whether the entry takes part in placing pods; an entry with preemptVerb alone only guards running
-        gangs.
+        """Tell whether the extender takes part in placing pods.
+
+        One that has only a preemptVerb does not: it protects running gangs from preemption.
         """
         return bool(self.filter_verb or self.prioritize_verb or self.bind_verb)
 
@@ -152,7 +156,7 @@ class Configuration(ConfigPart):
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return the value without nulls, which kube-scheduler treats as absent."""
+    """Return the value without keys that are null, because kube-scheduler treats such keys as absent."""
     if isinstance(value, Mapping):
         return {key: _without_nulls(below) for key, below in value.items() if below is not None}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The structures of kube-scheduler's requests under their Go names; every field may be null or absent."""
+"""Defines the structures of kube-scheduler's requests under their Go names; every field may be null or absent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Object(Struct):
 
 
 class NodeList(Struct):
-    """Node objects as kube-scheduler sent them."""
+    """The offered nodes as whole objects, as kube-scheduler sent them."""
 
     items: list[Raw] | None = None
 
@@ -56,20 +56,20 @@ class BindingArgs(Struct):
 
 
 class MetaPod(Struct):
-    """A victim by uid."""
+    """A pod that would be preempted (a victim), given by its uid."""
 
     UID: str | None = None
 
 
 class MetaVictims(Struct):
-    """Victims on one node by uid."""
+    """The pods that would be preempted on one node, given by their uids."""
 
     Pods: list[MetaPod | None] | None = None
     NumPDBViolations: int | None = None
 
 
 class WholeVictims(Struct):
-    """Victims on one node as whole pods."""
+    """The pods that would be preempted on one node, given as whole pods."""
 
     Pods: list[Object | None] | None = None
     NumPDBViolations: int | None = None

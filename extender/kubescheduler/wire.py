@@ -1,10 +1,12 @@
-"""The extender protocol as kube-scheduler 1.37.2 uses it (k8s.io/kube-scheduler/extender/v1/types.go).
+"""Decodes and encodes the extender protocol as kube-scheduler 1.37.2 uses it
+(k8s.io/kube-scheduler/extender/v1/types.go).
 
 The Go structs have no JSON tags there, so keys are Go field names, and every nil pointer, map or slice is null. A body
 is decoded, or RequestError is raised (`strict`). Unknown keys are ignored, since kube-scheduler may be newer.
 
-Two stages keep filter cheap: the pod's head is decoded at once, the whole pod only when it is needed (`pod_dict`), and
-what lies beyond the head is checked only then. This module knows the format; it must not know which answer is right.
+Two stages keep filter cheap: the pod's identifying fields (its head) are decoded at once; the rest of the pod is
+decoded and checked only when it is needed (`pod_dict`). This module knows the format; it must not know which answer is
+right.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ from msgspec import Raw, Struct
 from extender.http.strict import RequestError, check_text, decode, refuse_duplicates, strict_dict
 from extender.kubescheduler import shapes
 
-VERBS_PATH: Final = "/scheduler/v1"  # Kohort's path prefix; a verb's name follows
+VERBS_PATH: Final = "/scheduler/v1"  # the path of the verbs' URLs; a verb's name follows
 VERBS: Final = ("filter", "prioritize", "bind", "preempt")
 
 
 class PodHead(Struct, frozen=True, gc=False):
-    """The part of a pod that filter needs where the pod is known already; the first three fields are never empty."""
+    """The fields that filter needs of a pod that the ledger knows already; the first three are never empty."""
 
     namespace: str
     name: str
@@ -34,9 +36,9 @@ class PodHead(Struct, frozen=True, gc=False):
 
 
 class ExtenderArgs(Struct, frozen=True):
-    """Body of filter and prioritize: one pod and the nodes offered to it, in kube-scheduler's order.
+    """The body of filter and prioritize: one pod and the nodes offered to it, in kube-scheduler's order.
 
-    ``nodes`` holds the offered Node objects unchanged, by name, where nodeCacheCapable is false; otherwise it is None.
+    ``nodes``: the offered Node objects by name, unchanged, where nodeCacheCapable is false; otherwise None.
     """
 
     pod: PodHead
@@ -50,7 +52,7 @@ class ExtenderArgs(Struct, frozen=True):
 
 
 class ExtenderBindingArgs(Struct, frozen=True, gc=False):
-    """Body of bind; no field is empty."""
+    """The body of bind: the pod and the node; no field is empty."""
 
     namespace: str
     name: str
@@ -59,14 +61,17 @@ class ExtenderBindingArgs(Struct, frozen=True, gc=False):
 
 
 class NodeVictims(Struct, frozen=True):
-    """Pods (by UID) that would be preempted on one node."""
+    """The UIDs of the pods that would be preempted on one node, and how many of them violate a PodDisruptionBudget."""
 
     uids: list[str]
     pdb_violations: int
 
 
 class ExtenderPreemptionArgs(Struct, frozen=True):
-    """Body of preempt; ``victims`` by node, the same for both of the protocol's forms (whole pods, or UIDs only)."""
+    """The body of preempt: the preempting pod, and the pods that it would preempt (victims) by node.
+
+    It is the same for both of the protocol's forms: victims as whole pods, or as UIDs only.
+    """
 
     pod: PodHead
     pod_raw: Raw
@@ -121,7 +126,7 @@ class AnswerNodeList(Struct):
 
 
 class ExtenderFilterResult(Struct):
-    """Answer of filter; `filter_result` fills the one of ``Nodes`` and ``NodeNames`` that the request used."""
+    """The answer of filter; `filter_result` fills ``Nodes`` or ``NodeNames``, whichever the request used."""
 
     Nodes: AnswerNodeList | None = None
     NodeNames: list[str] | None = None
@@ -131,33 +136,33 @@ class ExtenderFilterResult(Struct):
 
 
 class HostPriority(Struct):
-    """Score of one node; Go refuses the whole list if a score is not an integer."""
+    """The score of one node; kube-scheduler refuses the whole list if a score is not an integer."""
 
     Host: str
     Score: int
 
 
 class ExtenderBindingResult(Struct):
-    """Answer of bind; an empty ``Error`` means that the pod is bound."""
+    """The answer of bind; an empty ``Error`` means that the pod is bound."""
 
     Error: str = ""
 
 
 class AnswerMetaPod(Struct):
-    """A victim of a preemption by uid."""
+    """A pod that may be preempted (a victim), given by its uid."""
 
     UID: str
 
 
 class AnswerMetaVictims(Struct):
-    """Victims on one node."""
+    """The pods that may be preempted on one node, and how many of those preemptions violate a PodDisruptionBudget."""
 
     Pods: list[AnswerMetaPod]
     NumPDBViolations: int
 
 
 class ExtenderPreemptionResult(Struct):
-    """Answer of preempt; it replaces kube-scheduler's candidates, and an empty map means no preemption."""
+    """The answer of preempt: victims by node, which replace kube-scheduler's; an empty map means no preemption."""
 
     NodeNameToMetaVictims: dict[str, AnswerMetaVictims]
 
@@ -168,9 +173,10 @@ def filter_result(
     failed: Mapping[str, str] | None = None,
     unresolvable: Mapping[str, str] | None = None,
 ) -> ExtenderFilterResult:
-    """Return an answer in the request's own form with the nodes ``names``.
+    """Return the answer of filter that lets the nodes ``names`` through, in the form that the request used.
 
-    Raises KeyError for a node that was not offered, in the form with whole nodes.
+    ``failed``, ``unresolvable``: the reason by refused node; preemption cannot help on the unresolvable ones. Raises
+    KeyError where the form has whole nodes and a node was not offered.
     """
     kept = list(names)
     if args.nodes is None:
@@ -242,7 +248,7 @@ def _head(raw: Raw, field: str) -> PodHead:
 
 
 def _nodes_by_name(raw: Raw) -> dict[str, Raw] | None:
-    """Return whole nodes by name; None where the field is null, which is the form with names only."""
+    """Return the whole nodes by name; None where the field is null, as it is in the form with names only."""
     listed = decode(_NODES, raw, "Nodes")
     if listed is None:
         return None
@@ -257,8 +263,8 @@ def _is_plain_go(body: bytes, args: shapes.FilterArgs) -> bool:
     """Tell whether the body's outer object is exactly what Go writes: three keys in order, each once, without white
     space.
 
-    The keys must be where the lengths of the decoded values put them, and the names must be one flat array, so that
-    there is no room for a repeated key. This costs a comparison instead of a second parse.
+    If so, no key is repeated, and the body need not be parsed a second time to find out. Each key must be where the
+    lengths of the decoded values put it, and the names must be one flat array.
     """
     place = 0
     for key, value in ((b'{"Pod":', args.Pod), (b',"Nodes":', args.Nodes)):

@@ -1,1 +1,1 @@
-"""Which replica leads, as a Lease states it."""
+"""Finds out by a Lease which replica leads, and when its term begins."""

@@ -1,9 +1,10 @@
 """The extenders' own leader election, for a kube-scheduler outside our pod, whose Lease says nothing about our
 replicas.
 
-Safety does not depend on it: every write carries the pod's uid or the job's resourceVersion. The Lease exists already
-(the manifests create it), so that the right to patch one object is enough. Its times are other machines' wall clocks
-and are only checked for changes; durations are measured by our monotonic clock, as in lease.py.
+Safety does not depend on the election: every write carries the pod's uid or the job's resourceVersion. The manifests
+create the Lease, so that the extender needs only the right to patch this one object. The times in the Lease come from
+other machines' wall clocks and are only checked for changes; durations are measured by our monotonic clock, as in
+lease.py.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ TIME: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 class Election(Lease):
-    """Takes and renews the Lease; the rest of the service uses it like any other `Lease`."""
+    """Takes and renews a Lease of our own; the rest of the service uses an `Election` like any other `Lease`."""
 
     def __init__(self, api: Api, settings: LeaseSettings, clock: Clock, chance: random.Random) -> None:
-        """Lead nothing until the first look has taken the Lease. ``chance``: draws an identity that no other replica
-        has.
+        """Do not lead until a call of `look` has taken the Lease.
+
+        ``chance``: draws the random part of this replica's identity.
         """
         super().__init__(api, settings, clock)
         self._identity = f"{settings.identity or socket.gethostname()}_{chance.getrandbits(64):016x}"
@@ -36,8 +38,8 @@ class Election(Lease):
         self._expires = 0.0  # clock.monotonic() at which another holder's Lease expires, unless it is renewed
 
     async def look(self) -> None:
-        """Read the Lease; renew it if it is ours, take it if nobody holds it or it was not renewed for its whole
-        duration.
+        """Read the Lease; renew it if it is ours, and take it if no replica holds it or it was not renewed for its
+        whole duration.
         """
         asked = self._clock.monotonic()
         found = await self._read()
@@ -89,13 +91,16 @@ class Election(Lease):
             self._good_until = asked + RENEW_SHARE * DURATION_SECONDS
 
     async def _write(self, found: Json, spec: Json) -> bool:
-        """Patch the Lease, unless somebody else has changed it. A lost answer counts as a failure: the next look shows
-        the truth.
+        """Patch the Lease, unless it was changed since we read it; tell whether we know that it was written.
+
+        A lost answer counts as a failure; the next look shows whether the write was made.
         """
         version = str(found.get("metadata", {}).get("resourceVersion") or "")
         return isinstance(await self._api.patch(self._ref, {"spec": spec}, resource_version=version), Done)
 
 
 def lease_of(api: Api, settings: LeaseSettings, clock: Clock, chance: random.Random) -> Lease:
-    """Return what decides who leads: our own election, or the Lease of the kube-scheduler beside us."""
+    """Return what decides which replica leads: our own election where the settings ask for it, otherwise the Lease of
+    the kube-scheduler beside us.
+    """
     return Election(api, settings, clock, chance) if settings.elect else Lease(api, settings, clock)

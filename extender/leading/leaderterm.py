@@ -1,10 +1,10 @@
 """Begins a term of leading once everything that earlier leaders wrote has been read.
 
-Our watches may lag behind, by as much as a dead connection hides, and a leader that decides by them gives away the room
-of pods that another leader has bound. So the pods are listed first: a consistent read, begun after the Lease named us,
-and from then on the API server admits nobody else's writes. The jobs are listed too where the policy keeps decisions
-for good: these are recorded on the jobs (policy/keep.py), and would be made anew otherwise, even by this same process
-when it had lost the Lease for a moment.
+Our watches may lag behind, for as long as a dead connection goes unnoticed. A leader that decided by them would give
+away the room of pods that another leader has bound. So the pods are listed first, by a consistent read that begins
+after the Lease named us; from then on the API server refuses the writes of other replicas. The jobs are listed too if
+the policy decides about each job once, when it comes: such decisions are recorded on the jobs (policy/keep.py). Without
+that list they would be made a second time, even by this same process when it had lost the Lease for a moment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from policy.cluster.events import Led
 
 
 class LeaderTerm:
-    """Tells the ledger whether it leads. ``elected``: a Lease decides; otherwise there has been no other leader."""
+    """Tells the ledger whether this replica leads, and delays the news of a new term until the lists have been read.
+
+    ``elected``: whether a Lease decides; if not, there is never another leader, and no list is read.
+    """
 
     def __init__(self, ledger: Ledger, pods: Reflector, jobs: Sequence[Reflector], *, elected: bool) -> None:
         self._ledger = ledger
@@ -27,7 +30,10 @@ class LeaderTerm:
         self._awaited: Sequence[Reflector] = ()  # the lists that must be read before the ledger learns that we lead
 
     def led(self, leading: bool) -> None:
-        """Take in whether the Lease names us now."""
+        """End our term if the Lease no longer names us; if it does, list what the new term needs.
+
+        ``leading``: whether the Lease names us now.
+        """
         self._awaited = ()
         if not (leading and self._elected):
             self._ledger.step(Led(leading))
@@ -38,7 +44,7 @@ class LeaderTerm:
         self.read()
 
     def read(self) -> None:
-        """Begin the term where a list that has just ended was the last one needed."""
+        """Begin the term if all lists that it needs have been read; to be called whenever a list has been read."""
         if self._awaited and all(reflector.fresh for reflector in self._awaited):
             self._awaited = ()
             self._ledger.step(Led(True))

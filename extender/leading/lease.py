@@ -1,13 +1,13 @@
 """Tells whether this replica leads: it does while kube-scheduler's own Lease names the scheduler beside it and is
 renewed.
 
-The Lease's times are another machine's wall clock, so they are only checked for changes. What counts is, by our
-monotonic clock, when a look last found the Lease not yet renewed: the renewal that a later look finds is at least as
-young as that. The first look says nothing about the age of the renewal that it finds, and so proves nothing. After a
-pause of this process the answer is no until a look proves otherwise.
+To look is to read the Lease. Its times come from another machine's wall clock, so they are only checked for changes. A
+renewal that a look finds was made after the look before began, which did not show it. So the renewal's age is counted
+from the beginning of that earlier look, by our monotonic clock. The first look has no earlier one, and so proves
+nothing. After a pause of this process the answer is no until a look proves that we lead.
 
-A follower looks most often while the Lease has expired and somebody is about to take it, and at once when the
-kube-scheduler beside it calls: that scheduler calls only while it leads.
+A follower looks most often while the Lease has expired and another scheduler is about to take it, and at once when the
+kube-scheduler beside it calls, because that scheduler calls only while it leads.
 """
 
 from __future__ import annotations
@@ -27,18 +27,21 @@ EVERYBODY: Final = "*"
 tests).
 """
 LOOK_SECONDS: Final = 2.0
-SOON_SECONDS: Final = 0.5  # while a renewal is overdue, or the Lease names us and we have not seen its renewal yet
-QUICK_SECONDS: Final = 0.1  # while the Lease has expired and a kube-scheduler is about to take it
-TAKING_SECONDS: Final = 15.0  # seconds for which that lasts: two of its retries, and some margin
-# kube-scheduler stops when it has not renewed for renewDeadline, by default 10 s of the Lease's 15 s. That value is not
-# in the Lease; two thirds of its duration end before any rival may take it over.
+# seconds between looks while a renewal is overdue, or the Lease names us and we have not seen its renewal yet
+SOON_SECONDS: Final = 0.5
+QUICK_SECONDS: Final = 0.1  # seconds between looks while the Lease has expired and a kube-scheduler is about to take it
+# seconds after the expiry for which looks are that frequent: two retries of a kube-scheduler, and some margin
+TAKING_SECONDS: Final = 15.0
+# We count as leading for this share of the Lease's duration after a renewal. kube-scheduler stops leading when it has
+# not renewed for renewDeadline, by default 10 s of the Lease's 15 s. That value is not in the Lease; two thirds of the
+# duration end before another scheduler may take the Lease.
 RENEW_SHARE: Final = 2 / 3
 DURATION_SECONDS: Final = 15
 _log = logging.getLogger(__name__)
 
 
 class Leads(Protocol):
-    """The question that every writer asks before a write: whether this replica leads."""
+    """Tells each writer, before it writes, whether this replica leads."""
 
     @property
     def name(self) -> str:
@@ -50,7 +53,7 @@ class Leads(Protocol):
         ...
 
     async def check(self) -> None:
-        """Read the Lease again, before a write whose author the API server cannot check."""
+        """Read the Lease again; needed before a write for which the API server cannot check that its sender leads."""
         ...
 
 
@@ -58,7 +61,7 @@ class Lease:
     """Reads the Lease every few seconds; `leading` never waits."""
 
     def __init__(self, api: Api, settings: LeaseSettings, clock: Clock) -> None:
-        """Lead nothing until the first look, unless the identity is `EVERYBODY`."""
+        """Do not lead until looks have found a renewal, unless the identity is `EVERYBODY`, which always leads."""
         self.holder = ""
         self.error = ""
         self._always = settings.identity == EVERYBODY
@@ -67,15 +70,15 @@ class Lease:
         self._ref = Ref(LEASES, settings.namespace, settings.name)
         self._api = api
         self._clock = clock
-        self._looking = asyncio.Lock()  # looks must not overtake one another
+        self._looking = asyncio.Lock()  # held during a look, so that looks do not overtake one another
         self._begun = self._ended = 0  # numbers of the last look of `check` that began, and of the last that ended
         self._checked = -QUICK_SECONDS  # clock.monotonic() at the end of the last check
         self._reported: bool | None = None
         self._on_change: Callable[[bool], object] = lambda leading: None
         self._seen: tuple[str, str] | None = None  # holder and renewTime at the last look
         self._looked: float | None = None  # clock.monotonic() before the last look that had an answer
-        self._good_until = 0.0  # clock.monotonic()
-        self._lapses = 0.0  # clock.monotonic() before which nobody else may take the Lease over
+        self._good_until = 0.0  # clock.monotonic() at which the last renewal that was seen stops counting
+        self._lapses = 0.0  # clock.monotonic() before which no other scheduler may take the Lease
 
     @property
     def _ours(self) -> bool:
@@ -86,7 +89,7 @@ class Lease:
         return self._always or (self._ours and self._clock.monotonic() < self._good_until)
 
     async def run(self, on_change: Callable[[bool], object] = lambda leading: None) -> None:
-        """Look for ever; call ``on_change`` with whether we lead, at the start and at each change."""
+        """Look until cancelled; call ``on_change`` with whether we lead, at the start and at each change."""
         self._on_change = on_change
         self._report_change()
         while True:
@@ -105,7 +108,7 @@ class Lease:
         self._report_change()
 
     async def on_scheduler_call(self) -> None:
-        """Look because the kube-scheduler beside us called, unless we lead as far as we know or have just looked."""
+        """Look because the kube-scheduler beside us called, unless we already lead or have just looked."""
         if not self.leading() and self._clock.monotonic() - self._checked >= QUICK_SECONDS:
             await self.check()
 
@@ -127,7 +130,7 @@ class Lease:
         return QUICK_SECONDS if self._lapses <= now < self._lapses + TAKING_SECONDS else SOON_SECONDS
 
     async def look(self) -> None:
-        """Read the Lease once. A new renewal counts from the start of the look before, which did not show it yet."""
+        """Read the Lease once. A new renewal counts from the beginning of the look before, which did not show it."""
         if self._always:
             return
         asked = self._clock.monotonic()
@@ -142,7 +145,7 @@ class Lease:
         self._note(_spec(found), asked)
 
     async def release(self) -> None:
-        """Do nothing, because the Lease is kube-scheduler's."""
+        """Do nothing, because this Lease belongs to kube-scheduler; `Election` overrides this."""
 
     def _note(self, spec: Json, asked: float) -> None:
         self.holder = str(spec.get("holderIdentity") or "")

@@ -1,1 +1,1 @@
-"""Prometheus metrics, and the checks of health and readiness."""
+"""Exports Prometheus metrics, and checks health and readiness."""

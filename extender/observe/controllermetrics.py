@@ -34,7 +34,7 @@ class ControllerMetrics:
         self._writes.labels(kind, outcome).inc()
 
     def wants(self, count: Callable[[str], int], kinds: Iterable[str]) -> None:
-        """Call ``count`` at every scrape for the number of writes of each kind still to do."""
+        """Register ``count``, which returns how many writes of a kind are still to do; every scrape calls it."""
         for kind in kinds:
             self._wanted.labels(kind).set_function(partial(count, kind))
 
@@ -43,5 +43,5 @@ class ControllerMetrics:
         self._reachable.set(reachable)
 
     def leads(self, leading: Callable[[], bool]) -> None:
-        """Call ``leading`` at every scrape for whether this replica leads."""
+        """Register ``leading``, which tells whether this replica leads; every scrape calls it."""
         self._leader.set_function(leading)

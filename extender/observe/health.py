@@ -1,9 +1,10 @@
-"""Liveness and readiness as named checks, each with a line of text, and whether its failure makes the process unready.
+"""Checks liveness and readiness. A check has a name, a line of text, and says whether its failure makes the process
+unready.
 
-Not ready means that this replica's answers may be wrong (facts missing or stale). A warning means that its answers are
-right, and something else needs a person. A follower is ready: in a rolling update it must be, before the old leader may
-go. A dead controller is a warning: pods without a gate are scheduled all the same, and an unready extender would only
-make that worse; but the line counts the gated pods that wait for it.
+Not ready means that this replica's answers may be wrong, because facts are missing or stale. A warning means that the
+answers are right, but something else needs an administrator. A follower is ready, because a rolling update ends the old
+leader only when the new pod is ready. A dead controller is only a warning: pods without a gate are still scheduled, and
+an unready extender would only make that worse. The check's line counts the gated pods that wait for the controller.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ STALLED_SECONDS: Final = 60.0  # a reflector gives up a silent watch after 50 s 
 CLOCK_SECONDS: Final = 5.0
 FOLLOWS: Final = "no: a follower, which answers but does not decide"
 NO_RIGHT: Final = "jobs of these kinds are not scheduled; apply the ClusterRole of this version (manifests/base)"
-CONTROLLER_SECONDS: Final = 10.0  # the controller polls at least every few seconds
-KEPT_SECONDS: Final = 1.0  # how long a scrape's text is kept: nobody scrapes as often, and anybody may ask
+CONTROLLER_SECONDS: Final = 10.0  # a controller that was not heard from for longer is dead; it polls every few seconds
+# seconds for which a scrape's text is reused: Prometheus scrapes less often, but any client may ask at any rate
+KEPT_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check of health. ``fatal``: a failure makes the process unready; otherwise it is a warning."""
+    """The result of one check. ``fatal``: whether a failure makes the process unready; otherwise it is a warning."""
 
     name: str
     ok: bool
@@ -42,14 +44,14 @@ class Check:
 
     @property
     def line(self) -> str:
-        """Return ``[+]name detail``; ``[-]`` where the check fails, ``[!]`` where it warns."""
+        """Return ``[+]name detail``; it begins with ``[-]`` where the check fails, with ``[!]`` where it warns."""
         mark = "+" if self.ok else "-" if self.fatal else "!"
         return f"[{mark}]{self.name} {self.detail or ('ok' if self.ok else 'failed')}"
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The results of all checks."""
+    """The results of all checks of a process, from which follows whether it is ready."""
 
     checks: tuple[Check, ...]
 
@@ -68,23 +70,23 @@ class Heartbeat:
     """Remembers when a peer was last heard from."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start without a sign of life."""
+        """Start with a peer that was not heard from yet."""
         self._clock = clock
         self._last: float | None = None
         self._started = clock.monotonic()
 
     def beat(self) -> None:
-        """Record a sign of life."""
+        """Record that the peer is heard from now."""
         self._last = self._clock.monotonic()
 
     @property
     def age(self) -> float:
-        """Return seconds since the last beat; since the start where there was none."""
+        """Return the seconds since the last `beat`, or since the start where there was none."""
         return self._clock.monotonic() - (self._started if self._last is None else self._last)
 
     @property
     def heard(self) -> bool:
-        """Tell whether there was any beat."""
+        """Tell whether the peer was ever heard from."""
         return self._last is not None
 
 
@@ -93,27 +95,27 @@ class WatchHealth(Protocol):
 
     @property
     def resource(self) -> Resource:
-        """Return the resource that it follows."""
+        """Return the resource that the reflector follows."""
         ...
 
     @property
     def synced(self) -> bool:
-        """Tell whether its first list has been delivered."""
+        """Tell whether the reflector's first list has been delivered."""
         ...
 
     @property
     def last_seen(self) -> float:
-        """Return the last sign of life of the API, clock.monotonic()."""
+        """Return when the API last answered for this resource, by clock.monotonic()."""
         ...
 
     @property
     def restarts(self) -> int:
-        """Return how many lists and watches failed."""
+        """Return how many of the reflector's lists and watches have failed."""
         ...
 
     @property
     def forbidden(self) -> bool:
-        """Tell whether we may not read the resource, and go on without it."""
+        """Tell whether the API server does not let us read the resource, so that the service goes on without it."""
         ...
 
 
@@ -127,11 +129,11 @@ def extender_readiness(
     settings: str = "",
     ahead: float = 0.0,
 ) -> Readiness:
-    """Return the checks of ``kohort serve``. ``must_lead``: a follower is not ready, so that a Service sends it no
-    calls.
+    """Return the checks of ``kohort serve``.
 
-    ``settings``: which settings of the file are not in force. ``ahead``: seconds that the wall clock is ahead of the
-    ledger.
+    ``controller``: when the controller was last heard from. ``must_lead``: a follower is not ready, so that a Service
+    sends it no calls. ``settings``: the text that says which settings of the settings file are not in force, empty if
+    all are. ``ahead``: the seconds that the wall clock is ahead of the ledger's time.
     """
     watches = tuple(watches)
     now = clock.monotonic()
@@ -161,9 +163,9 @@ def extender_readiness(
 
 
 def _clock_check(ahead: float) -> Check:
-    """Check that the wall clock was not set since the start.
+    """Return the check that the wall clock was not set since the start. ``ahead``: as in `extender_readiness`.
 
-    The ledger's time runs on from the wall clock at the start, while creation times of jobs are the API server's.
+    The ledger's time continues from the wall clock at the start, while the creation times of jobs are the API server's.
     """
     way = "forward" if ahead > 0 else "back"
     detail = (
@@ -178,7 +180,9 @@ def _stalled(watch: WatchHealth, now: float) -> bool:
 
 
 def controller_check(snapshot: Snapshot, controller: Heartbeat) -> Check:
-    """Check that the controller polled lately; otherwise say what waits for it."""
+    """Return the check that the controller has polled in the last `CONTROLLER_SECONDS`; its text says what waits for
+    the controller otherwise.
+    """
     if controller.age <= CONTROLLER_SECONDS:
         return Check("controller", True, "" if controller.heard else "not heard from yet", fatal=False)
     since = f"not heard from for {controller.age:.0f} s" if controller.heard else "never heard from"
@@ -191,16 +195,17 @@ def _every(_: str) -> bool:
 
 
 def gated_pods(snapshot: Snapshot, seen: Callable[[str], bool] = _every) -> int:
-    """Return how many pods that opted in wait behind the admission gate, in the namespaces for which ``seen`` is
-    true.
+    """Return how many pods that opted in wait behind the admission gate.
+
+    ``seen``: tells whether the pods of a namespace are counted.
     """
     return sum(1 for pod in snapshot.pods.values() if pod.opted_in and pod.gated and seen(pod.namespace))
 
 
 class Exposition:
-    """The text of all metrics, made on a thread beside the event loop and kept for a moment for further requests.
+    """Makes the text of all metrics on a thread beside the event loop, and reuses it for requests within a moment.
 
-    A collector must therefore read only values that are never changed in place: of the ledger one snapshot.
+    A collector must therefore read only values that never change in place; of the ledger it reads one snapshot.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -227,7 +232,7 @@ def probes(ready: Callable[[], Readiness], registry: CollectorRegistry) -> Starl
     exposition = Exposition(registry)
 
     async def livez(_: Request) -> Response:
-        return PlainTextResponse("ok\n")  # the answer itself is the check: the event loop runs
+        return PlainTextResponse("ok\n")  # that there is an answer is the check: it shows that the event loop runs
 
     async def readyz(request: Request) -> Response:
         found = ready()

@@ -1,4 +1,5 @@
-"""Follows jobs from step to step: how long they waited, took to be bound and to complete, and how migrations ended.
+"""Measures from step to step how long jobs wait, how long they take to be bound and to complete, and how migrations
+end.
 
 It looks at a step's own events and effects, and at the few gangs that are planned, binding or migrating, never at every
 job.
@@ -19,30 +20,30 @@ ON_ITS_WAY = (State.PLANNED, State.BINDING)
 
 
 class JobTimesObserver(Protocol):
-    """Receives the results; all times are in seconds."""
+    """Receives what `JobTimes` has measured; all times are in seconds."""
 
     def waited(self, seconds: float) -> None:
-        """Take in that a job was admitted for the first time, and the time since it was created."""
+        """Record how long a job that is now admitted for the first time has waited since it was created."""
         ...
 
     def bound(self, seconds: float) -> None:
-        """Take in that a gang runs, and the time since it got its plan."""
+        """Record how long a gang that now runs has taken since it got its plan."""
         ...
 
     def completed(self, seconds: float) -> None:
-        """Take in that a job has ended, and the time since it was created."""
+        """Record how long a job that has now ended has taken since it was created."""
         ...
 
     def moved(self, arrived: bool) -> None:
-        """Take in that a migration has ended, and whether the gang runs on the new nodes."""
+        """Record that a migration has ended. ``arrived``: whether the gang runs on the new nodes."""
         ...
 
 
 class JobTimes:
-    """Remembers jobs and gangs from their first event to their last."""
+    """Remembers when jobs and gangs began to wait or move, and reports the times to the observer when they end."""
 
     def __init__(self, observer: JobTimesObserver) -> None:
-        """Start without jobs: a job that had ended before our start is not counted."""
+        """Start without any job, so that a job that had ended before our start is not counted."""
         self._observer = observer
         self._open: dict[str, bool] = {}  # uid of an unfinished job -> whether it was admitted before
         self._planned: dict[str, float] = {}  # job uid -> when it got its plan
@@ -52,7 +53,7 @@ class JobTimes:
         return len(self._open) + len(self._planned) + len(self._moving)
 
     def follow(self, at: float, events: Iterable[Event], effects: Iterable[Effect], after: Snapshot) -> None:
-        """Take in one step. ``at``: seconds since the epoch."""
+        """Take in one step. ``at``: its time in seconds since the epoch; ``after``: the snapshot after it."""
         for event in events:
             self._see(at, event)
         for effect in effects:

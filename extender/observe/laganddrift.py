@@ -1,6 +1,6 @@
 """Measures what no event shows: whether the event loop wakes up in time, and whether the ledger has lost objects.
 
-Both run beside the service (``kohort serve``), not in it: nothing waits for them.
+Both measurements run beside the parts of the service (``kohort serve``), and nothing waits for them.
 """
 
 from __future__ import annotations
@@ -43,16 +43,17 @@ class LagAndDrift:
         self.drift = Gauge("kohort_ledger_drift_objects", text, ["resource"], registry=registry)
 
     async def beat(self, clock: Clock) -> None:
-        """Measure the lag for ever, in the clock's own seconds."""
+        """Measure how late the event loop wakes a timer, in the clock's own seconds, until cancelled."""
         while True:
             due = clock.monotonic() + BEAT_SECONDS
             await clock.sleep(BEAT_SECONDS)
             self.lag.observe(max(0.0, clock.monotonic() - due))
 
     async def count(self, api: ObjectCounter, look: Callable[[], Snapshot], clock: Clock) -> None:
-        """Compare for ever: a list with limit 1 says how many more objects there are, whatever their number.
+        """Compare, every `COUNT_SECONDS` until cancelled, how many objects the API server and the ledger have.
 
-        Where the API server cannot be asked, the metric keeps its value; the age of the watches shows that.
+        ``look``: returns the ledger's snapshot. If the API server does not answer, the metric keeps its value; the age
+        of the watches shows that.
         """
         while True:
             await clock.sleep(COUNT_SECONDS)

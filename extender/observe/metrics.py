@@ -1,7 +1,7 @@
-"""Prometheus metrics of the extender, on a registry of its own; no globals.
+"""Exports the extender's Prometheus metrics, on a registry of its own and not on the library's global one.
 
 Labels come from closed sets (verbs, reasons, states, resources, outcomes): never a job's or pod's name. Whatever a
-snapshot shows is computed at each scrape; only what would be gone by then is counted as it happens.
+snapshot shows is computed at each scrape; only what a later snapshot does not show is counted as it happens.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MeasuredLedger(Protocol):
         ...
 
     def now(self) -> float:
-        """Return seconds since the epoch."""
+        """Return the ledger's time in seconds since the epoch."""
         ...
 
 
@@ -58,7 +58,7 @@ class MeasuredBarrier(Protocol):
 
     @property
     def held(self) -> int:
-        """Return how many bind calls wait."""
+        """Return how many bind calls are held now."""
         ...
 
 
@@ -75,7 +75,7 @@ class MeasuredReload(Protocol):
 
     @property
     def problem(self) -> str:
-        """Return which settings of the file are not in force, and why; empty where all are."""
+        """Return which settings of the settings file are not in force, and why; empty where all are."""
         ...
 
 
@@ -83,7 +83,7 @@ class Metrics(Collector):
     """The metrics of ``kohort serve``."""
 
     def __init__(self) -> None:
-        """Create the metrics; `watch` sets later where their values are read."""
+        """Create the metrics. `watch` is called later with the parts of the service from which they are read."""
         self.registry = new_registry()
         self.controller: Heartbeat | None = None
         self._ledger: MeasuredLedger | None = None
@@ -92,7 +92,7 @@ class Metrics(Collector):
         self._lease: MeasuredLease | None = None
         self._must_lead = False
         self._reload: MeasuredReload | None = None
-        self._before: Snapshot | None = None  # before the next step
+        self._before: Snapshot | None = None  # the snapshot after the last step, and so before the next one
         self._passage = JobTimes(self)
         make: Any = {"registry": self.registry}
         self._requests = Counter(
@@ -129,7 +129,7 @@ class Metrics(Collector):
         self.registry.register(self)
 
     def _begin(self) -> None:
-        """Create series with value 0: a rate needs one from the beginning, or an alert misses the first burst."""
+        """Create series with value 0, because the rate of a series that begins above 0 misses the first events."""
         for verb in VERBS:
             for result in ("granted", "refused", "error"):
                 self._requests.labels(verb, result)
@@ -147,7 +147,7 @@ class Metrics(Collector):
         lease: MeasuredLease,
         must_lead: bool = False,
     ) -> None:
-        """Set what is read at a scrape or probe. ``must_lead``: only the leader is ready."""
+        """Set the parts of the service that a scrape or a probe reads. ``must_lead``: only the leader is ready."""
         self._ledger, self._watches, self._barrier, self._lease = ledger, watches, barrier, lease
         self._must_lead = must_lead
         self.controller = Heartbeat(ledger.clock)
@@ -155,7 +155,7 @@ class Metrics(Collector):
     # -- counted as it happens --------------------------------------------------------------------
 
     def observe_verb(self, verb: str, seconds: float, refusal: str) -> None:
-        """Count one call; ``refusal``: the reason's code, empty when it was granted."""
+        """Count one call of kube-scheduler. ``refusal``: the code of the reason, empty if the call was granted."""
         result = "error" if refusal in FAULTS else "refused" if refusal else "granted"
         self._requests.labels(verb, result).inc()
         self._seconds.labels(verb).observe(seconds)
@@ -213,7 +213,7 @@ class Metrics(Collector):
         self._migrations.labels("arrived" if arrived else "given-up").inc()
 
     def reloads(self, reload: MeasuredReload | None) -> None:
-        """Set what reports which settings of the file are not in force."""
+        """Set the part that tells which settings of the settings file are not in force; None if there is no file."""
         self._reload = reload
 
     # -- computed at a scrape or probe ------------------------------------------------------------
@@ -232,11 +232,11 @@ class Metrics(Collector):
         return self._lease is not None and self._lease.leading()
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: otherwise the registry would collect when this collector is registered."""
+        """Return nothing; otherwise the registry would collect all metrics when this collector is registered."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of the current state."""
+        """Yield the metrics that are computed from the current state at each scrape."""
         yield gauge("kohort_leader", "1 while this replica leads; exactly one replica should.", self._leads())
         yield _dropped_lines()
         if self._ledger is None:
@@ -258,13 +258,14 @@ class Metrics(Collector):
 
 
 def _ahead(ledger: MeasuredLedger) -> float:
-    """Return the seconds that the wall clock is ahead of the ledger."""
+    """Return the seconds that the wall clock is ahead of the ledger's time."""
     return ledger.clock.now() - ledger.now()
 
 
 def _watch_metrics(watches: Sequence[WatchHealth], now: float) -> Iterator[Metric]:
-    """Yield metrics of the watches, by version too: two versions of one resource are watched, of which a cluster serves
-    one.
+    """Yield the metrics of the watches by resource and version. ``now``: by clock.monotonic().
+
+    The version is a label because some resources are watched in two versions; a cluster serves only one of the two.
     """
     labels = ["resource", "version"]
     restarts = CounterMetricFamily(

@@ -1,4 +1,4 @@
-"""The metrics that both processes have: the process and its version."""
+"""Makes a registry with the metrics that both processes (extender and controller) have: the process and its version."""
 
 from __future__ import annotations
 

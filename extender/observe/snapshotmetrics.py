@@ -1,8 +1,9 @@
-"""Metrics that are computed from a snapshot at each scrape: gangs, the queue, room, traffic and prices.
+"""Computes metrics from a snapshot at each scrape: gangs, the queue, room, traffic and prices.
 
-They take some 20 ms at 1,000 nodes, on a thread beside the event loop and at most once a second however often they are
-requested (`health.Exposition`): a step and a verb wait only for the interpreter. Nothing here names a job, a pod or a
-node: labels come from closed sets, or are the first ten resources that the nodes offer.
+This takes some 20 ms at 1,000 nodes. It is done on a thread beside the event loop, and at most once a second however
+often the metrics are requested (`health.Exposition`), so that steps and verbs are slowed down only because Python's
+threads share one interpreter. No label names a job, a pod or a node: labels come from closed sets, or are the first ten
+resources that the nodes offer.
 """
 
 from __future__ import annotations
@@ -27,19 +28,20 @@ from policy.placement.gang import cross_node_pairs
 from policy.systems.base import Policy
 
 RESOURCES: Final = 10  # at most so many resources get metrics, because an administrator may define any number of them
-UNPRICED: Final = ("pods", "ephemeral-storage")  # these limit counts and scratch space, which are of no interest here
-USE: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # upper bounds of the buckets: share of the node that is used
+# these two get no metrics: they limit the number of pods and the scratch space, which are of no interest here
+UNPRICED: Final = ("pods", "ephemeral-storage")
+USE: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # upper bounds of the buckets: the share of a node that is used
 
 
 class Unit(NamedTuple):
-    """A resource's unit in the metrics, and how many of the ledger's units make one."""
+    """A resource's unit in the metrics. ``size``: how many of the ledger's units make one of these."""
 
     name: str
     size: float
 
 
 def unit_of(resource: str) -> Unit:
-    """Return the unit of a resource: cores, bytes, or pieces of anything else."""
+    """Return the unit of a resource in the metrics: cores for cpu, bytes for memory, pieces for all others."""
     return {"cpu": Unit("core", 1000.0), "memory": Unit("byte", 1.0)}.get(resource, Unit("piece", 1.0))
 
 
@@ -99,8 +101,8 @@ def _labelled(name: str, text: str, label: str, values: Mapping[str, float]) -> 
 
 
 def _room(snapshot: Snapshot) -> Iterator[Metric]:
-    """Yield metrics of the usable nodes: their resources, what is requested and planned, and how scattered the
-    rest is.
+    """Yield the metrics of the usable nodes: their resources, what is requested and planned there, what is in use, and
+    how fragmented the free rest is.
     """
     nodes, charged = snapshot.index.room.nodes, snapshot.charged
     whole = total(node.allocatable for node in nodes.values())
@@ -136,14 +138,17 @@ def _room(snapshot: Snapshot) -> Iterator[Metric]:
 
 
 def _measured(snapshot: Snapshot, resource: str) -> list[float]:
-    """Return the used shares of this resource on the usable nodes where it is measured."""
+    """Return for each usable node with measured usage which share of this resource is in use there."""
     nodes, usage = snapshot.index.room.nodes, snapshot.usage
     known = ((nodes[name].allocatable[resource], use) for name, use in usage.items() if name in nodes)
     return [use[resource] / whole for whole, use in known if whole > 0 and resource in use.amounts]
 
 
 def _measured_resources(whole: Resources) -> list[str]:
-    """Return the resources that get metrics, CPU, memory and devices, by name."""
+    """Return the names of at most `RESOURCES` resources that get metrics: CPU, memory and devices.
+
+    ``whole``: what all usable nodes have together.
+    """
     names = (n for n in whole if whole[n] > 0 and n not in UNPRICED and not n.startswith((HOST_PORT, "hugepages-")))
     return list(names)[:RESOURCES]
 
@@ -154,9 +159,10 @@ def _buckets(shares: list[float]) -> tuple[list[tuple[str, float]], float]:
 
 
 def _fragmentation(shares: list[tuple[int, int]]) -> float:
-    """Return the share of the free amount that is on partly used nodes.
+    """Return which share of a resource's free amount is on partly used nodes.
 
-    It is 0 where all of it is on empty nodes or nothing is free, and 1 where no node is empty.
+    ``shares``: for each node the amount that it has, and the amount that is taken. The result is 0 if all free amounts
+    are on empty nodes or nothing is free, and 1 if no node is empty.
     """
     free = sum(max(0, has - took) for has, took in shares)
     partly = sum(max(0, has - took) for has, took in shares if took > 0)

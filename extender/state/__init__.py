@@ -1,1 +1,1 @@
-"""The ledger, which is the only holder of state, and its journal."""
+"""Has the ledger, which is the only holder of state, its rules and its journal."""

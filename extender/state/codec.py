@@ -1,7 +1,8 @@
-"""Values of ``policy`` as plain JSON and back: dataclasses, enums, named tuples, and maps with keys that are no text.
+"""Converts values of ``policy`` to plain JSON and back: dataclasses, enums, named tuples, and maps whose keys need not
+be text.
 
-A class is written as ``{"is": "policy.cluster.gang:Gang", ...}``. Only classes of ``policy`` are made on the way back,
-also from the names and parts that they had in earlier versions (``earlier.py``).
+An object is written as ``{"is": "policy.cluster.gang:Gang", ...}``. Reading makes only objects of classes of
+``policy``, also from the names and fields that these classes had in earlier versions (``earlier.py``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _PLAIN: Final = (str, int, float, bool, type(None))
 
 
 class CodecError(ValueError):
-    """A value that cannot be written, or JSON that this module has not written."""
+    """A value cannot be converted to JSON, or the JSON is not what this module writes."""
 
 
 def plain(value: object) -> Any:
@@ -33,12 +34,15 @@ def plain(value: object) -> Any:
 
 @cache
 def _writer(kind: type) -> Callable[[Any], Any]:
-    """Return what writes values of exactly that class; cached, because a state has a hundred thousand of them."""
+    """Return the function that converts values of exactly that class to JSON's types.
+
+    It is cached by class, because a state has a hundred thousand values.
+    """
     if issubclass(kind, Enum):
         name = _name(kind)
         return lambda value: {IS: name, "value": value.value}
     if issubclass(kind, float):
-        # JSON has no number that is not finite.
+        # JSON has no infinity and no NaN.
         return lambda value: value if math.isfinite(value) else {IS: "float", "value": repr(value)}
     if issubclass(kind, _PLAIN):
         return _as_it_is
@@ -67,7 +71,7 @@ def _parts_writer(kind: type, names: Iterable[str]) -> Callable[[Any], Any]:
 
 
 def value_of(written: Any) -> Any:
-    """Return the value that was written. Raises CodecError."""
+    """Return the value that `plain` has converted to ``written``. Raises CodecError."""
     if isinstance(written, list):
         return [value_of(item) for item in written]
     if not isinstance(written, dict):
@@ -122,5 +126,5 @@ def _name(kind: type) -> str:
 
 @cache
 def _fields(kind: type) -> tuple[str, ...]:
-    """Return the names of what the constructor takes."""
+    """Return the names of the dataclass's fields that its constructor takes."""
     return tuple(f.name for f in fields(kind) if f.init)

@@ -1,6 +1,7 @@
-"""Values as earlier versions wrote them, in today's classes and parts, so that their journals are still replayed.
+"""Translates values that earlier versions wrote into today's classes and fields, so that their journals can still be
+replayed.
 
-A class that moves or changes its parts gets an entry here, for every form that it has had since commit 5595fa4.
+A class that is moved or whose fields change gets an entry here, for every form that it has had since commit 5595fa4.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ def name_now(kind: str) -> str:
 
 
 def parts_now(kind: str, parts: Parts) -> Parts:
-    """Return the parts of which today's class of that name is made."""
+    """Return the fields of today's class ``kind``, from the fields that were written (``parts``)."""
     translate = CHANGED.get(kind)
     return translate(parts) if translate is not None else parts
 
 
 def _gang(parts: Parts) -> Parts:
-    """Translate a gang that had one flat list of parts, and whose deadline was a bare time.
+    """Return today's fields of a gang; before, it had one flat list of fields, and its deadline was a mere time.
 
-    That time meant what the gang's state waits for.
+    What was awaited until that time followed from the gang's state.
     """
     if "tries" in parts:
         return parts

@@ -1,4 +1,4 @@
-"""The journal in memory: what was decided, when, and because of which events; newest last."""
+"""Keeps the journal in memory: what was decided, when, and because of which events; the newest entry is last."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ NO_INPUTS: Mapping[int, Mapping[str, str]] = {}
 class Entry:
     """One effect of one step.
 
-    sequence: number of the entry, without gaps. at: seconds since the epoch. generation: number of the step, the same
-    for all that was decided together. cause: kinds of the events that the step applied. inputs: the figures that it was
-    decided from. subject: the job and pod that it is about. way: direction of a resize.
+    sequence: the number of the entry; numbers have no gaps. at: seconds since the epoch. generation: the number of the
+    step, which is the same for all effects that were decided together. cause: the kinds of the events that the step
+    applied. inputs: the figures from which the effect was decided, by name. subject: the job and pod that the effect is
+    about. way: the direction of a resize, empty for other effects.
     """
 
     sequence: int
@@ -50,7 +51,11 @@ class Journal:
         inputs: Mapping[int, Mapping[str, str]] = NO_INPUTS,
         snapshots: Sequence[Snapshot] = (),
     ) -> None:
-        """Append one step's effects. inputs: by place among the effects. snapshots: after the step, and before it."""
+        """Append one step's effects.
+
+        cause: the kinds of the step's events. inputs: the figures of each effect, by its index in ``effects``.
+        snapshots: the snapshot after the step, then the one before it.
+        """
         kinds = tuple(dict.fromkeys(cause))
         before = snapshots[1] if len(snapshots) > 1 else None
         for place, (effect, way) in enumerate(zip(effects, ways(effects, before), strict=True)):
@@ -60,7 +65,7 @@ class Journal:
 
     @property
     def latest(self) -> int:
-        """Number of the newest entry; 0 where there is none."""
+        """Return the number of the newest entry; 0 where there is none."""
         return self._next - 1
 
     def since(self, sequence: int = 0) -> Iterator[Entry]:

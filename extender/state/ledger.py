@@ -1,9 +1,9 @@
-"""The ledger holds the current snapshot and is its only writer. It calls ``policy.step`` and hands out the effects.
+"""Holds the current snapshot in the ledger, its only writer, which calls ``policy.step`` and hands out the effects.
 
 1. Only the event loop's thread may call it. Readers take ``snapshot`` without a lock, because no snapshot ever changes.
-2. ``post`` gathers facts for a moment, so that a burst makes one decision; ``step`` applies all of them at once.
+2. ``post`` gathers events for a moment, so that a burst makes one decision; ``step`` applies all of them at once.
 3. The outcome of an effect comes back as an event through ``post`` or ``step``, never by a call that changes state.
-4. A step that fails has lost facts, so the ledger stops: every later call and ``tick`` raise LedgerStoppedError.
+4. A step that fails has lost events, so the ledger stops: every later call and ``tick`` raise LedgerStoppedError.
 """
 
 from __future__ import annotations
@@ -25,19 +25,23 @@ from policy.step import step
 from policy.systems.base import Policy
 
 Carrier = Callable[[tuple[Effect, ...]], None]
-Record = Callable[[float, Sequence[Event], Sequence[Effect], Snapshot, str], None]  # at, in, out, state after, error
+# called with a step's time, events and effects, the snapshot after it, and the error that made it fail (else empty)
+Record = Callable[[float, Sequence[Event], Sequence[Effect], Snapshot, str], None]
 SHORTEST_TICK = 0.05  # seconds
-LONGEST_REST = 0.25  # seconds; beyond it decisions would come too late
+LONGEST_REST = 0.25  # longest pause in seconds between slow steps; with a longer one decisions would come too late
 GONE_REMEMBERED = 10_000
 _log = logging.getLogger(__name__)
 
 
 class LedgerStoppedError(Exception):
-    """A step has failed before, so what this process knows can no longer be trusted."""
+    """A step of the ledger has failed before, so the ledger's state can no longer be trusted."""
 
 
 class Ledger:
-    """The state of one process. coalesce: seconds for which ``post`` gathers facts. record: called after every step."""
+    """Holds the state of one process, and changes it step by step.
+
+    coalesce: the seconds for which ``post`` gathers events. record: a function that is called after every step.
+    """
 
     def __init__(
         self,
@@ -61,7 +65,7 @@ class Ledger:
         self._carrying = False
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._changed = asyncio.Event()
-        self.took = 0.0  # seconds, the last step
+        self.took = 0.0  # seconds that the last step took
         self._listed: frozenset[str] = frozenset()
         self._listed_until = 0
         self._failure: Exception | None = None
@@ -71,48 +75,48 @@ class Ledger:
     def now(self) -> float:
         """Return seconds since the epoch, counted by the monotonic clock from the wall clock at our start.
 
-        So deadlines do not follow a wall clock that is set anew.
+        So deadlines do not move when the wall clock is set while the process runs.
         """
         return self._zero + self.clock.monotonic()
 
     def carry_with(self, carrier: Carrier) -> None:
-        """Have ``carrier`` called with the effects of every step, in the order of the steps."""
+        """Register ``carrier``, which is called with the effects of every step, in the order of the steps."""
         self._carriers.append(carrier)
 
     def record_with(self, record: Record) -> None:
-        """Have ``record`` called with every step, before its effects are carried out."""
+        """Register ``record``, which is called after every step, before the step's effects are carried out."""
         self._records.append(record)
 
     def obey(self, policy: Policy) -> None:
-        """Decide by this policy from now on, and at once; what has been decided stands."""
+        """Use this policy from now on, and make a step with it at once; earlier decisions stay."""
         before, after = (one.name.split("+") for one in (self.policy, policy))
         self.policy = policy
         self.step(PolicyChanged(tuple(name for name in after if name in before)) if before != after else Tick())
 
     @property
     def dirty(self) -> bool:
-        """Whether facts wait to be applied."""
+        """Tell whether events wait to be applied."""
         return bool(self._queued)
 
     def listed(self, uids: frozenset[str], until: int) -> None:
-        """Note that exactly these pods existed at that resourceVersion."""
+        """Record a whole list of pods: exactly these uids existed at the resourceVersion ``until``."""
         self._listed, self._listed_until = uids, until
 
     def was_deleted(self, uid: str, version: int = 0) -> bool:
-        """Tell whether the pod is known to be gone, so that a late call about it must not bring it back.
+        """Tell whether the pod is known to be deleted, so that a late call about it must not add it to the state again.
 
-        version: the pod's resourceVersion as the caller has it; 0: unknown. After a restart a pod is known to be gone
-        if a list of a later version lacks it.
+        version: the pod's resourceVersion as the caller has it, 0 if unknown. After a restart a pod is known to be
+        deleted if a list of a later version lacks it.
         """
         lacked = version > 0 and self.lacks(uid, version) and uid not in self.snapshot.pods
         return uid in self._gone or lacked
 
     def lacks(self, uid: str, version: int) -> bool:
-        """Tell whether the last list is at least as new as that version of the pod, and has no such pod."""
+        """Tell whether the last list of pods lacks this one, although the list is as new as ``version`` or newer."""
         return version <= self._listed_until and uid not in self._listed
 
     def tells_of(self, job_uid: str) -> bool:
-        """Tell whether a queued fact may complete the job's gang: the job itself, or a pod that is not known yet."""
+        """Tell whether a queued event may complete the job's gang: one for the job itself, or for a new pod of it."""
         return any(self._completes(event, job_uid) for event in self._queued)
 
     def _completes(self, event: Event, job_uid: str) -> bool:
@@ -121,10 +125,10 @@ class Ledger:
         return isinstance(event, JobSeen) and event.job.uid == job_uid
 
     def post(self, *events: Event) -> None:
-        """Queue facts; they are applied after the coalescing time.
+        """Queue events; they are applied together after the coalescing time.
 
-        It is at least as long as the last step took: verbs are answered between steps, and a thousand refused pods,
-        about which kube-scheduler asks one by one, must not wait for a step each.
+        That time is at least as long as the last step took, up to `LONGEST_REST`, because verbs are answered between
+        steps: a thousand refused pods, about which kube-scheduler asks one by one, must not wait for a step each.
         """
         self.queue(*events)
         if self._timer is None and self._queued:
@@ -132,13 +136,13 @@ class Ledger:
             self._timer = asyncio.get_running_loop().call_later(rest / self.clock.speed, self._step_late)
 
     def queue(self, *events: Event) -> None:
-        """Queue facts for the next step, without asking for one: more facts follow at once."""
+        """Queue events for the next step without starting one, because the caller adds more events at once."""
         self._raise_failure()
         self._remember_gone(events)
         self._queued += events
 
     def step(self, *events: Event) -> tuple[Effect, ...]:
-        """Apply what is queued and then ``events``, decide, and hand out the effects."""
+        """Apply the queued events and then ``events``, decide, hand out the effects, and return them."""
         self._raise_failure()
         self._remember_gone(events)
         batch = [*self._queued, *events]
@@ -163,7 +167,10 @@ class Ledger:
         return effects
 
     def _inputs(self, before: Snapshot, effects: Sequence[Effect], now: float) -> dict[int, Mapping[str, str]]:
-        """Return the figures that each effect was decided from; they are for people only, so a fault is only logged."""
+        """Return the figures from which each effect was decided, by the effect's index.
+
+        They are only shown to users, so an error in computing them is only logged.
+        """
         try:
             return inputs_of(before, self.snapshot, effects, self.policy, now)
         except Exception:
@@ -175,17 +182,19 @@ class Ledger:
             try:
                 record(now, batch, effects, self.snapshot, error)
             except Exception:
-                _log.exception("a record of a step failed")  # the step itself stands, and its effects are to be made
+                _log.exception("a record of a step failed")  # the step itself succeeded, so its effects are carried out
 
     def _step_late(self) -> None:
-        """Step for ``post``, where nobody catches an exception; ``tick`` raises it later."""
+        """Make the step that ``post`` asked for. An exception is only logged here, because a timer has no caller;
+        ``tick`` raises it later.
+        """
         try:
             self.step()
         except Exception:
             _log.exception("a step failed")
 
     def _remember_gone(self, events: Iterable[Event]) -> None:
-        """Remember deleted pods as soon as the event is queued: a filter call may come before the step."""
+        """Remember deleted pods as soon as their events are queued, because a filter call may come before the step."""
         for event in events:
             if isinstance(event, PodGone):
                 self._gone[event.uid] = None
@@ -193,7 +202,10 @@ class Ledger:
             self._gone.popitem(last=False)
 
     def _carry(self, effects: tuple[Effect, ...]) -> None:
-        """Call every carrier. Effects of a step that a carrier makes reach all of them after these."""
+        """Call every carrier with the effects.
+
+        If a carrier makes a step itself, the carriers get that step's effects after these.
+        """
         self._uncarried.append(effects)
         if self._carrying:
             return
@@ -209,7 +221,7 @@ class Ledger:
             try:
                 carrier(effects)
             except Exception:
-                # The other carriers are still called: a fault of the metrics is no reason to lose a binding.
+                # The other carriers are still called, because an error in one of them must not lose a binding.
                 _log.exception("a carrier of effects failed")
 
     def _wake(self) -> None:
@@ -231,10 +243,10 @@ class Ledger:
         return self.snapshot
 
     async def tick(self, seconds: float) -> None:
-        """Step for ever when time alone may change something: deadlines run out, and waiting jobs starve.
+        """Make a step, until cancelled, whenever time alone may change something: deadlines run out, or jobs starve.
 
-        Every step looks at the time, so a tick comes only when there was no step for ``seconds``, at a deadline, or at
-        a moment that the policy names. Raises LedgerStoppedError after a step that failed.
+        Every step looks at the time, so this makes one only when there was none for ``seconds``, at a deadline, or at a
+        time that the policy names. Raises LedgerStoppedError after a step that failed.
         """
         prepared = -math.inf
         while True:
@@ -248,16 +260,16 @@ class Ledger:
                 self._prepare()
 
     def _prepare(self) -> None:
-        """Let the policy work out between two steps what its next decision needs, so that no call waits for it."""
+        """Let the policy compute between two steps what its next decision needs, so that no call waits for that."""
         try:
             self.policy.prepare(self.snapshot, self.now())
         except Exception:
-            _log.exception("nothing was prepared for the next decision")  # which works it out itself, only later
+            _log.exception("nothing was prepared for the next decision")  # the decision computes it itself, later
 
     def _next_deadline(self) -> float:
         """Return the nearest time (seconds since the epoch) at which time alone changes something.
 
-        Times after the beginning of the last step count: one that passed while the step was made is still ahead.
+        A time that passed while the last step was made counts too, because that step did not see it.
         """
         index, now = self.snapshot.index, self._stepped_at
         ends = [*index.deadlines.values(), *(rested for rested in index.rests.values() if rested > now)]

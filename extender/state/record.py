@@ -1,9 +1,9 @@
-"""The journal on disk: every step's events and decisions, so that they can be run again (``kohort replay``).
+"""Writes and reads the journal on disk: every step's events and decisions, so that ``kohort replay`` can repeat them.
 
-A file has JSON lines. The first has the policy and the state before the first step; each other line is a step. A file
-holds all that its replay needs: a new one begins with the state as it then is. Another thread writes, from a bounded
-queue: steps beyond it are left out, and a new file begins after the gap. A disk that fails ends the record, never the
-service.
+A file has JSON lines. The first has the policy and the state before the first step; each other line is a step. Each
+file can be replayed by itself, because it begins with the state at that time. A thread of its own writes the steps from
+a bounded queue: when the queue is full, steps are left out, and a new file begins after the gap. If the disk fails, the
+journal ends, never the service.
 """
 
 from __future__ import annotations
@@ -29,37 +29,43 @@ from policy.systems.base import Policy
 
 FORMAT: Final = 1
 BEHIND: Final = 4096  # steps that may wait to be written
-CLOSE_SECONDS: Final = 3.0  # at the end of the process
+CLOSE_SECONDS: Final = 3.0  # longest wait for the disk at the end of the process
 NAME: Final = "journal-{:06d}.jsonl"
 _NAMED: Final = re.compile(r"journal-(\d{6,})\.jsonl")
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(Event)}
 EFFECTS: Final = frozenset(kind.__name__ for kind in get_args(Effect))
-# A journal names the kinds of effects that its version had; where an older one does not, its state tells which:
+# A journal names the kinds of effects that its version had. In a journal that does not, which an older version wrote,
+# the parts of the state tell them: these kinds, and those that came with a part of the state.
 FIRST_EFFECTS: Final = frozenset(
     {
         "Admit", "Resize", "Migrate", "Reject", "Remember", "Bind", "RefuseBind", "Edited", "Released", "Stalled",
         "ShrinkStalled",
     }
 )  # fmt: skip
-CAME_WITH: Final = {"preemptions": {"Preempted"}, "refused_writes": {"Shown", "WriteRefused"}}  # by the state's part
-# The largest maps of a state; msgspec knows how to write what is in them.
+CAME_WITH: Final = {"preemptions": {"Preempted"}, "refused_writes": {"Shown", "WriteRefused"}}  # by part of the state
+# The largest maps of a state. msgspec can write and read their values by itself, without `codec`.
 FACTS: Final[dict[str, Any]] = {
     "nodes": list[tuple[str, Node]],
     "jobs": list[tuple[str, Job]],
     "pods": list[tuple[str, Pod]],
 }
-REST: Final = tuple(f.name for f in fields(Snapshot) if f.name not in {*FACTS, "index"})  # an index is made anew
+# all other parts of a state; the index is not written, because it is computed from them
+REST: Final = tuple(f.name for f in fields(Snapshot) if f.name not in {*FACTS, "index"})
 _encoder: Final = msgspec.json.Encoder()
 _log = logging.getLogger(__name__)
 
 
 class RecordError(ValueError):
-    """A file that is no journal, or is broken; the message names the line and the cause."""
+    """A file is not a journal, or is damaged; the message names the line and the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step as it was recorded. line: its number in the file. at: seconds since the epoch. effects: as JSON."""
+    """One recorded step.
+
+    line: the number of its line in the file. at: seconds since the epoch. effects: as JSON, as `effects_of` returns.
+    error: the error that made the step fail and stopped the ledger, empty for a step that succeeded.
+    """
 
     line: int
     at: float
@@ -70,24 +76,33 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a file begins with. kinds: class names of the effects that the version had which wrote it."""
+    """The policy and the state with which a file begins.
+
+    kinds: the class names of all effects that the version that wrote the file had.
+    """
 
     policy: Policy
     snapshot: Snapshot
     kinds: frozenset[str] = EFFECTS
 
     def known(self, effects: Iterable[Effect]) -> list[Effect]:
-        """Return those effects that this file's version had: only these can be as they were recorded."""
+        """Return those of the effects whose kinds the file's version had.
+
+        Only these can be compared with the recorded ones.
+        """
         return [effect for effect in effects if type(effect).__name__ in self.kinds]
 
 
 def named(error: Exception) -> str:
-    """Return the error that stopped the ledger, as a line has it."""
+    """Return the text of the error that stopped the ledger, in the form in which a step's line has it."""
     return f"{type(error).__name__}: {error}"
 
 
 def head(policy: Policy, snapshot: Snapshot) -> bytes:
-    """Return the first line of a file. Raises CodecError for a policy or memory that is not of values of ``policy``."""
+    """Return the first line of a file.
+
+    Raises CodecError where the policy or its memory has values of classes that are not in ``policy``.
+    """
     facts = {name: list(getattr(snapshot, name).items()) for name in FACTS}
     rest = {name: plain(getattr(snapshot, name)) for name in REST}
     entry = {"kohort": FORMAT, "kinds": sorted(EFFECTS), "policy": plain(policy), "facts": facts, "rest": rest}
@@ -95,7 +110,7 @@ def head(policy: Policy, snapshot: Snapshot) -> bytes:
 
 
 def line_of(at: float, events: Sequence[Event], effects: Sequence[Effect], error: str = "") -> bytes:
-    """Return the line of a step."""
+    """Return the line of a step. at: its time in seconds since the epoch. error: as in `Step`."""
     entry: dict[str, Any] = {
         "at": at,
         "events": [[type(event).__name__, event] for event in events],
@@ -105,7 +120,7 @@ def line_of(at: float, events: Sequence[Event], effects: Sequence[Effect], error
 
 
 def effects_of(effects: Iterable[Effect]) -> bytes:
-    """Return decisions as JSON, in which they are compared."""
+    """Return effects as JSON, the form in which a replay compares them with the recorded ones."""
     return _encoder.encode([plain(effect) for effect in effects])
 
 
@@ -125,7 +140,7 @@ def read(path: Path) -> tuple[Beginning, Iterator[Step]]:
 
 
 def beginning(path: Path) -> Beginning:
-    """Return what the file begins with. Raises RecordError, OSError."""
+    """Return the policy and the state with which the file begins. Raises RecordError, OSError."""
     with path.open("rb") as file:
         return _beginning(path, file.readline())
 
@@ -135,7 +150,7 @@ def _beginning(path: Path, line: bytes) -> Beginning:
         entry = msgspec.json.decode(line)
         if entry["kohort"] != FORMAT:
             raise RecordError(f"{path}, line 1: kohort: {entry['kohort']!r} is not allowed; allowed: {FORMAT}")
-        # What snapshots did not have yet in the version that wrote the journal begins empty, as after a restart.
+        # Parts of a snapshot that the version that wrote the journal did not have yet are empty, as after a restart.
         parts: dict[str, Any] = {name: value_of(entry["rest"][name]) for name in REST if name in entry["rest"]}
         parts |= {name: dict(msgspec.convert(entry["facts"][name], type=kind)) for name, kind in FACTS.items()}
         return Beginning(value_of(entry["policy"]), Snapshot(**parts), _kinds(entry))
@@ -177,7 +192,10 @@ def _event(written: tuple[str, Any]) -> Event:
 
 
 class _Handed(NamedTuple):
-    """A step on its way to the disk. before: what a new file begins with; None: the step goes into the last file."""
+    """A step that is handed to the writing thread.
+
+    before: the beginning of a new file, which this step starts; None for a step that goes into the current file.
+    """
 
     before: Beginning | None
     at: float
@@ -189,19 +207,22 @@ class _Handed(NamedTuple):
 class Recorder:
     """Writes a journal into a folder that keeps ``files`` files; the oldest is deleted first.
 
-    file_bytes: about how many bytes of steps a file has, beside the state with which it begins.
+    file_bytes: about how many bytes of steps a file gets, besides the state with which it begins.
     """
 
     def __init__(self, folder: Path, policy: Policy, snapshot: Snapshot, file_bytes: int, files: int) -> None:
-        """Make the folder and start the thread. Raises OSError."""
+        """Create the folder and start the writing thread. Raises OSError.
+
+        ``policy``, ``snapshot``: the policy that decides and the state before the first step.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._policy, self._before = folder, policy, snapshot
         self._file_bytes, self._files = file_bytes, files
         self._queue: queue.Queue[_Handed | None] = queue.Queue(BEHIND)
         self._new_file = False  # the next step begins a file: after a gap, or under another policy
-        # Files that were asked for, files that were begun on the disk, and the number of the last full one. Only one
-        # thread writes each number, so that no change is lost. Steps that are queued when a file becomes full still go
-        # into it, so that not each of them asks for a new file.
+        # Three counts of files: how many `write` has asked for, how many were begun on the disk, and the count at which
+        # the last one became full. Each is written by one thread only, so that no change is lost. Steps that are queued
+        # when a file becomes full still go into it, so that not each of them asks for a new file.
         self._handed = self._begun = self._full = 0
         self._file: IO[bytes] | None = None
         self._size = 0
@@ -211,7 +232,7 @@ class Recorder:
     def write(
         self, at: float, events: Sequence[Event], effects: Sequence[Effect], after: Snapshot, error: str = ""
     ) -> None:
-        """Queue a step for writing; it is left out where the disk is too far behind."""
+        """Queue a step for the writing thread; leave it out if the queue is full because the disk is too slow."""
         new_file = self._new_file or self._full == self._handed
         handed = _Handed(
             Beginning(self._policy, self._before) if new_file else None, at, tuple(events), tuple(effects), error
@@ -226,11 +247,11 @@ class Recorder:
             self._handed += new_file
 
     def obey(self, policy: Policy) -> None:
-        """Begin a new file with the next step, which another policy decides."""
+        """Begin a new file with the next step, because ``policy`` decides from then on."""
         self._policy, self._new_file = policy, True
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Write what is queued and end; on a disk that hangs each of the two takes at most ``seconds``."""
+        """Write what is queued and end the thread; if the disk hangs, this takes at most twice ``seconds``."""
         with contextlib.suppress(queue.Full):
             self._queue.put(None, timeout=seconds)
             self._thread.join(seconds)
@@ -241,10 +262,10 @@ class Recorder:
         try:
             while (step := self._queue.get()) is not None:
                 self._write(step)
-        except Exception as error:  # whatever it is, the service goes on without a record
+        except Exception as error:  # whatever the error is, the service goes on without a journal on disk
             _log.error("the journal on disk has ended: %s", error, exc_info=not isinstance(error, OSError))
             while self._queue.get() is not None:
-                pass  # so that the queue never fills
+                pass  # the queue is still emptied, so that it never fills up
         finally:
             if self._file is not None:
                 self._file.close()

@@ -1,4 +1,6 @@
-"""Direction and cause of a resize. The effect has only the new number of workers; the snapshot has the old one."""
+"""Finds the direction and cause of a resize. The effect has only the new number of workers; the snapshot has the old
+one.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,10 @@ Cause = Literal["rival", "pause", "room", "plan", "repair"]
 
 
 def ways(effects: Iterable[Effect], before: Snapshot | None) -> Iterator[Direction]:
-    """Yield for each effect of one step: ``in`` or ``out`` for a resize, empty for others and where members only move.
+    """Yield the direction of each effect of one step: ``in`` for a shrink, ``out`` for a growth.
 
-    before: the snapshot with which the step began.
+    It is empty for other effects, and for a resize that only gives members other nodes. before: the snapshot with which
+    the step began; None if it is not known.
     """
     given: dict[str, int] = {}
     for effect in effects:
@@ -31,7 +34,10 @@ def ways(effects: Iterable[Effect], before: Snapshot | None) -> Iterator[Directi
 
 
 def _direction(resize: Resize, before: int | None) -> Direction:
-    """Return the way from ``before``; None: the gang is new in this step, and only a growth names nodes."""
+    """Return the direction of a resize of a gang that had ``before`` workers.
+
+    If that number is not known (None), the direction follows from the nodes, because only a growth names nodes.
+    """
     if before is None:
         return "out" if resize.nodes else "in"
     if before == resize.workers:
@@ -40,7 +46,11 @@ def _direction(resize: Resize, before: int | None) -> Direction:
 
 
 def cause_of(resize: Resize, way: Direction) -> Cause:
-    """Return why: for a waiting job, to pause, into idle room, by the policy's plan, or to give members other nodes."""
+    """Return the cause of a resize.
+
+    ``rival``: for another job that waits. ``pause``: to pause the job. ``room``: to use idle room. ``plan``: the
+    policy's own plan. ``repair``: to give members other nodes.
+    """
     if resize.pauses:
         return "pause"
     if resize.on_behalf_of:

@@ -1,4 +1,4 @@
-"""The ledger's rules, policy and journal on disk, made from the settings."""
+"""Makes the ledger's rules, its policy and its journal on disk from the settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from policy.systems.base import Policy
 
 
 def rules_of(settings: Settings) -> Rules:
-    """Return the settings that ``policy`` obeys; a plan and a repair have the same time."""
+    """Return the rules that a step follows, from the settings; a plan gets as much time as a repair."""
     return Rules(
         window_seconds=settings.barrier.window_seconds,
         hold_seconds=settings.barrier.hold_seconds,
@@ -35,12 +35,15 @@ def rules_of(settings: Settings) -> Rules:
 
 
 def policy_of(settings: Settings) -> Policy:
-    """Return the policy that the configuration names, with its parameters."""
+    """Return the policy that the settings name, with its parameters."""
     return make_policy(settings.system, **settings.policy_parameters)
 
 
 def recorder_of(settings: Settings, policy: Policy, rules: Rules) -> Recorder | None:
-    """Return the journal on disk; None where none is configured. Raises OSError where its folder cannot be made."""
+    """Return the writer of the journal on disk; None where the settings name no folder for it.
+
+    Raises OSError where the folder cannot be made.
+    """
     journal = settings.journal
     if not journal.folder:
         return None

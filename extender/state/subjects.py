@@ -1,4 +1,6 @@
-"""The jobs and pods that a decision is about, with their names at that time: a journal outlives them."""
+"""Finds the jobs and pods that a decision is about, with their names, because a journal is read after they are
+deleted.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from policy.cluster.snapshot import Snapshot
 
 
 class Named(NamedTuple):
-    """A job. uid: as the ledger has it."""
+    """The name and kind of a job. uid: the ledger's identifier of the job."""
 
     uid: str
     namespace: str
@@ -24,8 +26,9 @@ class Named(NamedTuple):
 class Subject:
     """The job and pod that one effect is about.
 
-    namespace: also of a pod that belongs to no job. pod: its name. rival: the job for which another one was resized.
-    awaited: the jobs (``namespace/name``) for whose pods a plan waits.
+    namespace: the namespace of the job, or of a pod that belongs to no job. pod: the pod's name, empty if the effect is
+    about no pod. rival: the waiting job for which ``job`` was resized. awaited: the jobs (``namespace/name``) whose
+    pods must go before the plan can be bound.
     """
 
     namespace: str = ""
@@ -39,7 +42,10 @@ NOBODY = Subject()
 
 
 def subject_of(effect: Effect, snapshots: Sequence[Snapshot]) -> Subject:
-    """Return what the effect is about, looked up in the snapshots in turn: after the step, then before it."""
+    """Return the job and pod that the effect is about.
+
+    snapshots: where they are looked up, in this order: the snapshot after the step, then the one before it.
+    """
     match effect:
         case Remember():
             return NOBODY

@@ -10,11 +10,15 @@ from urllib.parse import SplitResult, urlsplit
 from extender.kube.connection.proxies import PORTS
 from extender.kube.connection.target import unusable
 
-IN_FILES: Final = ("http", "https", "socks5")  # an environment variable may also use socks5h
+# schemes of a proxy in a kubeconfig; an environment variable may also use socks5h
+IN_FILES: Final = ("http", "https", "socks5")
 
 
 def server_url(text: str) -> str:
-    """Return the URL of a server; one without a scheme is reached by plain HTTP, as kubectl does."""
+    """Return the server's URL, without a slash at the end. An address without a scheme gets http://, as in kubectl.
+
+    Raises ClusterError.
+    """
     parts = _split("server", text)
     if not (parts.scheme and parts.netloc):
         parts = _split("server", f"http://{text}")
@@ -28,7 +32,10 @@ def server_url(text: str) -> str:
 
 
 def proxy_url(cluster: str, text: str) -> str:
-    """Return the proxy that a cluster of the kubeconfig names; empty where it names none."""
+    """Return ``text``, the proxy-url of a cluster in a kubeconfig (empty for none), after checking its form.
+
+    ``cluster``: the cluster's name, for messages. Raises ClusterError.
+    """
     where = f"cluster {cluster!r}: proxy-url"
     parts = _split(where, text)
     if text and (parts.scheme not in IN_FILES or not parts.hostname):
@@ -38,8 +45,8 @@ def proxy_url(cluster: str, text: str) -> str:
 
 
 def check_proxy(text: str) -> str:
-    """Return the proxy that the environment names, empty for none. Raises ClusterError where its scheme is not
-    supported.
+    """Return ``text``, the proxy that the environment names (empty for none). Raises ClusterError where its scheme is
+    not supported.
     """
     if text and urlsplit(text).scheme not in PORTS:
         allowed = ", ".join(f"{scheme}://HOST:PORT" for scheme in PORTS)

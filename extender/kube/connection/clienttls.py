@@ -17,7 +17,10 @@ from extender.kube.connection.target import Connection, Pem, unusable
 
 
 def tls_context(connection: Connection, certificate: Pem, key: Pem) -> ssl.SSLContext:
-    """Return a TLS context made from the present contents of the files. Raises ClusterError."""
+    """Return a TLS context made from the present contents of the files. Raises ClusterError.
+
+    ``certificate``, ``key``: what we present to the server; both are empty if we present nothing.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.hostname_checks_common_name = False
@@ -40,7 +43,7 @@ def _trust(context: ssl.SSLContext, authority: Pem) -> None:
     try:
         data = authority.data or Path(authority.file).read_bytes()
         context.load_verify_locations(cadata=data.decode("ascii", errors="ignore"))
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+    except (OSError, ValueError) as error:  # an OSError includes ssl.SSLError
         where = f": {authority.file!r}" if authority.file else ""
         raise unusable(f"{field}{where} holds no certificate in PEM format: {error}; give a file that does") from None
 
@@ -59,13 +62,15 @@ def _show(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
 
 
 def _no_password() -> str:
-    raise ValueError("the key has a password")  # otherwise OpenSSL would ask for it on the terminal
+    # Without this function OpenSSL would ask for the password on the terminal.
+    raise ValueError("the key has a password")
 
 
 @contextmanager
 def _in_file(pem: Pem) -> Iterator[str]:
-    """Yield a path, because Python's ssl reads a key from a file only. The file is private and is deleted at
-    the end.
+    """Yield the path of a file with the certificate or key, because Python's ssl reads them from files only.
+
+    Contents that are not in a file yet are written to a private one, which is deleted at the end.
     """
     if pem.file:
         yield pem.file

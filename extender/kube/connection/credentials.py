@@ -18,11 +18,14 @@ from extender.kube.connection.kubectlchecks import PLUGIN_VERSIONS
 from extender.kube.connection.target import NO_PEM, Connection, ExecPlugin, Pem, unusable
 from extender.kube.connection.tokenfile import header_value, token_in
 
-IN_A_HEADER_NAME: Final = "!#$&'*+^`|"  # allowed besides letters, digits and `-._~`
+IN_A_HEADER_NAME: Final = "!#$&'*+^`|"  # characters of a header's name, besides letters, digits and `-._~`
 
 
 def with_credentials(bare: Connection, context: Context, cluster: Cluster, user: User) -> Connection:
-    """Return the connection to a TLS server with all credentials of the user. Raises ClusterError."""
+    """Return ``bare``, a connection to a TLS server, with the user's credentials and the cluster's TLS settings.
+
+    Raises ClusterError.
+    """
     where = f"user {context.user!r}"
     if user.auth_provider is not None:
         raise unusable(
@@ -62,7 +65,10 @@ def with_credentials(bare: Connection, context: Context, cluster: Cluster, user:
 
 
 def impersonation_headers(name: str, user: User) -> tuple[tuple[str, str], ...]:
-    """Return the headers that make the server treat the request as another user's."""
+    """Return the headers that make the server treat a request as that of the user whom ``user`` impersonates.
+
+    ``name``: the name of ``user``, for messages. Raises ClusterError.
+    """
     if not user.as_user:
         return ()
     headers = [("Impersonate-User", user.as_user)]
@@ -75,8 +81,10 @@ def impersonation_headers(name: str, user: User) -> tuple[tuple[str, str], ...]:
 
 
 def token_of(where: str, user: User) -> str:
-    """Return the token in force: that of the file, or the user's own where the file cannot be read. Raises
-    ClusterError.
+    """Return the token to use: the one in the user's tokenFile, or the user's `token` where there is no such file or it
+    cannot be read.
+
+    ``where``: the user, for messages. Raises ClusterError.
     """
     try:
         return token_in(where, user.token_file) or user.token
@@ -109,7 +117,7 @@ def _plugin(user: str, plugin: PluginForm, cluster: Cluster) -> ExecPlugin:
 
 
 def _cluster_info(cluster: Cluster) -> dict[str, Any]:
-    """Return what a plugin learns about the cluster, in the fields of client.authentication.k8s.io."""
+    """Return what an exec plugin is told about the cluster, in the fields of client.authentication.k8s.io."""
     authority = cluster.certificate_authority_data
     if cluster.certificate_authority:
         authority = base64.b64encode(Path(cluster.certificate_authority).read_bytes()).decode()

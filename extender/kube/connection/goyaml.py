@@ -1,8 +1,8 @@
 """Parses YAML and JSON as Go's YAML library does, which kubectl uses; it differs from Python's in which scalars are
 text.
 
-`y` and `n` are booleans and 1e5 is a number, while 2026-01-01 and 12:30 are text. A token that is parsed otherwise than
-by kubectl would be another token.
+`y` and `n` are booleans and 1e5 is a number, while 2026-01-01 and 12:30 are text. If we parsed a token differently from
+kubectl, we would send another token.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ WORD: Final = re.compile(r"^(?:y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No
 
 
 def plain(text: bytes) -> Any:
-    """Return the value of the first document of JSON or YAML, without nulls. Raises ValueError."""
+    """Return the first document of JSON or YAML text as Python values. Raises ValueError.
+
+    A key whose value is null is left out; any other null becomes an empty dict.
+    """
     try:
         return _without_nulls(json.loads(text))  # PyYAML does not accept JSON that has tabs
     except ValueError:

@@ -45,7 +45,10 @@ class PluginForm(_Form, rename="camel"):
 
     @property
     def mode(self) -> str:
-        """Return whether the plugin talks with people; versions before v1 may leave it out, which means IfAvailable."""
+        """Return whether the plugin may ask the user on the terminal: Never, IfAvailable or Always.
+
+        API versions before v1 may leave the mode out, which means IfAvailable.
+        """
         return self.interactive_mode or ("IfAvailable" if self.api_version in OPTIONAL_MODE else "")
 
 
@@ -75,7 +78,7 @@ class User(_Form):
 
 
 class Extension(_Form):
-    """Data of other tools in an entry."""
+    """An entry of a cluster's `extensions`: settings for an exec plugin, or data of another tool."""
 
     name: str = ""
     extension: Any = None
@@ -95,7 +98,7 @@ class Cluster(_Form):
 
     @property
     def plugin_settings(self) -> Any:
-        """Return what a plugin learns about the cluster besides its address; None where nothing is set."""
+        """Return the settings that this cluster has for an exec plugin; None where it has none."""
         return next((one.extension for one in self.extensions if one.name == PLUGIN_SETTINGS), None)
 
 
@@ -132,7 +135,10 @@ class _File(_Form):
 
 
 class Kubeconfig(msgspec.Struct, frozen=True):
-    """All files merged. ``looked``: the paths that were tried; ``current``: the name of the current context."""
+    """All kubeconfig files merged into one.
+
+    ``looked``: the paths that were tried; ``current``: the name of the current context, empty for none.
+    """
 
     looked: tuple[str, ...]
     current: str
@@ -164,7 +170,10 @@ def _merged(looked: tuple[str, ...], files: list[_File]) -> Kubeconfig:
 
 
 def _read(path: str, *, by_option: bool = False) -> _File:
-    """Return one file with its paths made absolute; empty where it does not exist, unless an option names it."""
+    """Return the contents of one file, with the paths in it made absolute. Raises ClusterError.
+
+    A file that does not exist counts as empty, but is an error where an option names it (``by_option``).
+    """
     try:
         text = Path(path).read_bytes()
     except FileNotFoundError:
@@ -198,7 +207,7 @@ _Entry = TypeVar("_Entry", _NamedCluster, _NamedUser, _NamedContext)
 
 
 def _parsed(text: bytes) -> _File:
-    """Return a file's contents. Raises ValueError where it is not a kubeconfig."""
+    """Return the parsed text of a kubeconfig. Raises ValueError where it is not one."""
     try:
         file = msgspec.convert(plain(text), _File)
     except msgspec.ValidationError as error:
@@ -248,8 +257,9 @@ def _absolute(folder: str, path: str) -> str:
 
 
 def decoded(text: str, field: str) -> bytes:
-    """Return base64-decoded bytes. Raises ValueError, which names the field and keeps its secret value out of the
-    message.
+    """Return the bytes that ``text`` encodes in base64.
+
+    Raises ValueError, whose message names the field and does not contain its secret value.
     """
     try:
         return base64.b64decode("".join(text.splitlines()), validate=True)

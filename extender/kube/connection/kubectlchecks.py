@@ -1,4 +1,4 @@
-"""Makes kubectl's checks of a user and a cluster before it connects, whatever the server is. Each raises
+"""Makes the checks of a user and a cluster that kubectl makes before it connects to any server. Each raises
 ClusterError.
 """
 

@@ -20,7 +20,7 @@ from extender.kube.connection.target import NO_PEM, ExecPlugin, Pem, unusable
 
 KIND: Final = "ExecCredential"
 VARIABLE: Final = "KUBERNETES_EXEC_INFO"
-WORDS: Final = 500  # characters of a failed program's output
+WORDS: Final = 500  # characters of a failed program's output that the error message quotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,8 @@ async def run(plugin: ExecPlugin, environ: Mapping[str, str] = os.environ) -> Cr
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
     exec_info = json.dumps({"kind": KIND, "apiVersion": plugin.api_version, "spec": spec})
-    shown = sys.stderr.isatty()  # its output may ask the user to do something before it ends
+    # On a terminal the plugin's messages go straight to the user: they may ask for something before the plugin ends.
+    shown = sys.stderr.isatty()
     try:
         process = await asyncio.create_subprocess_exec(
             path, *plugin.args, env={**environ, **plugin.env, VARIABLE: exec_info},
@@ -81,7 +82,7 @@ async def run(plugin: ExecPlugin, environ: Mapping[str, str] = os.environ) -> Cr
 
 
 async def _end_of(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
-    """Return what the plugin has written to stdout and stderr at its end; kill it where the wait is cancelled."""
+    """Wait for the plugin to end and return its stdout and stderr; kill the plugin if the wait is cancelled."""
     try:
         printed, words = await process.communicate()
     except BaseException:

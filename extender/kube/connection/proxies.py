@@ -47,7 +47,7 @@ def _is_proxied(server: SplitResult, excepted: str) -> bool:
 
 
 def address_of(text: str) -> Address | None:
-    """Return the IP address that a host is, or None for a name."""
+    """Return a host as an IP address, or None where it is a name."""
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
@@ -82,7 +82,10 @@ def _network_of(entry: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | N
 
 
 def _split(entry: str) -> tuple[str, str]:
-    """Return host and port; the port is empty where none is named. An IPv6 address with a port is in brackets."""
+    """Return host and port of an entry of NO_PROXY; the port is empty where the entry has none.
+
+    An IPv6 address with a port is in brackets.
+    """
     if entry.startswith("["):
         host, closed, port = entry[1:].partition("]:")
         return (host, port) if closed else ("", "")  # Go ignores brackets without a port

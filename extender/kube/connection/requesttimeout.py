@@ -9,7 +9,9 @@ from extender.kube.connection.target import OptionError
 
 
 def seconds_of(text: str) -> float | None:
-    """Return seconds: None where nothing is given, 0 for no limit. Raises OptionError."""
+    """Return the limit for one request in seconds: None where no option is given, 0 for no limit. Raises
+    OptionError.
+    """
     if not text:
         return None
     if re.fullmatch(r"\+?\d+", text, re.ASCII):

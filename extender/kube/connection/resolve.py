@@ -1,7 +1,7 @@
 """Makes a `Connection` from options, environment and files by kubectl's rules; it sends nothing.
 
-A kubeconfig takes precedence over the service account of the pod that this may run in; a pod without a kubeconfig uses
-its service account.
+A kubeconfig takes precedence over the pod's service account. A process that runs in a pod without a kubeconfig uses the
+pod's service account.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def resolve(
 
 
 def namespace(given: KubectlOptions = NOTHING, environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT) -> str:
-    """Return the namespace of the context in force, else that of the pod, else ``default``. Raises ClusterError."""
+    """Return the namespace of the chosen context, else that of the pod, else ``default``. Raises ClusterError."""
     named = _context(load(given.kubeconfig, environ), given).namespace
     if named or not _is_in_pod(environ, account):
         return named or "default"
@@ -69,8 +69,8 @@ def namespace(given: KubectlOptions = NOTHING, environ: Mapping[str, str] = os.e
 
 
 def check_options(given: KubectlOptions, environ: Mapping[str, str] = os.environ) -> None:
-    """Raise OptionError where an option names something that does not exist, ClusterError where a kubeconfig is
-    unreadable.
+    """Raise OptionError where an option is malformed or names something that does not exist, ClusterError where a
+    kubeconfig is unreadable.
     """
     seconds_of(given.request_timeout)
     _extra_of(given)
@@ -82,7 +82,10 @@ def check_options(given: KubectlOptions, environ: Mapping[str, str] = os.environ
 
 
 def _context(config: Kubeconfig, given: KubectlOptions) -> Context:
-    """Return the context, with the cluster and the user that the options name."""
+    """Return the chosen context; where options name another cluster or user, these replace the context's own.
+
+    Raises ClusterError.
+    """
     for option, name, known in (
         ("--context", given.context, config.contexts),
         ("--cluster", given.cluster, config.clusters),
@@ -109,7 +112,7 @@ def _cluster(config: Kubeconfig, context: Context) -> Cluster:
 
 
 def _user(config: Kubeconfig, context: Context, given: KubectlOptions) -> User:
-    """Return the user, with the impersonation that the options ask for."""
+    """Return the context's user from the kubeconfig, with the impersonation that the options ask for."""
     found = config.users.get(context.user, User())
     changes: dict[str, Any] = {
         "as_user": given.as_user,
@@ -132,7 +135,7 @@ def _extra_of(given: KubectlOptions) -> dict[str, tuple[str, ...]]:
 
 
 def _no_cluster(config: Kubeconfig, context: Context) -> str:
-    """Return why no cluster is named; the caller adds how to name one."""
+    """Return the text that says why there is no cluster to connect to; the caller adds how to name one."""
     looked = " or ".join(repr(path) for path in config.looked)
     if not any(Path(path).exists() for path in config.looked):
         return f"{looked}: no such file"

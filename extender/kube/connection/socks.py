@@ -51,7 +51,7 @@ class SocksConnector(aiohttp.TCPConnector):
 
 
 class _Unresolved(AbstractResolver):
-    """Leaves names unresolved, because the proxy resolves them."""
+    """A resolver for aiohttp that looks up nothing, because the proxy resolves the names."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET

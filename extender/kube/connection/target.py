@@ -1,5 +1,6 @@
-"""Defines `Connection`: the API server, the route to it and our credentials, as `resolve` finds and `transport` uses
-them.
+"""Defines `Connection`: the API server, the route to it and our credentials.
+
+`resolve` makes a `Connection`, and `transport` sends requests over it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ NO_CLUSTER: Final = "NoCluster"
 
 
 def unusable(text: str) -> ClusterError:
-    """Return the error for files and options with which no connection is possible; ``text`` also says what to do."""
+    """Return the error for files or options that make a connection impossible; ``text`` says why and what to do."""
     return ClusterError(0, CREDENTIALS, text)
 
 
 class OptionError(ClusterError):
-    """An option names something that the kubeconfig does not have."""
+    """A command-line option is malformed, or names something that does not exist."""
 
     def __init__(self, text: str) -> None:
         super().__init__(0, CREDENTIALS, text)
@@ -28,9 +29,10 @@ class OptionError(ClusterError):
 
 @dataclass(frozen=True, slots=True)
 class ExecPlugin:
-    """An exec plugin of a kubeconfig, a program that prints credentials. ``user``: whose plugin it is, for messages.
+    """An exec plugin of a kubeconfig, a program that prints credentials.
 
-    ``cluster``: what the program learns about the cluster; None for nothing.
+    ``user``: the user of the kubeconfig who has this plugin, for messages. ``cluster``: what the program is told about
+    the cluster; None for nothing.
     """
 
     user: str
@@ -63,10 +65,12 @@ NO_PEM: Final = Pem()
 class Connection:
     """An API server and our credentials for it.
 
-    server: its URL, without a slash at the end. proxy: a URL; empty for none. authority: the certificate authority that
-    must have signed its certificate; empty for the system's. server_name: the name in its certificate, where that is
-    not the host of the URL. token_file: read again every minute; it takes precedence over the token. impersonate:
-    headers. timeout: seconds for one request, 0 for no limit, None where none is given.
+    server: the API server's URL, without a slash at the end. proxy: the proxy's URL, empty for none. authority: the
+    certificate authority that must have signed the server's certificate, empty for the system's authorities. insecure:
+    the server's certificate is not checked. server_name: the name in the server's certificate, where that is not the
+    host of the URL. token_file: a file that is read again every minute, and whose token takes precedence over
+    ``token``. plugin: the program to run for credentials, None for none. impersonate: headers that name the
+    impersonated user. timeout: seconds for one request, 0 for no limit, None where none is given.
     """
 
     server: str
@@ -86,5 +90,5 @@ class Connection:
 
     @property
     def is_tls(self) -> bool:
-        """Tell whether the server is reached by TLS; otherwise no credentials are sent."""
+        """Tell whether the connection uses TLS; credentials are sent only then."""
         return self.server.startswith("https://")

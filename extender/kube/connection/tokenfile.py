@@ -1,4 +1,4 @@
-"""Reads a token from a file, as client-go does: the whole file without white space around it."""
+"""Reads a token from a file, as client-go does: the token is the whole file without white space around it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def token_in(where: str, file: str) -> str:
 
 
 def header_value(field: str, value: str) -> str:
-    """Return a value that can stand in an HTTP header. Raises ClusterError for one that cannot."""
+    """Return ``value`` if it can stand in an HTTP header; otherwise raise ClusterError, which names ``field``."""
     if NOT_IN_A_HEADER.search(value):
         raise unusable(f"{field} contains a line break or another control character; remove it")
     return value

@@ -28,18 +28,21 @@ from extender.kube.connection.tokenfile import header_value, token_in
 
 # seconds after which files are read again; the kubelet renews a token minutes before it expires
 AGAIN_SECONDS: Final = 50.0
-BUFFER: Final = 2**21  # bytes: one event of a watch may be long
+BUFFER: Final = 2**21  # bytes that are buffered while reading; so large because one event of a watch may be long
 NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
 AGENT: Final = "kohort"
 
 
 class Transport:
-    """Sends requests to one API server as one user. Nothing is sent before `sign_in`, or the first request, has
+    """Sends requests to one API server as one user. Each request first calls `sign_in`, so that nothing is sent without
     credentials.
     """
 
     def __init__(self, connection: Connection, clock: Clock, connections: int) -> None:
-        """Prepare at most ``connections`` at once. Raises ClusterError where the certificates cannot be used."""
+        """Read the certificates, and open no connection yet. Raises ClusterError where they cannot be used.
+
+        ``connections``: how many may be open at the same time.
+        """
         self._connection = connection
         self._clock = clock
         self._limit = connections
@@ -58,9 +61,7 @@ class Transport:
             await self._session.close()
 
     async def sign_in(self) -> None:
-        """Fetch or renew credentials where they are due. Raises ClusterError, so that nothing is sent without
-        credentials.
-        """
+        """Fetch the credentials, or renew those that have changed, expired or been refused. Raises ClusterError."""
         self._read_again()
         if (program := self._connection.plugin) is None or not self._is_due():
             return
@@ -87,7 +88,7 @@ class Transport:
         return response
 
     async def socket(self, path: str, query: Mapping[str, str], protocol: str) -> aiohttp.ClientWebSocketResponse:
-        """Open a WebSocket, which the caller closes."""
+        """Open a WebSocket with that subprotocol, which the caller closes. Raises ClusterError without credentials."""
         await self.sign_in()
         opened: aiohttp.ClientWebSocketResponse = await self._opened().ws_connect(
             self._url(path, query), headers=self._headers({}), protocols=(protocol,), **self._way()
@@ -142,11 +143,11 @@ class Transport:
         return not self._signed or (expires is not None and self._clock.now() > expires)
 
     def _read_again(self) -> None:
-        """Read the files again where that is due; what cannot be read keeps its last value."""
+        """Read the token and certificate files again every `AGAIN_SECONDS`; an unreadable file keeps its last value."""
         if self._clock.monotonic() - self._read_at < AGAIN_SECONDS:
             return
         self._read_at = self._clock.monotonic()
-        with suppress(ClusterError):  # half written, or gone for a moment
+        with suppress(ClusterError):  # the file may be half written, or missing for a moment
             self._token = header_value("token", token_in("user", self._connection.token_file)) or self._token
         if (stamps := self._stamps_now()) != self._stamps:
             with suppress(ClusterError):  # the file may be half written, and is read again next time
@@ -157,7 +158,10 @@ class Transport:
         return tuple(_stamp(one.file) for one in files)
 
     def _tls_now(self) -> ssl.SSLContext | None:
-        """Return a new context, which opens new connections: none stays open that presented another certificate."""
+        """Return a TLS context with the present certificates; None for plain HTTP.
+
+        With a new context aiohttp opens new connections, so that none is reused that presented an old certificate.
+        """
         ours, theirs = self._connection, self._credential
         if not ours.is_tls:
             return None
