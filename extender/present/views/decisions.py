@@ -1,4 +1,4 @@
-"""Decisions: the journal, one job's part of it, and the stream."""
+"""Decisions as the journal has them, in the history of one job, and in the stream."""
 
 from __future__ import annotations
 
