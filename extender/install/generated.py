@@ -12,7 +12,7 @@ GENERATOR: Final = {"name", "namespace", "files", "options"}
 
 
 class GeneratorError(Exception):
-    """A kustomize generator in the manifests uses a field that Kohort does not support; the text lists the others."""
+    """A kustomize generator in the manifests uses an unsupported field; the message lists the supported fields."""
 
 
 def config_maps(plan: Mapping[str, Any], folder: Path) -> list[Json]:
