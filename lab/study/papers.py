@@ -101,7 +101,7 @@ class MutantOutcome:
 
     @property
     def without_bar(self) -> bool:
-        """Tell whether the mutant states a reason why it misses no bar; it then counts neither as caught nor as missed."""
+        """Tell whether the mutant states a reason why it misses no bar; it counts neither as caught nor as missed."""
         return not self.mutant.misses and bool(self.mutant.reason)
 
 

@@ -59,7 +59,7 @@ class ComparisonPlan:
         return self.simulator if slot is None else ((SLOT, slot), *(one for one in self.simulator if one[0] != SLOT))
 
     def cases(self) -> list[StudyCase]:
-        """Return all cases ordered by seed, so that runs with the same trace and seed are neighbours and can share it."""
+        """Return all cases ordered by seed, so that runs with the same trace and seed can share the trace."""
         found = [run for trace in self.traces for policy in self.policies for run in self.runs(policy, trace)]
         return [StudyCase(run.key, run_one, (run,)) for run in sorted(found, key=lambda run: run.seed)]
 
