@@ -298,7 +298,7 @@ def _report_target(json_file: str | None, asked: Asked) -> ReportTarget:
 def errors() -> Iterator[None]:
     """Turn the errors of a study into a one-line message without a traceback.
 
-    The exit status is 2 where the command was called wrongly, and 1 where its work failed.
+    The exit status is 2 if the command was called wrongly, and 1 if its work failed.
     """
     from lab.study.studyerrors import StudyError
 

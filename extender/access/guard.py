@@ -114,7 +114,7 @@ class Access:
         self._allowed = allowed
 
     async def caller(self, authorization: str) -> Caller:
-        """Return the caller who sent this Authorization header. Raise DeniedError where it is refused."""
+        """Return the caller who sent this Authorization header. Raise DeniedError if it is refused."""
         user = await _answered(self._user(authorization))
         visibility = await _answered(self._visibility(user))
         return Caller(
@@ -182,7 +182,7 @@ class Guard:
         await self._app(scope, receive, send)
 
     async def _let_in(self, scope: Scope) -> None:
-        """Add the caller to the request's scope. Raise DeniedError where the request is refused."""
+        """Add the caller to the request's scope. Raise DeniedError if the request is refused."""
         path: str = scope["path"]
         rule, parameters = row_of(path, self._rules)
         if rule is Rule.OPEN:

@@ -68,7 +68,7 @@ class TokenOwner:
 
     @property
     def pod_uid(self) -> str:
-        """Return the UID of the pod for which the token was issued; empty where it was issued for none."""
+        """Return the UID of the pod for which the token was issued; empty if it was issued for none."""
         return next((values[0] for key, values in self.extra if key == POD_UID and values), "")
 
     @property
@@ -95,7 +95,7 @@ class TimedCache(Generic[K, V]):
         return key in self._known
 
     def get(self, key: K) -> V | None:
-        """Return the answer, or None where there is none or it has expired."""
+        """Return the answer, or None if there is none or it has expired."""
         value, until = self._known.get(key, (None, 0.0))
         if until <= self._clock.monotonic():
             return None

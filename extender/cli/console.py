@@ -21,7 +21,7 @@ PIPE_WIDTH: Final = 400
 
 
 def out() -> Console:
-    """Return the console for answers: as wide as the terminal, or PIPE_WIDTH columns where the output is a pipe."""
+    """Return the console for answers: as wide as the terminal, or PIPE_WIDTH columns if the output is a pipe."""
     return Console(markup=False, highlight=False, emoji=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
@@ -57,7 +57,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[s
 
 
 def why(waits: Waits | None) -> str:
-    """Return the reason why a job waits, with its detail in parentheses, or "-" where it does not wait."""
+    """Return the reason why a job waits, with its detail in parentheses, or "-" if it does not wait."""
     if waits is None:
         return "-"
     return f"{waits.reason} ({waits.detail})" if waits.detail else waits.reason
@@ -73,7 +73,7 @@ def more(number: int, what: str = "", shown_by: str = "-o wide") -> str:
 
 
 def age(seconds: float | None) -> str:
-    """Return a duration in seconds as ``42s``, ``3m12s`` or ``2h05m``; "-" where it is None."""
+    """Return a duration in seconds as ``42s``, ``3m12s`` or ``2h05m``; "-" if it is None."""
     if seconds is None:
         return "-"
     whole = int(seconds)

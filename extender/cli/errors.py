@@ -21,7 +21,7 @@ class CliError(Exception):
 class RefusedError(CliError):
     """The service refused the request.
 
-    ``field`` is the field that it refuses, by its name in REST; it is empty where the refusal names none.
+    ``field`` is the name in REST of the field that was refused; it is empty if the refusal names no field.
     """
 
     def __init__(self, text: str, field: str, code: int) -> None:
@@ -52,8 +52,8 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command's name, the command and its arguments.
 
-        Raise CliError where an option that stands before the command's name is one that the command does not take,
-        unless the user asks for the command's help.
+        Raise CliError if the command does not take an option that stands before its name, unless the user asks for the
+        command's help.
         """
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing and set(ctx.help_option_names).isdisjoint(rest):

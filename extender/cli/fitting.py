@@ -1,6 +1,6 @@
-"""Tables that fit the terminal: cells are folded at spaces, and columns are left out where that is not enough.
+"""Tables that fit the terminal: cells are folded at spaces, and columns are left out if that is not enough.
 
-A word is broken only where no further column may be left out and the longest words do not fit beside one another.
+A word is broken only if no further column may be left out and the longest words do not fit beside one another.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Asked:
     def placed(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Return the manifest with a namespace: its own, else that of `own_namespace`.
 
-        Raise CliError where the manifest and -n name different namespaces.
+        Raise CliError if the manifest and -n name different namespaces.
         """
         meta = manifest.get("metadata")
         if not isinstance(meta, dict):

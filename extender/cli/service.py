@@ -53,9 +53,9 @@ class ServiceTarget:
 
     @property
     def token(self) -> str:
-        """Return the token, or an empty string where no file is named.
+        """Return the token, or an empty string if no file is named.
 
-        Raise CliError where the file cannot be read or holds no token.
+        Raise CliError if the file cannot be read or holds no token.
         """
         if self.token_file is None:
             return ""
@@ -76,7 +76,7 @@ class ServiceTarget:
 
 
 def check_server(url: str) -> str:
-    """Return the URL without a trailing slash. Raise CliError where it is not a URL."""
+    """Return the URL without a trailing slash. Raise CliError if it is not a URL."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -88,7 +88,7 @@ def check_server(url: str) -> str:
 
 
 def check_given(given: KubectlOptions) -> None:
-    """Raise CliError where the value of one of kubectl's options is not allowed."""
+    """Raise CliError if the value of one of kubectl's options is not allowed."""
     if not given:
         return
     from extender.kube.api import ClusterError

@@ -92,7 +92,7 @@ def _workers(job: JobView) -> str:
 
 
 def weight(value: float | None) -> str:
-    """Return a weight or utility with four decimals, or "-" where the policy has none."""
+    """Return a job's weight or utility with four decimals, or "-" if the policy computes none."""
     return "-" if value is None else f"{value:.4f}"
 
 
@@ -138,7 +138,7 @@ def _queued(job: QueuedJob, *, wide: bool) -> tuple[str, ...]:
 
 
 def expected(start: ExpectedView | None) -> str:
-    """Return when the job may start: ``in 3m12s``, ``now`` or ``unknown``; "-" where that was not asked for."""
+    """Return when the job may start: ``in 3m12s``, ``now`` or ``unknown``; "-" if that was not asked for."""
     if start is None:
         return "-"
     if start.in_seconds is None:
@@ -262,8 +262,8 @@ def inputs(found: dict[str, str]) -> str:
 def what_if(view: WhatIfView, *, wide: bool = False) -> RenderableType:
     """Return a table with one row per job whose state, place or nodes would change.
 
-    The column QUEUE is there where one of them waits before or after. Of the jobs that would only move to another place
-    in the queue, the first few are shown; wide shows all.
+    The column QUEUE is left out if none of these jobs is in the queue, now or after the change. Of the jobs that would
+    only move to another place in the queue, the first few are shown; wide shows all.
     """
     if not view.jobs:
         return text(f"nothing would change (policy {view.policy})")
@@ -312,7 +312,7 @@ def _why_changed(job: ChangedJobView) -> str:
         lost = sum(job.before.nodes.values()) - sum(job.after.nodes.values())
         return f"{counted(lost, 'member')} without a node" if lost > 0 else "-"
     told, ahead = why(job.after.waits), job.after.ahead
-    named = job.after.waits is not None and job.after.waits.behind == ahead  # then `why` names it already
+    named = job.after.waits is not None and job.after.waits.behind == ahead  # `why` has named that job already
     return f"{told}, directly behind {ahead}" if ahead and not named else told
 
 

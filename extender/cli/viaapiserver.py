@@ -63,8 +63,8 @@ async def ask(given: KubectlOptions, service: str, token: str, question: RestReq
     """Send the request through the API server; return the address that answered, the HTTP status and the body.
 
     service: NAMESPACE/NAME:PORT of the Service to ask. Where it is empty, the default Service is asked if there is a
-    token, and otherwise the pod that leads. Raise UnreachableError where the service cannot be reached that way, and
-    CliError where the API server refuses.
+    token, and otherwise the pod that leads. Raise UnreachableError if the service cannot be reached that way, and
+    CliError if the API server refuses.
     """
     from extender.kube.api import ClusterError
     from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER
@@ -151,7 +151,7 @@ def _refused(said: str, right: str) -> CliError:
 
 
 def service_of(text: str) -> tuple[str, str, str]:
-    """Return NAMESPACE/NAME:PORT in its three parts. Raise CliError where the text has another form."""
+    """Return NAMESPACE/NAME:PORT in its three parts. Raise CliError if the text has another form."""
     namespace, slash, rest = text.partition("/")
     name, colon, port = rest.partition(":")
     if not (slash and colon and namespace and name and port) or "/" in rest:

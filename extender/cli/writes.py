@@ -116,7 +116,7 @@ def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
 def scaling(found: FoundJob, workers: int, scheduler_name: str) -> Change:
     """Return the result and the patch (None: nothing to change) that set the number of workers.
 
-    Raise CliError where the job's kind or bounds forbid it.
+    Raise CliError if the job's kind or bounds forbid it.
     """
     from extender.kube.fields import part
     from extender.kube.jobobjects import read_job
@@ -163,7 +163,7 @@ def _bounds_field(found: FoundJob) -> str:
 def suspension(found: FoundJob, *, on: bool) -> Change:
     """Return the result and the patch (None: nothing to change) that suspend the job, or with ``on`` False resume it.
 
-    Raise CliError where its kind cannot be suspended, or where Kohort itself has suspended the job.
+    Raise CliError if its kind cannot be suspended, or if Kohort itself has suspended the job.
     """
     from extender.kube.fields import part
     from extender.kube.jobkinds import RELEASED
@@ -247,7 +247,7 @@ async def _patched(api: KubeApi, found: FoundJob, patch: Mapping[str, Any]) -> b
 
 
 async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> FoundJob:
-    """Return the one job of that name. Raise CliError where there is none, or more than one."""
+    """Return the one job of that name. Raise CliError if there is none, or more than one."""
     from extender.kube.api import Ref
     from extender.kube.jobkinds import KINDS
 
@@ -269,7 +269,7 @@ async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> Fo
 
 
 async def _is_pod(api: KubeApi, namespace: str, name: str) -> bool:
-    """Tell whether a pod has that name. Return False where the user may not read pods."""
+    """Tell whether a pod has that name. Return False if the user may not read pods."""
     from extender.kube.api import PODS, ClusterError, Ref
 
     try:

@@ -24,7 +24,7 @@ class LoadSample:
     """The load at one moment.
 
     at: seconds since the epoch. used: the share in use of what ready nodes have, by resource. prices: the policy's
-    price of each resource, empty where it has none.
+    price of each resource, empty if it has none.
     """
 
     at: float

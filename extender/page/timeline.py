@@ -21,7 +21,7 @@ class TimelineEntry:
     """One line of the timeline.
 
     sequence: that of the journal's entry. at: seconds since the epoch. kind: the action, in lower case. uid: the job's
-    UID in the ledger. cause: the events of the step. members: how many bindings the line stands for.
+    UID in the ledger. cause: the events of the step. members: the number of bindings that the line counts.
     """
 
     sequence: int

@@ -163,7 +163,7 @@ def queue_view(
 ) -> tuple[QueuedJob, ...]:
     """Return the waiting jobs in the order in which the policy considers them.
 
-    starts: when each job may start, by UID; empty where that was not computed.
+    starts: when each job may start, by UID; empty if that was not computed.
     """
     refused = refused_views(snapshot)
     return tuple(_queued(snapshot, place, now, starts, refused) for place in places(snapshot, policy, now))

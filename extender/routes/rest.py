@@ -288,7 +288,7 @@ class Rest:
         return self.streams.answer(last, caller)
 
     def _job_named(self, namespace: str, name: str) -> Job:
-        """Return the job of that name. Raise ProblemError where there is none."""
+        """Return the job of that name. Raise ProblemError if there is none."""
         if (job := job_named(self._ledger.snapshot, namespace, name)) is not None:
             return job
         here = sorted(job.name for job in self._ledger.snapshot.jobs.values() if job.namespace == namespace)

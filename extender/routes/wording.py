@@ -139,7 +139,7 @@ def _bounds(schema: Json) -> str:
 
 
 def _number(bound: float | None) -> str:
-    """Return a bound as text: ``60`` for 60.0; empty where there is none."""
+    """Return a bound as text: ``60`` for 60.0; empty if there is none."""
     if bound is None:
         return ""
     return str(int(bound)) if bound == int(bound) else str(bound)

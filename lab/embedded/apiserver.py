@@ -110,7 +110,7 @@ class ApiServer:
         return self._store(PODS, pod, {**pod, "metadata": meta})
 
     def _admit(self, resource: Resource, before: Json, after: Json) -> None:
-        """Raise StatusError (422, the default of ValidatingAdmissionPolicy) if the admission policy denies the change."""
+        """Raise StatusError if the admission policy denies the change (422: ValidatingAdmissionPolicy's default)."""
         if message := self.admission(resource, before, after):
             name = before["metadata"]["name"]
             raise StatusError(422, "Invalid", f'{resource} "{name}" is forbidden: {message}')

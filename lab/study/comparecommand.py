@@ -145,7 +145,7 @@ def _cells(line: ComparisonLine, measure: str) -> tuple[str, ...]:
 
 
 def _busiest(line: ComparisonLine) -> str:
-    """Return the resource of which computing gangs use the highest share, such as ``54% gpu``."""
+    """Return the resource that computing gangs use most, with the share that they use, such as ``54% gpu``."""
     prefix = "utilisation_"
     shares = {name.removeprefix(prefix): s.mean for name, s in line.spreads.items() if name.startswith(prefix)}
     name = max(sorted(shares), key=lambda one: shares[one], default="cpu")

@@ -198,7 +198,7 @@ def _json_rows(path: Path) -> Table:
 def _objects(path: Path, found: object, name: str = "") -> Table:
     """Return the items of a list in a JSON file as rows. Raises StudyError if it is not a list of objects.
 
-    name: the key of the list in the file; empty where the file is the list.
+    name: the key of the list in the file; empty if the file is the list.
     """
     where = f"{path.name}: {name}" if name else path.name
     if not isinstance(found, list):

@@ -10,7 +10,7 @@ from extender.present.views.base import WARNINGS, JobName, View
 
 
 class DecisionView(View):
-    """One entry of the journal. ``job`` is null where the job no longer exists."""
+    """One entry of the journal. ``job`` is null if the job no longer exists."""
 
     sequence: int
     at: float

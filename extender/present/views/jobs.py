@@ -71,7 +71,7 @@ class JobsView(ListView):
 
 
 class ExpectedView(View):
-    """When a waiting job may start if no further job arrives; both times are null where that is not known."""
+    """When a waiting job may start if no further job arrives; both times are null if that is not known."""
 
     at: float | None = None
     in_seconds: float | None = None
