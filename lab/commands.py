@@ -46,7 +46,7 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """Run ten training jobs on a cluster in memory, faster than real, by Kohort and by the default scheduler."""
+    """Run ten training jobs on clusters in memory, faster than real time: by Kohort and by the default scheduler."""
     with errors():
         from extender.http.server import AddressError
         from lab.demo import sides as shown
@@ -243,7 +243,7 @@ def replay(
 ) -> None:
     """Run every step of a journal again. Exit with 1 if a decision differs from the recorded one in any byte.
 
-    With --policy, the state follows the record, and at each step the other policy is asked what it would do.
+    With --policy, ask another policy at each step what it would do. Its answers do not change the recorded state.
     """
     with errors():
         from lab.study import replaycommand as command
@@ -273,10 +273,11 @@ def optimum(
     first_seed: FirstSeedOption = 1000,
     json_file: JsonOption = None,
 ) -> None:
-    """Solve each seed's instance by MILP, knowing all jobs in advance, and compare OASiS, which does not.
+    """Solve each seed's instance exactly by MILP, which knows all jobs in advance, and compare OASiS, which does not.
 
-    ``proved`` tells whether the solver closed the gap; if not, the bound is printed beside the best schedule found. In
-    ``kohort paper oasis-optimum`` OASiS is given U and L of all jobs in advance, so the ratios differ.
+    ``proved`` tells whether the solver proved its schedule to be the best; if not, the best schedule found is printed
+    with an upper bound. In ``kohort paper oasis-optimum``, OASiS gets the constants U and L of all jobs in advance, so
+    the ratios differ.
     """
     with errors():
         from lab.study import optimumcommand as command
@@ -297,7 +298,7 @@ def _report_target(json_file: str | None, asked: Asked) -> ReportTarget:
 def errors() -> Iterator[None]:
     """Turn the errors of a study into a one-line message without a traceback.
 
-    The exit status is 2 where the command was called wrongly, and 1 where its work failed.
+    The exit status is 2 if the command was called wrongly, and 1 if its work failed.
     """
     from lab.study.studyerrors import StudyError
 

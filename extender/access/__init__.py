@@ -1,1 +1,1 @@
-"""Access to REST and the page from outside the pod: whose token a request has, and what its owner may read."""
+"""Access control for REST and the page beyond loopback: who owns a request's token, and what that user may read."""

@@ -1,8 +1,8 @@
 """Authenticates callers by their tokens and tells the routes what each caller may see.
 
-A path that has no row in `RULES` is only for callers who may read all namespaces, so that a new route shows nothing to
-others before somebody has decided how it is filtered. kube-scheduler's verbs are on another listener and do not pass
-here.
+Only callers who may read all namespaces get an answer from a path that is not in `RULES`, so that a new route
+discloses nothing before its author has decided how it is filtered. kube-scheduler's verbs are on another listener,
+which has no guard.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RIGHT: Final = f"{VERB} {RESOURCE}.{GROUP}"
 
 
 class Rule(Enum):
-    """How a route keeps its answer from showing what the caller may not see."""
+    """How a route makes sure that its answer has nothing that the caller may not read."""
 
     OPEN = "the answer says nothing about the cluster, so no token is needed"
     FILTERED = "the answer has only what belongs to namespaces that the caller may read"
@@ -65,9 +65,9 @@ RULES: Final[Mapping[str, Rule]] = {
 
 
 class DeniedError(Exception):
-    """A request that is refused: the status, the reason and what to do.
+    """The request is refused. The text says why and what the caller can do.
 
-    retry_seconds: after how long to ask again; 0 where that does not help.
+    retry_seconds: after how many seconds the caller should try again; 0: trying again does not help.
     """
 
     def __init__(self, status: int, title: str, detail: str, retry_seconds: int = 0) -> None:
@@ -86,7 +86,7 @@ class DeniedError(Exception):
 
 
 class Access:
-    """Finds out who calls and what the caller may see.
+    """Finds out who the caller of a request is, and which namespaces that caller may read.
 
     namespaces: returns the namespaces that have jobs now.
     """
@@ -100,10 +100,11 @@ class Access:
         seconds: float,
         allowed: str,
     ) -> None:
-        """Prepare only.
+        """Store the arguments; nothing is sent yet.
 
-        leads: tells whether this replica knows what is decided; behind a Service another replica may. seconds: how long
-        an answer of the API server is valid. allowed: which tokens are accepted, in words for people.
+        leads: tells whether this replica leads. Only the leader has the state to answer from, and a Service may send a
+        request to any replica. seconds: how long an answer of the API server is valid. allowed: which tokens are
+        accepted, in words for people.
         """
         self.leads = leads
         self._tokens = tokens
@@ -113,7 +114,7 @@ class Access:
         self._allowed = allowed
 
     async def caller(self, authorization: str) -> Caller:
-        """Return the caller who sent this Authorization header. Raise DeniedError where it is refused."""
+        """Return the caller who sent this Authorization header. Raise DeniedError if it is refused."""
         user = await _answered(self._user(authorization))
         visibility = await _answered(self._visibility(user))
         return Caller(
@@ -143,7 +144,7 @@ class Access:
 
 
 async def _answered(asked: Awaitable[T]) -> T:
-    """Return the API server's answer. Raise DeniedError where it gave none."""
+    """Return the API server's answer. Raise DeniedError if it did not answer or could not be asked."""
     try:
         return await asked
     except UnansweredError as error:
@@ -155,7 +156,7 @@ async def _answered(asked: Awaitable[T]) -> T:
 
 
 def may_not(caller: Caller, where: str) -> DeniedError:
-    """Return the error for a caller who lacks the right in ``where``; it says which ClusterRole gives it."""
+    """Return the error for a caller who lacks the right to read ``where``; it names the ClusterRole with that right."""
     return DeniedError(
         403, "Forbidden", f"{caller.name} may not {RIGHT} in {where}; ask for a RoleBinding there to the "
         "ClusterRole kohort-view or view",
@@ -163,10 +164,10 @@ def may_not(caller: Caller, where: str) -> DeniedError:
 
 
 class Guard:
-    """An ASGI app that passes requests to ``app`` only where the caller may make them."""
+    """An ASGI app that passes a request on to ``app`` only if its caller may make it, and answers it otherwise."""
 
     def __init__(self, app: App, access: Access, rules: Mapping[str, Rule] = RULES) -> None:
-        """Prepare only. ``rules``: by path, written as in the app's routes."""
+        """Store the arguments. ``rules``: the rule of each path, which is written as in the app's routes."""
         self._app = app
         self._access = access
         self._rules: tuple[Row, ...] = tuple((compile_path(path)[0], rule) for path, rule in rules.items())
@@ -181,7 +182,7 @@ class Guard:
         await self._app(scope, receive, send)
 
     async def _let_in(self, scope: Scope) -> None:
-        """Add the caller to the request's scope. Raise DeniedError where the request is refused."""
+        """Add the caller to the request's scope. Raise DeniedError if the request is refused."""
         path: str = scope["path"]
         rule, parameters = row_of(path, self._rules)
         if rule is Rule.OPEN:

@@ -1,9 +1,9 @@
 """Removes from an answer what belongs to namespaces that the caller may not read.
 
-Entries of such namespaces are left out and not counted. Where another entry names such a job (the job ahead, the job
-for which another was shrunk, a job that would have to end), the name is replaced by `OTHER_JOB`. Every text is searched
-for ``namespace/name``, so that a sentence that is added to the code later discloses no name either. What stays: how
-many jobs are ahead in the queue, and what is free on nodes.
+Entries of such namespaces are left out and not counted. If another entry names such a job (the job ahead, the job for
+which another was shrunk, a job that would have to end), the name is replaced by `OTHER_JOB`. Every text is searched for
+``namespace/name``, so that a sentence that is added to the code later discloses no name either. Two facts about hidden
+jobs stay visible: how many jobs are ahead in the queue, and what is free on nodes.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ OTHER_POD: Final = "a pod of another namespace"
 COMES_FIRST: Final = "comes first"
 REFUSED: Final = f"the API server refuses a write of {OTHER_JOB}"
 _KEY: Final = re.compile(r"(?<![\w./-])([a-z0-9][-a-z0-9]{0,62})/[\w.-]+")
-_OF_RIVAL: Final = ("it needs", "its weight")  # policy/answers/inputs.py
+_OF_RIVAL: Final = ("it needs", "its weight")  # inputs about the job for which one decides (policy/answers/inputs.py)
 ViewT = TypeVar("ViewT", bound=View)
 
 
 class Redaction:
-    """The redaction of answers for one caller."""
+    """Redacts answers for one caller."""
 
     def __init__(self, visibility: Visibility) -> None:
-        """For a caller who may read all namespaces, answers stay as they are."""
+        """Store what the caller may read; a caller who may read all namespaces gets unchanged answers."""
         self.visibility = visibility
 
     def text(self, told: str, other: str = OTHER_JOB) -> str:
-        """Return the text with every name of a hidden namespace replaced by ``other``."""
+        """Return the text with each ``namespace/name`` of a hidden namespace replaced by ``other``."""
         if self.visibility.every or "/" not in told:
             return told
         return _KEY.sub(lambda found: found[0] if self.visibility.sees(found[1]) else other, told)
@@ -54,7 +54,7 @@ class Redaction:
     def entries(self, views: Iterable[ViewT]) -> tuple[ViewT, ...]:
         """Return the views that the caller may read, each redacted.
 
-        This comes before entries are counted into pages.
+        A list must be redacted before it is divided into pages, so that hidden entries are not counted.
         """
         if self.visibility.every:
             return tuple(views)
@@ -67,18 +67,18 @@ class Redaction:
         return [entry for entry in entries if self.visibility.sees(entry.subject.namespace)]
 
     def decisions(self, entries: Iterable[Entry], views: Iterable[DecisionView]) -> tuple[DecisionView, ...]:
-        """Return those of ``views``, made from these entries, that the caller may read."""
+        """Return the views that the caller may read, each redacted; the views were made from these entries."""
         seen = {entry.sequence for entry in self.journal(entries)}
         return tuple(self.view(view) for view in views if view.sequence in seen)
 
     def warnings(self, told: Iterable[str]) -> tuple[str, ...]:
-        """Return each warning with only the name of its check: its figures count the jobs of all namespaces."""
+        """Return only the name of each warning's check, because its figures count the jobs of all namespaces."""
         if self.visibility.every:
             return tuple(told)
         return tuple(f"{one.partition(':')[0]}: ask an administrator of Kohort to look at it" for one in told)
 
     def inputs(self, told: Mapping[str, str]) -> dict[str, str]:
-        """Return the inputs of a decision without the figures of a hidden job for which it was made."""
+        """Return the inputs of a decision, without the figures of the job that it favours if that job is hidden."""
         ours = self.text(told.get("for", "")) == told.get("for", "")
         return {name: self.text(value) for name, value in told.items() if ours or name not in _OF_RIVAL}
 

@@ -1,8 +1,8 @@
 """Asks the API server whose a token is (TokenReview) and what its owner may do (SubjectAccessReview).
 
-Answers are kept for a short time and in bounded memory. A missing answer is not kept, and the request is then refused.
-Few requests are sent to the API server at once, so that many unknown tokens cannot overload it. Tokens that were valid
-before have a queue and a cache of their own, so that invalid tokens cannot displace them.
+Answers are cached for a short time, in bounded memory. If the API server does not answer, the request is refused and
+nothing is cached. Few reviews are sent to the API server at once, so that many unknown tokens cannot overload it.
+Tokens that were valid before have a queue and a cache of their own, so that invalid tokens cannot displace them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 MOST_KEPT: Final = 10_000
 REFUSED_SECONDS: Final = 10.0
 AT_ONCE: Final = 4
-WAITING: Final = 64  # requests that may wait for their turn
+WAITING: Final = 64  # reviews that may wait until they can be sent
 GROUP: Final = "kohort.dev"
 RESOURCE: Final = "jobs"
 VERB: Final = "list"
@@ -54,12 +54,12 @@ class UnansweredError(Exception):
 
 
 class BusyError(Exception):
-    """Too many requests wait for the API server already."""
+    """The review was not sent, because too many others wait to be sent already."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenOwner:
-    """The owner of a token, as the API server names it."""
+    """The user who owns a token, as the API server's TokenReview names it; an empty name: the token is not valid."""
 
     name: str
     uid: str = ""
@@ -68,7 +68,7 @@ class TokenOwner:
 
     @property
     def pod_uid(self) -> str:
-        """Return the UID of the pod for which the token was issued; empty where it was issued for none."""
+        """Return the UID of the pod for which the token was issued; empty if it was issued for none."""
         return next((values[0] for key, values in self.extra if key == POD_UID and values), "")
 
     @property
@@ -95,7 +95,7 @@ class TimedCache(Generic[K, V]):
         return key in self._known
 
     def get(self, key: K) -> V | None:
-        """Return the answer, or None where there is none or it has expired."""
+        """Return the answer, or None if there is none or it has expired."""
         value, until = self._known.get(key, (None, 0.0))
         if until <= self._clock.monotonic():
             return None
@@ -116,7 +116,10 @@ class TimedCache(Generic[K, V]):
 
 
 class ConcurrencyLimit:
-    """Limits how many requests run at once. A request that would wait behind too many others raises BusyError."""
+    """A context manager that limits how many requests run at once.
+
+    Entering it waits for a turn, and raises BusyError if ``waiting`` requests wait already.
+    """
 
     def __init__(self, at_once: int = AT_ONCE, waiting: int = WAITING) -> None:
         self._turns = asyncio.Semaphore(at_once)
@@ -141,13 +144,13 @@ class ConcurrencyLimit:
 class Tokens:
     """Finds the owners of tokens.
 
-    audiences: a token must be for one of them; where there are none, for the API server itself.
+    audiences: a token must be issued for one of them; if there are none, for the API server itself.
     """
 
     def __init__(
         self, reviewer: ReviewsTokens, clock: Clock, audiences: Sequence[str], seconds: float, waiting: int = WAITING
     ) -> None:
-        """Prepare only. ``seconds``: how long an answer is valid."""
+        """Store the arguments. ``seconds``: how long an answer is valid; ``waiting``: how many reviews may wait."""
         self._reviewer = reviewer
         self._audiences = tuple(audiences)
         self._seconds = seconds
@@ -156,9 +159,9 @@ class Tokens:
         self._first, self._again = ConcurrencyLimit(waiting=waiting), ConcurrencyLimit(waiting=waiting)
 
     async def owner(self, token: str) -> TokenOwner | None:
-        """Return the owner of the token, or None where it is invalid or for another audience.
+        """Return the owner of the token, or None if the token is invalid or for another audience.
 
-        Raise UnansweredError or BusyError where the API server was not asked or did not answer.
+        Raise BusyError if the API server was not asked, and UnansweredError if it did not answer.
         """
         key = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
         known = self._known(key)
@@ -181,7 +184,7 @@ class Tokens:
         return self._refused.keep(key, user, min(self._seconds, REFUSED_SECONDS))
 
     def _user(self, status: Mapping[str, Any]) -> TokenOwner:
-        """Return the user that the TokenReview's status names; an empty user where the audience is another one."""
+        """Return the user in a TokenReview's status; an empty one if the token is invalid or for another audience."""
         for_us = not self._audiences or set(self._audiences) & set(status.get("audiences") or ())
         if status.get("authenticated") is not True or not for_us:
             return TokenOwner("")
@@ -192,22 +195,22 @@ class Tokens:
 
 
 class Rights:
-    """Finds out who may ``list`` ``jobs.kohort.dev`` in which namespace.
+    """Finds out whether a user may read a namespace: whether RBAC lets the user ``list`` ``jobs.kohort.dev`` there.
 
-    No API server serves that resource; it exists so that RBAC rules can name it.
+    No API server serves that resource; RBAC rules name it to give the right to read Kohort's answers.
     """
 
     def __init__(self, reviewer: ReviewsAccess, clock: Clock, seconds: float) -> None:
-        """Prepare only. ``seconds``: how long an answer is valid."""
+        """Store the arguments. ``seconds``: how long an answer is valid."""
         self._reviewer = reviewer
         self._seconds = seconds
         self._kept: TimedCache[tuple[TokenOwner, str], bool] = TimedCache(clock)
         self._turns = ConcurrencyLimit(waiting=MOST_KEPT)
 
     async def may(self, user: TokenOwner, namespace: str) -> bool:
-        """Tell whether the user has the right in the namespace; empty: in all namespaces.
+        """Tell whether the user may read the namespace; empty: all namespaces.
 
-        Raise UnansweredError or BusyError where the API server was not asked or did not answer.
+        Raise BusyError if the API server was not asked, and UnansweredError if it did not answer.
         """
         known = self._kept.get((user, namespace))
         if known is None:
@@ -228,8 +231,8 @@ class Rights:
 
 
 def _why(outcome: Outcome) -> str:
-    """Return the API server's message, for the text of the error.
+    """Return the API server's message about a failed review, for the text of the error.
 
-    It may speak of the rights of Kohort's own account, which are no secret.
+    The message may name rights that Kohort's own ServiceAccount lacks; these are no secret.
     """
     return str(getattr(outcome, "message", "") or getattr(outcome, "why", "") or getattr(outcome, "reason", ""))[:200]

@@ -23,7 +23,7 @@ class Visibility:
     def sees(self, namespace: str) -> bool:
         """Tell whether the caller may read the namespace.
 
-        What belongs to no namespace is only for callers who may read all.
+        An empty name stands for what belongs to no namespace; only callers who may read all namespaces see it.
         """
         return self.every or namespace in self.namespaces
 
@@ -34,7 +34,7 @@ class Visibility:
 
     @property
     def tag(self) -> str:
-        """Return a text that differs for each set of namespaces, for the ETag; empty for all namespaces."""
+        """Return a text that identifies the set of namespaces in an ETag; empty for a caller who may read all."""
         return "" if self.every else f".{crc32(' '.join(sorted(self.namespaces)).encode()):x}"
 
 
@@ -45,8 +45,8 @@ EVERYTHING: Final = Visibility(every=True)
 class Caller:
     """The caller of a request.
 
-    may: checks the right in a namespace that has no jobs yet. seconds: how long the rights are valid. Without
-    ``seconds`` it is a caller on loopback, who is not authenticated.
+    may: asks whether the caller may read a namespace that has no jobs yet. seconds: how long the rights are valid; None
+    for a caller on loopback, who is not authenticated and may read everything.
     """
 
     visibility: Visibility
@@ -55,7 +55,7 @@ class Caller:
     name: str = ""
 
     async def with_namespace(self, namespace: str) -> Caller:
-        """Return the caller with the right to the namespace added, where the API server allows it."""
+        """Return the caller with this namespace added to its visibility if the API server allows it; else unchanged."""
         if self.visibility.sees(namespace) or self.may is None or not await self.may(namespace):
             return self
         return replace(self, visibility=Visibility(namespaces=self.visibility.namespaces | {namespace}))

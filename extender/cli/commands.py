@@ -1,4 +1,4 @@
-"""The root command, and the commands that run a process. Modules that are slow to import are imported when needed."""
+"""The root command, and the commands that run a process. Slow imports are inside the commands that need them."""
 
 from __future__ import annotations
 
@@ -131,10 +131,10 @@ def check_config(
     ],
     config: ConfigOption = None,
 ) -> None:
-    """Say what in a KubeSchedulerConfiguration would break the gang, why, and how to mend it; exit 1 if so.
+    """Check a KubeSchedulerConfiguration for what would break gang scheduling: print it, why, and how to fix it.
 
-    A file that holds nothing to check (it does not exist, is not YAML, or is a ConfigMap without one) is reported with
-    exit code 2.
+    Exit with 1 if something is found. Exit with 2 if there is nothing to check: the file does not exist, is not YAML,
+    or is a ConfigMap without a KubeSchedulerConfiguration.
     """
     from extender.cli.console import data_of
     from extender.cli.processes import settings_of

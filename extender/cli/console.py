@@ -21,7 +21,7 @@ PIPE_WIDTH: Final = 400
 
 
 def out() -> Console:
-    """Return the console for answers: as wide as the terminal, or PIPE_WIDTH columns where the output is a pipe."""
+    """Return the console for answers: as wide as the terminal, or PIPE_WIDTH columns if the output is a pipe."""
     return Console(markup=False, highlight=False, emoji=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
@@ -31,7 +31,7 @@ def err() -> Console:
 
 
 def plain(value: object) -> Any:
-    """Return a view or dataclass as plain values, with the keys that REST uses."""
+    """Return a view or dataclass as the dicts, lists and scalars of its JSON, with the keys that REST uses."""
     return TypeAdapter(Any).dump_python(value, mode="json", by_alias=True)
 
 
@@ -49,27 +49,31 @@ def clean(text: str) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> FittedTable:
-    """Return a table without lines.
+    """Return a table without border lines, with control characters removed from its cells.
 
-    least: the heads of columns that a narrow terminal may leave out, the first one first.
+    least: the heads of the columns to leave out on a narrow terminal, in the order in which they are left out.
     """
     return FittedTable(heads, [[clean(cell) for cell in row] for row in rows], least)
 
 
 def why(waits: Waits | None) -> str:
-    """Return the reason with its detail in parentheses, or "-" where the job does not wait."""
+    """Return the reason why a job waits, with its detail in parentheses, or "-" if it does not wait."""
     if waits is None:
         return "-"
     return f"{waits.reason} ({waits.detail})" if waits.detail else waits.reason
 
 
 def more(number: int, what: str = "", shown_by: str = "-o wide") -> str:
-    """Return the line below a list that is cut short: ``and 3 more; -o wide shows all``."""
+    """Return the line below a list that is cut short: ``and 3 more; -o wide shows all``.
+
+    number: how many entries are not shown. what: words to put after "more". shown_by: the option or command that shows
+    all entries.
+    """
     return f"{and_more(number)}{what}; {shown_by} shows all"
 
 
 def age(seconds: float | None) -> str:
-    """Return a duration as ``42s``, ``3m12s`` or ``2h05m``."""
+    """Return a duration in seconds as ``42s``, ``3m12s`` or ``2h05m``; "-" if it is None."""
     if seconds is None:
         return "-"
     whole = int(seconds)
@@ -81,17 +85,21 @@ def age(seconds: float | None) -> str:
 
 
 def short(amounts: Amounts, *, pods: bool = False) -> str:
-    """Return the amounts in short, with memory rounded, since people compare them and do not add them up.
+    """Return the amounts in one line, such as ``2 cpu 4Gi``, with memory rounded to three digits.
 
-    pods: include the number of pods. It matters only for a lack of pods on a node; each member is one pod, so the
-    requests of a member need not say it.
+    pods: include the amount of the resource "pods". Only the list of what a node lacks needs it, because a node limits
+    its number of pods; in the requests of members it is always one pod for each member.
     """
     names = (name for name in amounts if amounts[name].exact and (pods or name != "pods"))
     return " ".join(_rounded(name, amounts[name].exact) for name in sorted(names, key=cpu_first)) or "-"
 
 
 def offered(amounts: Amounts, whole: Amounts, asked: Iterable[str] = ()) -> str:
-    """Return a node's cpu, memory, the devices that are in ``whole``, and the resources in ``asked``."""
+    """Return a node's amounts in one line: cpu, memory, each device of the node, and the resources that are asked for.
+
+    amounts: what to print, such as the node's free resources. whole: the node's allocatable resources, for the names of
+    its devices. asked: the names of further resources to print.
+    """
     devices = (name for name in whole if "/" in name and whole[name].exact and not name.startswith(HOST_PORT))
     names = {"cpu", "memory", *devices, *asked} & amounts.keys()
     return " ".join(_rounded(name, amounts[name].exact) for name in sorted(names, key=cpu_first)) or "-"

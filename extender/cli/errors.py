@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 
 class CliError(Exception):
-    """A command failed. The text says what is wrong and what to do next; ``code`` is the exit code."""
+    """A command failed. The text says what is wrong and what the user can do; ``code`` is the exit code."""
 
     def __init__(self, text: str, code: int = 1) -> None:
         super().__init__(text)
@@ -21,7 +21,7 @@ class CliError(Exception):
 class RefusedError(CliError):
     """The service refused the request.
 
-    ``field`` is the field that it refuses, by its name in REST; it is empty where the refusal names none.
+    ``field`` is the name in REST of the field that was refused; it is empty if the refusal names no field.
     """
 
     def __init__(self, text: str, field: str, code: int) -> None:
@@ -42,17 +42,18 @@ def errors() -> Iterator[None]:
 
 
 class Commands(TyperGroup):
-    """The root command. It adds the wrong value to Typer's messages, which name only the option and what is allowed."""
+    """The root command. It adds the value that the user gave to Typer's error messages, which do not show it."""
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
-        """Parse the options that stand before the command."""
+        """Parse the options that stand before the command's name; a wrong value is shown in the error."""
         with _naming_wrong_values():
             return super().make_context(*args, **extra)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command, or refuse an option before it that the command does not take.
+        """Return the command's name, the command and its arguments.
 
-        Nothing is refused where the user asks for the command's help.
+        Raise CliError if the command does not take an option that stands before its name, unless the user asks for the
+        command's help.
         """
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing and set(ctx.help_option_names).isdisjoint(rest):
@@ -61,7 +62,7 @@ class Commands(TyperGroup):
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Parse the command's own options and run it."""
+        """Parse the options that stand after the command's name and run it; a wrong value is shown in the error."""
         with _naming_wrong_values():
             return super().invoke(ctx)
 

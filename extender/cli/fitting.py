@@ -1,6 +1,6 @@
-"""Tables as wide as the terminal: they fold at spaces, and leave columns out where that is not enough.
+"""Tables that fit the terminal: cells are folded at spaces, and columns are left out if that is not enough.
 
-A word is broken only where no column can be left out and the longest words do not fit beside one another.
+A word is broken only if no further column may be left out and the longest words do not fit beside one another.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 GAP: Final = 2
-EASY: Final = 20  # characters; a column is left out before another one gets narrower than this
+EASY: Final = 20  # characters; columns are left out before a column that needs more is made narrower than this
 
 
 @dataclass(frozen=True, slots=True)
 class FittedTable:
-    """A table without lines.
+    """A table without border lines that fits itself to the width of the terminal.
 
-    least: the heads of columns that may be left out, the first one first.
+    least: the heads of the columns that may be left out, in the order in which they are left out.
     """
 
     heads: Sequence[str]
@@ -30,7 +30,7 @@ class FittedTable:
     least: Sequence[str] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the table, and name the columns that are left out."""
+        """Yield the table for Rich to draw, and a line that names the columns that are left out."""
         shown = self._shown(options.max_width)
         made = Table(box=None, pad_edge=False, header_style="bold")
         for at, width in zip(shown, self._widths(shown, options.max_width), strict=True):
@@ -45,7 +45,7 @@ class FittedTable:
             )
 
     def _shown(self, room: int) -> list[int]:
-        """Return the indexes of the columns that fit beside one another."""
+        """Return the indexes of the columns to show: those that fit into ``room`` characters at a readable width."""
         shown = list(range(len(self.heads)))
         for head in self.least:
             if _total([self._easy(at) for at in shown]) <= room:
@@ -54,10 +54,10 @@ class FittedTable:
         return shown
 
     def _widths(self, shown: Sequence[int], room: int) -> list[int]:
-        """Return the width of each shown column.
+        """Return the width of each shown column, so that all fit into ``room`` characters.
 
-        The widest column gives way first: all shrink to what is easy to read, then to their longest word, then to
-        anything.
+        While they do not fit, the widest column loses one character: first down to its readable width (EASY), then down
+        to its longest word, then down to one character.
         """
         widths = [self._whole(at) for at in shown]
         for floor in ([self._easy(at) for at in shown], [self._word(at) for at in shown], [1] * len(shown)):

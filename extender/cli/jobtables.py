@@ -89,7 +89,7 @@ def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
 
 
 def _reason(job: JobView) -> Iterator[tuple[str, str]]:
-    """Yield why the job does not simply run, with the figures."""
+    """Yield the rows (head, text) on why the job waits, and on the writes that the API server refuses for it."""
     if job.waits is not None:
         yield "reason", job.waits.reason
         yield "", without_advice(job.waits.text)
@@ -99,12 +99,12 @@ def _reason(job: JobView) -> Iterator[tuple[str, str]]:
 
 
 def without_advice(said: str) -> str:
-    """Return the text without its advice to call ``kohort explain``, since this is the answer of that command."""
+    """Return the text without its advice to call ``kohort explain``, because this is already the answer of explain."""
     return re.sub(r"; kohort explain [^;]*$", "", said)
 
 
 def _members(job: JobDetail, most: int | None = None) -> Iterator[RenderableType]:
-    """Yield a table of the members; where there are more than ``most``, those that are not bound come first."""
+    """Yield a table of at most ``most`` members (None: all); where some are left out, unbound members come first."""
     members = job.members
     if most is not None and len(members) > most:
         members = tuple(sorted(members, key=lambda one: one.state == "bound"))[:most]
@@ -117,7 +117,10 @@ def _members(job: JobDetail, most: int | None = None) -> Iterator[RenderableType
 
 
 def _rooms(job: ExplainView, most: int | None) -> Iterator[tuple[str, str, str, str]]:
-    """Yield a row for each node, beginning with the one that lacks least for the gang."""
+    """Yield a row for at most ``most`` nodes (None: all), the node that lacks least for the gang first.
+
+    A row has the node's name, what is free, what is missing, and why the node is excluded or reserved.
+    """
     ordered, asked = job.nearest(), {name for need in job.needs for name in need.requests if name != "pods"}
     for node in ordered[:most]:
         free = offered(node.free, {}, asked | node.missing.keys())
@@ -127,14 +130,14 @@ def _rooms(job: ExplainView, most: int | None) -> Iterator[tuple[str, str, str, 
 
 
 def _promised(node: NodeRoomView) -> str:
-    """Return the pods for which another scheduler keeps resources on the node."""
+    """Return a text that names the pods for which another scheduler keeps room on the node; empty: there are none."""
     return f"room is kept for {', '.join(node.promised)}" if node.promised else ""
 
 
 def _history(steps: Sequence[StepView], most: int | None = None, *, wide: bool) -> Iterator[RenderableType]:
-    """Yield a table of the newest ``most`` decisions.
+    """Yield a table of the newest ``most`` steps (None: all), with all decisions of one step in one row.
 
-    Decisions that were made together have the same number in column STEP.
+    wide: add the column of the figures from which each decision was made.
     """
     older = 0 if most is None else max(0, len(steps) - most)
     if steps:

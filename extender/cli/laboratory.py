@@ -1,4 +1,4 @@
-"""The commands of the package ``lab``. Where it is not installed, commands of the same names say how to get it."""
+"""The commands of the package ``lab``. Where it is not installed, commands of the same names say how to install it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ABSENT: Final = "Not installed here: it comes with the package lab."
 
 
 def commands() -> typer.Typer:
-    """Return the commands of ``lab``, or commands of the same names that say how to get it.
+    """Return the commands of ``lab``, or commands of the same names that say how to install it.
 
-    ``lab`` is imported by name, so that nothing in this package depends on it.
+    ``lab`` is imported by its name at run time, because no module of ``extender`` may depend on it.
     """
     try:
         module = import_module(MODULE)
@@ -42,7 +42,7 @@ def _absent() -> typer.Typer:
 
 
 def _refuse(typed: typer.Context) -> None:
-    """Say that this command comes with the package lab, and how to get it."""
+    """Raise CliError, which says that this command needs the package ``lab`` and how to install it."""
     with errors():
         raise CliError(
             f"`kohort {typed.info_name}` comes with the package lab, which the image leaves out; "

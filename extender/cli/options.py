@@ -34,7 +34,8 @@ class Asked:
     """The values of the shared options. None: the option was not given.
 
     namespace: empty for all namespaces; for a command about one job, empty means the namespace of the context. watch:
-    show the answer again and again. warned: the subjects of warnings that this call has printed already.
+    print the answer again whenever it has changed. warned: the subjects of the warnings that this run of the command
+    has printed already, so that no warning is printed twice.
     """
 
     server: str | None = None
@@ -57,12 +58,15 @@ class Asked:
     warned: set[str] = field(default_factory=set, init=False)
 
     def overlaid_by(self, given: dict[str, Any]) -> Asked:
-        """Return these values with those that were given after the command laid over them."""
+        """Return a copy in which the values of ``given`` replace these; None and an empty list replace nothing.
+
+        given: the options that stand after the command's name, which win over those before it.
+        """
         return replace(self, **{name: value for name, value in given.items() if value not in (None, [])})
 
     @property
     def given(self) -> KubectlOptions:
-        """Return the values of kubectl's options."""
+        """Return the values of the options that kubectl has too."""
         return KubectlOptions(
             kubeconfig=self.kubeconfig or "",
             context=self.context or "",
@@ -77,12 +81,12 @@ class Asked:
 
     @property
     def target(self) -> ServiceTarget:
-        """Return how to reach the service and the cluster."""
+        """Return the options that say how to reach the service and the cluster."""
         return ServiceTarget(self.server or "", self.service or "", self.given, self.token_file, self.ca_file)
 
     @property
     def shown(self) -> Output:
-        """Return the format of the answer."""
+        """Return the format in which to print the answer; default: a table."""
         return self.output or Output.TABLE
 
     @property
@@ -93,9 +97,9 @@ class Asked:
         return self.namespace or ""
 
     def job(self, text: str) -> tuple[str, str]:
-        """Return namespace and name of ``[NAMESPACE/]NAME``.
+        """Return the namespace and name that the text ``[NAMESPACE/]NAME`` states. Raise CliError for any other text.
 
-        Without a namespace in the text it is that of -n, else that of the kubeconfig's context.
+        A text without a namespace gets that of -n, else that of the kubeconfig's context, else ``default``.
         """
         before, slash, name = text.rpartition("/")
         if not name or (slash and not before) or "/" in before:
@@ -105,7 +109,7 @@ class Asked:
         return before or self.own_namespace(), name
 
     def own_namespace(self) -> str:
-        """Return the namespace of a job that names none: that of -n, else of the kubeconfig's context, else
+        """Return the namespace for a job that states none: that of -n, else that of the kubeconfig's context, else
         ``default``.
         """
         if self.namespace:
@@ -119,10 +123,13 @@ class Asked:
             raise CliError(error.message) from None
 
     def placed(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Return the manifest with a namespace. Raise CliError where it names another one than -n does."""
+        """Return the manifest with a namespace: its own, else that of `own_namespace`.
+
+        Raise CliError if the manifest and -n name different namespaces.
+        """
         meta = manifest.get("metadata")
         if not isinstance(meta, dict):
-            return manifest  # the service names what is missing
+            return manifest  # the service refuses it, and names the field that is missing
         if not (named := meta.get("namespace")):
             return {**manifest, "metadata": {**meta, "namespace": self.own_namespace()}}
         if self.namespace not in (None, named):
@@ -140,7 +147,8 @@ CONFIG_HELP: Final = (
 )
 OUTPUT_HELP: Final = f"The format of the answer: {', '.join(Output)}; default: {Output.TABLE}."
 CA_HELP: Final = "A file with the CA of the service's certificate, for --server https://...; default: the public CAs."
-# Only the root's options read environment variables: after the command, a variable would override an option before it.
+# Only the options before the command's name read environment variables. If those after it did too, a variable would
+# win over an option that the user gave before the name.
 RootServerOption = Annotated[
     str | None, typer.Option("--server", metavar="URL", envvar="KOHORT_CLI_SERVER", help=SERVER_HELP)
 ]
@@ -210,7 +218,10 @@ LIST: Final = {**ONLY, "all_namespaces": AllOption, "watch": WatchOption}
 
 
 def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command ``run(asked, ...)`` these options beside its own, and print its errors as one sentence."""
+    """Return a decorator that adds these shared options to a command ``run(asked, ...)``.
+
+    The command gets their values as ``asked``, and its errors are printed as one sentence.
+    """
     taken = {name: option for group in groups for name, option in group.items()}
 
     def with_options(run: Callable[..., None]) -> Callable[..., None]:
@@ -231,7 +242,7 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[
             *(one.replace(kind=kind) for one in list(own.parameters.values())[1:]),
             *(inspect.Parameter(name, kind, default=None, annotation=option) for name, option in taken.items()),
         ]
-        # __wrapped__ is removed, because inspect would find its signature first.
+        # Typer reads the signature with inspect, which would follow __wrapped__ to the function without shared options.
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         del command.__wrapped__
@@ -243,7 +254,7 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[
 def examples(*lines: str) -> str:
     """Return the end of a help text, with one example per line.
 
-    The backspace at the start keeps the help from wrapping the lines.
+    The backspace character at the start tells click not to wrap the lines.
     """
     return "\n".join(("\b", "Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)))
 

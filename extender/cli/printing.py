@@ -1,4 +1,4 @@
-"""Printing an answer for people or for scripts, once or again and again."""
+"""Printing an answer for people or for scripts, once, or with --watch whenever it changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ class DrawsTable(Protocol):
 
 
 def show(look: Callable[[], BaseModel], draw: DrawsTable, asked: Asked) -> None:
-    """Print the answer once, or again and again: in place on a terminal, and whenever it has changed in a pipe."""
+    """Ask with ``look`` and print the answer: with ``draw`` as a table, or as JSON or YAML.
+
+    With --watch, ask every WATCH_SECONDS until Ctrl-C: redraw the table in place on a terminal, and into a pipe print
+    each answer that differs from the one before.
+    """
     from extender.cli import console
 
     wide, for_people = asked.shown is Output.WIDE, asked.shown in (Output.TABLE, Output.WIDE)

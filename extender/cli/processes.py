@@ -1,4 +1,4 @@
-"""Running ``kohort serve`` and ``kohort controller``: settings, logs, event loop, and a clear message at the end."""
+"""Running ``kohort serve`` and ``kohort controller``: settings, logs, the event loop, and a clear message on errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def settings_of(config: Path | None) -> Settings:
 
 
 def file_of(config: Path | None) -> Path | None:
-    """Return the settings file that the option or the environment names, if any."""
+    """Return the settings file that the option --config or the environment names, or None."""
     named = config or os.environ.get(CONFIG_VARIABLE)
     return Path(named) if named else None
 
@@ -52,7 +52,7 @@ kube-scheduler, waiting. With Python's default of 5 ms, filter was forty times a
 
 
 def say_largest_gang(settings: Settings) -> None:
-    """Log the size of the largest gang that the settings admit, before one comes that is too large."""
+    """Log at the start how large a gang may be under these settings, so that operators know it before one waits."""
     structlog.get_logger("kohort").info(
         f"the largest gang that these settings admit has {settings.largest_gang} members; a larger one waits",
         largest_gang=settings.largest_gang,
@@ -67,10 +67,10 @@ OTHER_DESCRIPTORS: Final = 256
 
 
 def allow_descriptors(connections: int) -> None:
-    """Raise the soft limit on open files to the hard limit, and warn where ``connections`` do not fit in it.
+    """Raise the soft limit on open files to the hard limit; log a warning if it is too low for that many connections.
 
-    A soft limit of 1,024 is common. At the limit no connection is accepted, neither from kube-scheduler nor from a
-    probe.
+    A soft limit of 1,024 is common. A process that has reached its limit accepts no connection, neither from
+    kube-scheduler nor from a probe.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
@@ -90,7 +90,10 @@ def allow_descriptors(connections: int) -> None:
 
 
 def run(name: str, start: Callable[[Settings], Coroutine[Any, Any, None]], settings: Settings) -> None:
-    """Run until a signal comes. An error becomes one line for people, with a traceback in the log."""
+    """Run the process ``kohort NAME`` until it gets a signal.
+
+    Raise CliError with one line for people where it fails; the traceback is in the log.
+    """
     prefer_the_loop()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -106,11 +109,11 @@ def run(name: str, start: Callable[[Settings], Coroutine[Any, Any, None]], setti
 def prefer_the_loop() -> None:
     """Make the event loop wait less for other threads and for the garbage collector.
 
-    Facts and snapshots are many and have no reference cycles; with Python's default thresholds the collector would walk
-    through them all the time.
+    The ledger has many facts and snapshots without reference cycles. With Python's default thresholds the garbage
+    collector would traverse them too often and find nothing.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    gc.freeze()  # imported modules live as long as the process
+    gc.freeze()  # the collector skips imported modules, which live as long as the process
     gc.set_threshold(20_000, 20, 50)
 
 
@@ -137,7 +140,7 @@ def _in_words(error: BaseException, settings: Settings) -> str:
 
 
 def _ports(settings: Mapping[str, Any], port: int, above: str = "") -> Iterator[str]:
-    """Yield the name of each setting whose value is that port."""
+    """Yield the name of each setting whose value is that port; ``above`` is the prefix of nested names."""
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from _ports(value, port, f"{above}{name}.")

@@ -38,7 +38,7 @@ _View = TypeVar("_View", bound="BaseModel")
 def queue(asked: Asked) -> None:
     """List the jobs that wait, in the policy's order: what each needs, why it waits and when it is expected to start.
 
-    Below the table stands what blocks the queue as a whole.
+    Below the table is what blocks the queue as a whole.
     """
     from extender.cli import tables
     from extender.present.views.jobs import QueueView
@@ -166,7 +166,7 @@ def _follow(look: Callable[[int | None], DecisionsView], since: int | None, aske
     instance = ""
     while True:
         found = look(since)
-        if instance and found.instance != instance:  # another process has started, and its numbers begin at 1
+        if instance and found.instance != instance:  # the service has restarted, and its decisions are numbered from 1
             instance, since = "", 0
             continue
         instance, since = found.instance, max(since or 0, found.latest)
@@ -283,7 +283,7 @@ def what_if(
         "remove_nodes": remove_node or [],
         "add_nodes": [more_nodes(text) for text in add_nodes or []],
         "policy": policy,
-        # The key is left out where it is not needed, because an older service refuses it.
+        # "shape" is sent only if it is needed, because an older service refuses a question with that key.
         **({"shape": {**shape, "namespace": asked.own_namespace()}} if workers is not None else {}),
     }
     try:
@@ -317,14 +317,14 @@ def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -
 
     found = ask(asked.target, path, query, view)
     for warning in getattr(found, "warnings", ()):
-        if (about := warning.partition(":")[0]) not in asked.warned:  # its figures differ from answer to answer
+        if (about := warning.partition(":")[0]) not in asked.warned:  # the text's figures may change
             asked.warned.add(about)
             console.err().print(f"warning: {console.clean(warning)}", style="yellow")
     return found
 
 
 def _guests_of(node: NodeView, within: str) -> NodeView:
-    """Return the node with the members of one namespace; members of other namespaces count as other pods."""
+    """Return the node with only the members of the namespace ``within``; other members are counted as other pods."""
     kept = tuple(member for member in node.members if member.job.startswith(f"{within}/"))
     others = node.other_pods + len(node.members) - len(kept)
     return node.model_copy(update={"members": kept, "other_pods": others})

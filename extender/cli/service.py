@@ -33,11 +33,12 @@ class ServiceTarget:
     """How a command reaches the service and the cluster.
 
     server: the URL of the service. Where it is empty, the request goes through the API server that the kubeconfig
-    names, else to this machine, unless the user named a cluster and that cluster does not answer.
+    names. If that fails, it goes to the default port of this machine, unless the user named a cluster
+    (`_is_of_another_cluster` says how).
 
-    service: NAMESPACE/NAME:PORT of the service's Service; where it is empty, see `viaapiserver.ask`.
+    service: NAMESPACE/NAME:PORT of the service's Service; `viaapiserver.ask` says what an empty text means.
 
-    given: the values of kubectl's options.
+    given: the values of the options that kubectl has too.
 
     token_file: a file with a token for the service.
 
@@ -52,9 +53,9 @@ class ServiceTarget:
 
     @property
     def token(self) -> str:
-        """Return the token, or an empty string where no file is named.
+        """Return the token, or an empty string if no file is named.
 
-        Raise CliError where the file cannot be read or holds no token.
+        Raise CliError if the file cannot be read or holds no token.
         """
         if self.token_file is None:
             return ""
@@ -75,7 +76,7 @@ class ServiceTarget:
 
 
 def check_server(url: str) -> str:
-    """Return the URL without a trailing slash. Raise CliError where it is not a URL."""
+    """Return the URL without a trailing slash. Raise CliError if it is not a URL."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -87,7 +88,7 @@ def check_server(url: str) -> str:
 
 
 def check_given(given: KubectlOptions) -> None:
-    """Raise CliError where the value of one of kubectl's options is not allowed."""
+    """Raise CliError if the value of one of kubectl's options is not allowed."""
     if not given:
         return
     from extender.kube.api import ClusterError
@@ -100,20 +101,20 @@ def check_given(given: KubectlOptions) -> None:
 
 
 def path_of(*parts: str) -> str:
-    """Return ``/v1/...`` with each part URL-encoded."""
+    """Return the path of REST ``/v1/PART/PART...`` with each part URL-encoded."""
     return "/".join(["/v1", *(quote(part, safe="") for part in parts)])
 
 
 def ask(target: ServiceTarget, path: str, query: Mapping[str, str], view: type[View]) -> View:
-    """Send a GET request and return its answer as a view.
+    """Send a GET request and return its answer, parsed as ``view``.
 
-    Raise CliError with the service's own message, or with how to reach the service.
+    Raise CliError with the service's own message, or with advice on how to reach the service.
     """
     return _exchange(target, RestRequest("GET", path, query), view)
 
 
 def post(target: ServiceTarget, path: str, body: object, view: type[View]) -> View:
-    """Send a POST request with a JSON body and return its answer as a view. Raise CliError as `ask` does."""
+    """Send a POST request with a JSON body and return its answer, parsed as ``view``. Raise CliError as `ask` does."""
     return _exchange(target, RestRequest("POST", path, {}, body), view)
 
 
@@ -122,10 +123,10 @@ def _exchange(target: ServiceTarget, question: RestRequest, view: type[View]) ->
     for _ in range(TRIES - 1):
         if status != HTTPStatus.SERVICE_UNAVAILABLE:
             break
-        time.sleep(AGAIN_SECONDS)  # behind a Service, the next request may reach the replica that leads
+        time.sleep(AGAIN_SECONDS)  # the Service may send the next request to the replica that leads
         where, status, answer = _answer(target, question)
     if status != HTTPStatus.OK:
-        code = 2 if status == HTTPStatus.UNPROCESSABLE_ENTITY else 1  # 2: the request itself is wrong
+        code = 2 if status == HTTPStatus.UNPROCESSABLE_ENTITY else 1  # exit code 2: the user asked wrongly
         raise RefusedError(_refusal(where, status, answer), str(read(answer).get("field", "")), code)
     try:
         return view.model_validate_json(answer)
@@ -136,7 +137,7 @@ def _exchange(target: ServiceTarget, question: RestRequest, view: type[View]) ->
 
 
 def _answer(target: ServiceTarget, question: RestRequest) -> tuple[str, int, bytes]:
-    """Return the place that was asked, the HTTP status and the body."""
+    """Send the request; return the address that answered, the HTTP status and the body."""
     import httpx  # imported late, because `kohort serve` does not need it
 
     if target.server:
@@ -157,7 +158,10 @@ def _answer(target: ServiceTarget, question: RestRequest) -> tuple[str, int, byt
 
 
 def _is_of_another_cluster(target: ServiceTarget, why: UnreachableError) -> bool:
-    """Tell whether a service on this machine might belong to another cluster than the one that the user named."""
+    """Tell whether the user named a cluster, so that a service on this machine must not be asked in its place.
+
+    A user names a cluster by an option of kubectl's, or by KUBECONFIG if that cluster's API server did not answer.
+    """
     chosen = replace(target.given, request_timeout="")
     return bool(chosen or (os.environ.get("KUBECONFIG") and not why.answered))
 
@@ -182,7 +186,7 @@ def _direct(target: ServiceTarget, server: str, question: RestRequest) -> tuple[
 
 
 def _verified(target: ServiceTarget) -> ssl.SSLContext | bool:
-    """Return what verifies the service's certificate: the given CA, or True for the public ones."""
+    """Return httpx's argument ``verify``: a context with the given CA, or True for the public CAs."""
     if target.ca_file is None:
         return True
     try:
@@ -203,7 +207,7 @@ def _unreachable(what: str) -> str:
 
 
 def _refusal(where: str, status: int, answer: bytes) -> str:
-    """Return the service's own message, which says what is allowed."""
+    """Return the message of an error answer; if it has none, a sentence with the HTTP status."""
     told = read(answer)
     if status == HTTPStatus.UNAUTHORIZED:
         return f"{told.get('detail') or 'the service asks for a token'}; name a file that holds one with --token-file"

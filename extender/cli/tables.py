@@ -29,7 +29,7 @@ from policy.cluster.words import counted
 
 MOST_MOVED: Final = 5
 RESIZED: Final = ("running", "repairing", "migrating")
-# The columns that a narrow terminal leaves out, the first one first.
+# The columns to leave out on a narrow terminal, in the order in which they are left out.
 LEAST_OF_JOBS: Final = ("GATED", "ASKED", "WEIGHT", "KIND", "WAITED")
 LEAST_OF_QUEUE: Final = ("GATED", "WEIGHT", "MEMBERS", "BEHIND", "WAITED", "NEEDS", "BASIS")
 LEAST_OF_NODES: Final = ("OTHERS", "ALLOCATABLE")
@@ -67,7 +67,7 @@ def _job(job: JobView, *, wide: bool) -> tuple[str, ...]:
 
 
 def refused(writes: Sequence[RefusedView]) -> str:
-    """Return what the API server refused for the job, with its message."""
+    """Return the writes that the API server refused for the job, in one line, with its messages; "-": none."""
     return "; ".join(one.text for one in writes) or "-"
 
 
@@ -92,7 +92,7 @@ def _workers(job: JobView) -> str:
 
 
 def weight(value: float | None) -> str:
-    """Return a weight or utility with four decimals, or "-" where the policy has none."""
+    """Return a job's weight or utility with four decimals, or "-" if the policy computes none."""
     return "-" if value is None else f"{value:.4f}"
 
 
@@ -110,16 +110,16 @@ def queue(view: QueueView, *, wide: bool = False, within: str = "") -> Renderabl
 
 
 def _below(view: QueueView) -> Iterator[RenderableType]:
-    """Yield the tables below the queue: jobs that do not queue, and resources that finished jobs hold."""
+    """Yield the tables below the queue: unplaced members, malformed jobs, and room that finished jobs hold."""
     yield from _unplaced(view.unplaced)
     yield from _invalid(view.invalid)
     yield from _held(view.held)
 
 
 def _unplaced(jobs: Sequence[UnplacedMembers]) -> Iterator[RenderableType]:
-    """Yield a table of running jobs some of whose members wait.
+    """Yield a table of running jobs with members that have no node yet.
 
-    Such a job is admitted, so it is not in the queue.
+    These jobs are admitted, so they are not in the queue, but they explain why it waits.
     """
     if jobs:
         yield text("")
@@ -138,7 +138,7 @@ def _queued(job: QueuedJob, *, wide: bool) -> tuple[str, ...]:
 
 
 def expected(start: ExpectedView | None) -> str:
-    """Return when the job may start: ``in 3m12s``, ``now`` or ``unknown``."""
+    """Return when the job may start: ``in 3m12s``, ``now`` or ``unknown``; "-" if that was not asked for."""
     if start is None:
         return "-"
     if start.in_seconds is None:
@@ -147,7 +147,7 @@ def expected(start: ExpectedView | None) -> str:
 
 
 def _invalid(jobs: Sequence[InvalidJob]) -> Iterator[RenderableType]:
-    """Yield a table of jobs that do not queue until they are corrected, since their users look for them here."""
+    """Yield a table of malformed jobs. They do not queue, but their users look for them below the queue."""
     if jobs:
         yield text("")
         rows = ((job.key, job.kind, job.detail) for job in jobs)
@@ -188,7 +188,7 @@ def _guest(guest: NodeMemberView) -> str:
 
 
 def by_job(members: Iterable[tuple[str, str]]) -> list[str]:
-    """Return ``team/job 1 ps+3 workers`` for each job."""
+    """Count the members, given as (job, role), and return a text for each job: ``team/job 1 ps+3 workers``."""
     found: dict[str, dict[str, int]] = {}
     for job, role in members:
         roles = found.setdefault(job, {})
@@ -262,8 +262,8 @@ def inputs(found: dict[str, str]) -> str:
 def what_if(view: WhatIfView, *, wide: bool = False) -> RenderableType:
     """Return a table with one row per job whose state, place or nodes would change.
 
-    The column QUEUE is there where one of them waits before or after. Of the jobs that would only move to another place
-    in the queue, the first few are shown; wide shows all.
+    The column QUEUE is left out if none of these jobs is in the queue, now or after the change. Of the jobs that would
+    only move to another place in the queue, the first few are shown; wide shows all.
     """
     if not view.jobs:
         return text(f"nothing would change (policy {view.policy})")
@@ -312,7 +312,7 @@ def _why_changed(job: ChangedJobView) -> str:
         lost = sum(job.before.nodes.values()) - sum(job.after.nodes.values())
         return f"{counted(lost, 'member')} without a node" if lost > 0 else "-"
     told, ahead = why(job.after.waits), job.after.ahead
-    named = job.after.waits is not None and job.after.waits.behind == ahead  # then `why` names it already
+    named = job.after.waits is not None and job.after.waits.behind == ahead  # `why` has named that job already
     return f"{told}, directly behind {ahead}" if ahead and not named else told
 
 

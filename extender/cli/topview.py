@@ -15,7 +15,7 @@ from policy.cluster.words import counted
 
 BAR = 24  # characters
 MOST = 20  # rows of each part
-BARS = ("", "WORKERS", "NEEDS")  # columns that a narrow terminal leaves out, the first one first
+BARS = ("", "WORKERS", "NEEDS")  # columns to leave out on a narrow terminal, in this order
 
 
 class TopView(View):
@@ -27,7 +27,7 @@ class TopView(View):
 
 
 def overview(nodes: NodesView, jobs: JobsView, queue: QueueView, *, within: str = "") -> TopView:
-    """Return the three views as one, with the jobs of one namespace where ``within`` names it."""
+    """Return the three views as one; with ``within``, only the jobs of that namespace."""
     if within:
         jobs = jobs.model_copy(update={"jobs": tuple(one for one in jobs.jobs if one.namespace == within)})
         queue = queue.model_copy(update={"jobs": tuple(one for one in queue.jobs if one.namespace == within)})
@@ -35,7 +35,7 @@ def overview(nodes: NodesView, jobs: JobsView, queue: QueueView, *, within: str 
 
 
 def draw(view: TopView, *, wide: bool = False) -> RenderableType:
-    """Return four parts, one under the other; ``wide`` shows all rows."""
+    """Return the four parts of the view, one below the other; ``wide`` shows all rows, otherwise at most MOST."""
     most = None if wide else MOST
     running = [job for job in view.jobs.jobs if job.workers and job.state != "completed"]
     fullest = sorted(view.nodes.nodes, key=lambda node: (-used(node), node.name))
@@ -52,7 +52,7 @@ def draw(view: TopView, *, wide: bool = False) -> RenderableType:
 
 
 def _part(heads: Sequence[str], rows: Sequence[Sequence[str]], most: int | None) -> list[RenderableType]:
-    """Return a table, or nothing where it has no rows."""
+    """Return a table of at most ``most`` rows (None: all), with a line for those left out; nothing for no rows."""
     return [text(""), table(heads, rows[:most], BARS), *_more(len(rows), most)] if rows else []
 
 

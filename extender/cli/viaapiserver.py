@@ -28,7 +28,7 @@ TIMEOUT: Final = 30.0
 
 
 class UnreachableError(Exception):
-    """The service cannot be asked through an API server; the text says why.
+    """The service cannot be reached through an API server; the text says why.
 
     ``answered`` tells whether the API server itself answered.
     """
@@ -49,7 +49,7 @@ class RestRequest:
 
     @property
     def written(self) -> bytes:
-        """Return the request as HTTP/1.1 bytes for a connection of its own."""
+        """Return the request as HTTP/1.1 bytes; the connection is closed after the answer."""
         body = b"" if self.body is None else json.dumps(self.body).encode()
         target = f"{self.path}?{urlencode(self.query)}" if self.query else self.path
         head = (
@@ -60,10 +60,11 @@ class RestRequest:
 
 
 async def ask(given: KubectlOptions, service: str, token: str, question: RestRequest) -> tuple[str, int, bytes]:
-    """Return the place that was asked, the HTTP status and the body.
+    """Send the request through the API server; return the address that answered, the HTTP status and the body.
 
-    service: NAMESPACE/NAME:PORT. Where it is empty, the pod that leads is asked, or with a token the default Service.
-    Raise UnreachableError where the service cannot be reached that way, and CliError where the API server refuses.
+    service: NAMESPACE/NAME:PORT of the Service to ask. Where it is empty, the default Service is asked if there is a
+    token, and otherwise the pod that leads. Raise UnreachableError if the service cannot be reached that way, and
+    CliError if the API server refuses.
     """
     from extender.kube.api import ClusterError
     from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER
@@ -75,7 +76,7 @@ async def ask(given: KubectlOptions, service: str, token: str, question: RestReq
                 return await _by_proxy(api, service or DEFAULT_SERVICE, token, question)
             return await _by_forward(api, question)
     except ClusterError as error:
-        if error.reason == CREDENTIALS:  # the user named a cluster, so no other one may answer in its place
+        if error.reason == CREDENTIALS:  # do not fall back to this machine: the user meant the named cluster
             raise CliError(error.message) from None
         why = "no kubeconfig names a cluster" if error.reason == NO_CLUSTER else "the API server cannot be reached"
         raise UnreachableError(f"{why} ({error.message})") from None
@@ -103,7 +104,7 @@ async def _by_proxy(api: UserApi, service: str, token: str, question: RestReques
 
 
 async def _by_forward(api: UserApi, question: RestRequest) -> tuple[str, int, bytes]:
-    """Ask the pod that leads on its loopback, or any running pod where the leader is not known."""
+    """Ask the pod that leads over a port forwarded to its loopback; if the leader is not known, any running pod."""
     from extender.kube.api import PODS, ClusterError, Ref
 
     pod = await _leader(api)
@@ -119,7 +120,7 @@ async def _by_forward(api: UserApi, question: RestRequest) -> tuple[str, int, by
 
 
 async def _leader(api: UserApi) -> str:
-    """Return the name of the pod that holds the Lease, else of any running pod."""
+    """Return the name of the pod that holds the Lease, or else the name of any running pod."""
     from extender.kube.api import LEASES, PODS, ClusterError, Ref
     from extender.kube.responses import url_path
 
@@ -135,7 +136,7 @@ async def _leader(api: UserApi) -> str:
         try:
             lease = await api.get(Ref(LEASES, NAMESPACE, election)) or {}
         except ClusterError:
-            continue  # any pod will do: one that does not lead says so in its warnings
+            continue  # any other pod may answer too: if it does not lead, its warnings say so
         holder = str((lease.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
         if holder in names:
             return holder
@@ -150,7 +151,7 @@ def _refused(said: str, right: str) -> CliError:
 
 
 def service_of(text: str) -> tuple[str, str, str]:
-    """Return NAMESPACE/NAME:PORT in its three parts. Raise CliError where the text has another form."""
+    """Return NAMESPACE/NAME:PORT in its three parts. Raise CliError if the text has another form."""
     namespace, slash, rest = text.partition("/")
     name, colon, port = rest.partition(":")
     if not (slash and colon and namespace and name and port) or "/" in rest:
@@ -159,7 +160,7 @@ def service_of(text: str) -> tuple[str, str, str]:
 
 
 def read(answer: bytes) -> dict[str, Any]:
-    """Return the JSON object in an answer, or an empty dict where it holds none."""
+    """Return the answer's body as a JSON object, or an empty dict if it is not one."""
     try:
         found = json.loads(answer)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The changes that ``what-if`` asks about, read from its options and file, and refusals by the option's name."""
+"""Reads the options and the file of ``what-if`` into a question, and names the wrong option where it is refused."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ STANDARD_INPUT: Final = "-"
 
 
 def manifest(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the one job in the file ("-": standard input), and the other objects in it, as "Service mnist".
+    """Return the job in the file ("-": standard input), and a label for each other object, such as "Service mnist".
 
-    Of several documents, or of the items of a List, the one of a kind that Kohort knows is taken. Raise CliError where
-    the file cannot be read or does not hold exactly one job.
+    If the file has several documents or a List, the job is the one object whose kind Kohort schedules. Raise CliError
+    where the file cannot be read or does not have exactly one job.
     """
     found = [item for document in _documents(file) for item in _items(document)]
     if len(found) == 1:
-        return _mapping(file, found[0]), ()  # the service refuses it where its kind is wrong
+        return _mapping(file, found[0]), ()  # if it is not a job, the service refuses it
     named = [_mapping(file, item) for item in found]
     jobs = [item for item in named if item.get("kind") in KINDS]
     if len(jobs) != 1:
@@ -81,7 +81,10 @@ def _label(item: dict[str, Any]) -> str:
 
 
 def more_nodes(text: str) -> dict[str, object]:
-    """Return ``LIKE=COUNT``, or ``LIKE`` for one node, as add_nodes of REST. Raise CliError where it is neither."""
+    """Return an entry of REST's ``add_nodes`` for the text ``LIKE=COUNT``, or ``LIKE`` for one node.
+
+    Raise CliError for any other text.
+    """
     like, equals, count = text.partition("=")
     if not like or (equals and not count.isdecimal()):
         raise CliError(f"--add-nodes: {text!r} is not allowed; allowed: NODE=COUNT", 2)
@@ -89,7 +92,7 @@ def more_nodes(text: str) -> dict[str, object]:
 
 
 def amounts_of(text: str) -> dict[str, str]:
-    """Return ``cpu=2,memory=4Gi`` as a dict by resource name. Raise CliError where it has another form."""
+    """Return the amounts of a text such as ``cpu=2,memory=4Gi``, by resource name. Raise CliError for another form."""
     found = dict(part.partition("=")[::2] for part in text.split(","))
     if not all(name and amount for name, amount in found.items()):
         raise CliError(f"--requests: {text!r} is not allowed; allowed: NAME=AMOUNT,..., as cpu=2,memory=4Gi", 2)
@@ -101,7 +104,7 @@ def amounts_of(text: str) -> dict[str, str]:
 
 
 def by_option(error: RefusedError, file: Path | None) -> CliError:
-    """Return the refusal with the option or file that was wrong in place of REST's field."""
+    """Return the refusal with the name of the wrong option or file in place of the name of REST's field."""
     named = _named(error.field, file)
     said = str(error)
     if not named or not said.startswith(error.field):

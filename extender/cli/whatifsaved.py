@@ -17,9 +17,9 @@ from policy.step import step
 
 
 def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohort") -> WhatIfView:
-    """Return the answer of what-if for the state after the journal's last step.
+    """Replay the journal and return the answer of what-if for the state after its last step.
 
-    Raise CliError where the file or the question cannot be used.
+    Raise CliError if the file cannot be read or the question is refused.
     """
     try:
         beginning, steps = read(file)

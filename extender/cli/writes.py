@@ -1,7 +1,7 @@
 """The commands that write. They write to the API server with the user's own rights, and never through the service.
 
-Each command reads the job first and writes with the UID and resourceVersion that it read as preconditions; where
-somebody has changed the job meanwhile, it reads again.
+Each command reads the job first and writes with the UID and resourceVersion that it read as preconditions. If the job
+was changed in between, the command reads it again and tries once more.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ SchedulerOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a command has changed in a job.
+    """The result of a command that writes: which field of which job it changed.
 
-    before, after: the values of ``field``; they are equal where nothing had to be changed.
+    before, after: the values of ``field``; they are equal if nothing had to be changed. note: advice for the user.
     """
 
     namespace: str
@@ -81,10 +81,10 @@ def scale(
     kind: KindOption = None,
     scheduler_name: SchedulerOption = "kohort",
 ) -> None:
-    """Set the replicas of a job's workers, within its bounds, and say where to see what the policy makes of it.
+    """Set the number of a job's workers, within its bounds, and name the command that shows what the policy does then.
 
-    Fewer workers than the job has are taken over at once and kept for the cool-down. More workers are given by the
-    policy alone: it sets the number back until there is room and no rival comes first. To get more room for good, raise
+    A lower number takes effect at once and is kept for the cool-down. A higher number is set back: only the policy
+    gives workers, once there is room and no other job comes first. To get more workers for good, raise
     kohort.dev/utility.
     """
     _report(asked, job, kind, lambda found: scaling(found, workers, scheduler_name))
@@ -106,7 +106,7 @@ def suspend(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
 )
 @shared(CLUSTER, OUTPUT, JOB)
 def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
-    """Let a suspended job go on: it queues again and keeps its first arrival time."""
+    """Resume a suspended job: it queues again and keeps its first arrival time."""
     _report(asked, job, kind, lambda found: suspension(found, on=False))
 
 
@@ -114,7 +114,10 @@ def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
 
 
 def scaling(found: FoundJob, workers: int, scheduler_name: str) -> Change:
-    """Return the change that sets the number of workers. Raise CliError where the job's kind or bounds forbid it."""
+    """Return the result and the patch (None: nothing to change) that set the number of workers.
+
+    Raise CliError if the job's kind or bounds forbid it.
+    """
     from extender.kube.fields import part
     from extender.kube.jobobjects import read_job
 
@@ -148,7 +151,7 @@ def _check_bounds(found: FoundJob, job: Job, workers: int) -> None:
 
 
 def _bounds_field(found: FoundJob) -> str:
-    """Return the field that states the job's bounds: annotations win over a field of the kind's own."""
+    """Return the field that states the job's bounds: the annotations, or without them a field of the kind's own."""
     from extender.kube.jobkinds import MAX_WORKERS, MIN_WORKERS
 
     notes, own = found.item["metadata"].get("annotations") or {}, found.kind.bounds_at
@@ -158,7 +161,10 @@ def _bounds_field(found: FoundJob) -> str:
 
 
 def suspension(found: FoundJob, *, on: bool) -> Change:
-    """Return the change that suspends a job or lets it go on. Raise CliError where its kind cannot be suspended."""
+    """Return the result and the patch (None: nothing to change) that suspend the job, or with ``on`` False resume it.
+
+    Raise CliError if its kind cannot be suspended, or if Kohort itself has suspended the job.
+    """
     from extender.kube.fields import part
     from extender.kube.jobkinds import RELEASED
 
@@ -176,7 +182,7 @@ def suspension(found: FoundJob, *, on: bool) -> Change:
         )
     *above, last = kind.suspend_at
     before = reduce(part, above, spec).get(last) is True
-    if on and ours:  # remove Kohort's mark: then the suspension is the user's, and Kohort does not resume the job
+    if on and ours:  # without Kohort's annotation the suspension is the user's, and Kohort does not resume the job
         written = _written(found, kind.suspended_by, "by Kohort", on)
         return written, {**kind.suspend_patch(on), "metadata": {"annotations": {RELEASED: None}}}
     written = _written(found, kind.suspended_by, before, on)
@@ -223,7 +229,7 @@ async def _write(
 
 
 async def _patched(api: KubeApi, found: FoundJob, patch: Mapping[str, Any]) -> bool:
-    """Tell whether the patch was written; it is not where somebody else has changed the job meanwhile."""
+    """Send the patch; return False if the job has changed since it was read. Raise CliError for other refusals."""
     from extender.kube.api import Refused, Unknown
 
     meta = found.item["metadata"]
@@ -241,7 +247,7 @@ async def _patched(api: KubeApi, found: FoundJob, patch: Mapping[str, Any]) -> b
 
 
 async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> FoundJob:
-    """Return the one job of that name. Raise CliError where there is none, or more than one."""
+    """Return the one job of that name. Raise CliError if there is none, or more than one."""
     from extender.kube.api import Ref
     from extender.kube.jobkinds import KINDS
 
@@ -263,7 +269,7 @@ async def _find(api: KubeApi, namespace: str, name: str, kind: str | None) -> Fo
 
 
 async def _is_pod(api: KubeApi, namespace: str, name: str) -> bool:
-    """Tell whether a pod has that name. Return False where the user may not read pods."""
+    """Tell whether a pod has that name. Return False if the user may not read pods."""
     from extender.kube.api import PODS, ClusterError, Ref
 
     try:

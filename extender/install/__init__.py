@@ -1,1 +1,1 @@
-"""The manifests that Kohort ships, put together for one cluster."""
+"""Builds Kohort's manifests for one cluster, as `kohort render` prints them."""

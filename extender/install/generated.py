@@ -1,4 +1,4 @@
-"""ConfigMaps that a kustomization generates from files: the features of ``configMapGenerator`` that our files use."""
+"""Makes the ConfigMaps of kustomize's ``configMapGenerator``. Only the features that Kohort's manifests use work."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ GENERATOR: Final = {"name", "namespace", "files", "options"}
 
 
 class GeneratorError(Exception):
-    """A generator uses a feature that is not known here; the text names those that are."""
+    """A kustomize generator in the manifests uses an unsupported field; the message lists the supported fields."""
 
 
 def config_maps(plan: Mapping[str, Any], folder: Path) -> list[Json]:
-    """Return the ConfigMaps of the kustomization in that folder.
+    """Return the ConfigMaps that a kustomization generates.
 
-    Raise GeneratorError, or OSError where a file cannot be read.
+    plan: the content of its kustomization.yaml. folder: the folder of its files. Raise GeneratorError for a field that
+    is not supported, and OSError if a file cannot be read.
     """
     shared = plan.get("generatorOptions", {})
     return [_config_map(one, shared, folder) for one in plan.get("configMapGenerator", ())]

@@ -1,7 +1,7 @@
-"""Builds our kustomizations as ``kubectl kustomize`` does: resources, components, ConfigMaps, patches, labels.
+"""Builds Kohort's kustomizations as ``kubectl kustomize`` does: resources, components, ConfigMaps, patches, labels.
 
-Only the features that our files use are known; any other one is an error and is never ignored. A test compares the
-results with those of kubectl.
+Only the features of kustomize that Kohort's manifests use are supported; any other feature is an error and is never
+ignored. A test compares the results with those of kubectl.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ FILE: Final = "kustomization.yaml"
 KNOWN: Final = {
     "apiVersion", "kind", "resources", "components", "configMapGenerator", "generatorOptions", "patches", "labels",
 }  # fmt: skip
-# Lists that are merged by a field of their items; other lists are replaced (Kubernetes: strategic merge patch).
+# The lists whose items a patch merges, and the field that identifies an item; a patch replaces any other list. This is
+# the strategic merge patch of Kubernetes.
 KEYS: Final = {
     "containers": "name", "initContainers": "name", "volumes": "name", "env": "name", "volumeMounts": "mountPath",
 }  # fmt: skip
 
 
 class ManifestError(Exception):
-    """The manifests cannot be built; the text names the file and what is allowed."""
+    """The manifests cannot be built; the text names the file or argument and what is allowed."""
 
 
 def build(folder: Path, components: Iterable[Path] = ()) -> list[Json]:
-    """Return the objects of the kustomization in that folder, with these components added."""
+    """Return the objects of the kustomization in ``folder`` after the components in these folders have changed them."""
     objects = _built(folder, [])
     for component in components:
         objects = _built(component, objects)
@@ -39,7 +40,7 @@ def build(folder: Path, components: Iterable[Path] = ()) -> list[Json]:
 
 
 def _built(folder: Path, objects: list[Json]) -> list[Json]:
-    """Return the objects after ``folder``: a component changes the objects before it, a kustomization adds its own."""
+    """Return ``objects`` with those of the kustomization or component in ``folder`` added and its patches applied."""
     plan = _read(folder / FILE)
     if unknown := plan.keys() - KNOWN:
         raise ManifestError(
@@ -93,7 +94,7 @@ def _identity(item: Json) -> tuple[str, str, str]:
 
 
 def merged(base: Json, change: Mapping[str, Any]) -> Json:
-    """Return the object with the patch applied; null removes a field."""
+    """Return a copy of the object with a strategic merge patch applied; null removes a field."""
     result = copy.deepcopy(base)
     for key, value in change.items():
         below = result.get(key)

@@ -1,4 +1,4 @@
-"""The shipped manifests with the versions and addresses of one cluster."""
+"""Renders the manifests that Kohort ships, with the versions and addresses of one cluster."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from extender.install.kustomization import Json, ManifestError, build
 
 SCHEDULER: Final = "kube-scheduler"
 OLDEST_MINOR: Final = 34
-GATE_MINOR: Final = 36  # from then on an API server has MutatingAdmissionPolicies
+GATE_MINOR: Final = 36  # API servers have MutatingAdmissionPolicies from Kubernetes 1.36 on
 GATE_KINDS: Final = frozenset({"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"})
 _GATE: Final = re.compile(r"^gate: .*$", re.MULTILINE)
 _VERSION: Final = re.compile(r"v?(?P<numbers>1\.(?P<minor>0|[1-9]\d{0,2})\.(?:0|[1-9]\d{0,2}))(?:[-+]\S+)?")
 
 
 def folder() -> Path:
-    """Return the folder of the manifests: beside this file in the wheel, else in the checkout."""
+    """Return the folder of the manifests, which is inside this package in a wheel, and at the top of a checkout."""
     packed = Path(__file__).parent / "manifests"
     return packed if packed.is_dir() else Path(__file__).parents[2] / "manifests"
 
@@ -36,10 +36,10 @@ def overlays() -> list[str]:
 def rendered(
     overlay: str = "base", components: Iterable[str] = (), image: str | None = None, kubernetes: str | None = None
 ) -> list[Json]:
-    """Return the objects of the overlay.
+    """Return the objects of an overlay, changed by the components with these names.
 
-    image: Kohort's image. kubernetes: the cluster's version, X.Y.Z. Raise ManifestError where an argument is not
-    allowed.
+    image: the name of Kohort's image. kubernetes: the cluster's version, X.Y.Z. Raise ManifestError if an argument is
+    not allowed.
     """
     wanted = _checked(kubernetes) if kubernetes is not None else None
     added = [_component(name) for name in components]
@@ -58,7 +58,10 @@ def rendered(
 
 
 def _without_gate(objects: list[Json]) -> list[Json]:
-    """Return the objects for an API server that is older than the admission gate, with the setting gate: never."""
+    """Return the objects without the admission policy of the gate, and with the setting ``gate: never``.
+
+    They are for API servers before 1.36, which do not have MutatingAdmissionPolicies.
+    """
     for item in objects:
         if item["kind"] == "ConfigMap" and SETTINGS in item.get("data", {}):
             item["data"][SETTINGS], found = _GATE.subn("gate: never", item["data"][SETTINGS])
@@ -70,7 +73,10 @@ def _without_gate(objects: list[Json]) -> list[Json]:
 
 
 def scheduler_configuration(overlay: str, address: str) -> Json:
-    """Return the KubeSchedulerConfiguration with which the cluster's own kube-scheduler calls Kohort at ``address``."""
+    """Return the overlay's KubeSchedulerConfiguration, with Kohort's host ``address`` in the extender's URL.
+
+    It is for the cluster's own kube-scheduler, which then calls Kohort.
+    """
     path = _overlay(overlay) / f"{SCHEDULER}.yaml"
     if not path.is_file():
         raise ManifestError(f"{overlay} has no {path.name}; allowed: shared-scheduler, the one that asks from outside")
@@ -102,8 +108,8 @@ def _folders(kind: str) -> list[str]:
 def _checked(text: str) -> str:
     """Return X.Y.Z of a version in the form that `kubectl version` prints.
 
-    What a vendor writes after the numbers (-eks-1, -gke.2, +k3s1) is ignored, as version.ParseGeneric of
-    k8s.io/apimachinery does. Raise ManifestError for other texts and for versions that are too old.
+    A vendor's suffix (-eks-1, -gke.2, +k3s1) is ignored, as version.ParseGeneric of k8s.io/apimachinery does. Raise
+    ManifestError for other texts and for versions that are too old.
     """
     found = _VERSION.fullmatch(text)
     if found is None or int(found["minor"]) < OLDEST_MINOR:

@@ -1,4 +1,4 @@
-"""Line charts of the last hours as inline SVG. The lines stretch with the page; the text around them does not."""
+"""Line charts of the last hours as inline SVG. Only the lines are scaled to the width of the page, not the text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from extender.page.formatting import clean, duration, short_name
 from extender.page.loadhistory import LoadSample
 
 WIDTH, HEIGHT = 600.0, 100.0
-POINTS: Final = 240  # more would not be visible
-LEAST_SPAN: Final = 600.0  # seconds
-GAP: Final = 5.0  # no line is drawn between samples that are more than so many usual distances apart
+POINTS: Final = 240  # of a line at most; more would not be visible
+LEAST_SPAN: Final = 600.0  # seconds that a chart shows at least
+GAP: Final = 5.0  # times the median distance of two samples; a line is broken where samples are further apart
 
 
 class Timed(Protocol):
-    """A value of one moment."""
+    """A sample with its time."""
 
     @property
     def at(self) -> float:
@@ -32,9 +32,10 @@ S = TypeVar("S", bound=Timed)
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series.
+    """One line of a chart.
 
-    path: the SVG path in a box of WIDTH by HEIGHT. area: the same path, closed at the bottom. now: the last value.
+    style: the number of its CSS class. path: the SVG path in a box of WIDTH by HEIGHT. area: the same path, closed at
+    the bottom. now: the last value as text. summary: the last, lowest and highest value in words.
     """
 
     name: str
@@ -47,9 +48,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart for the template.
+    """A chart, with the texts that the template puts around its lines.
 
-    top: the value at the upper edge. times: the texts at the left, in the middle and at the right.
+    top, middle: the values at the upper edge and at half the height. times: the times at the left, in the middle and at
+    the right. empty: the text to show where there are no lines.
     """
 
     title: str
@@ -61,7 +63,7 @@ class Chart:
 
 
 def charts_of(samples: Sequence[LoadSample], now: float, prices: bool, jobs: bool = True) -> tuple[Chart, ...]:
-    """Return the charts of use, of jobs, and of prices where the policy has any.
+    """Return the charts of the last hours until ``now``: utilisation, jobs, and with ``prices`` the policy's prices.
 
     jobs: False leaves the chart of jobs out, because it counts the jobs of all namespaces.
     """
@@ -83,9 +85,10 @@ def charts_of(samples: Sequence[LoadSample], now: float, prices: bool, jobs: boo
 def chart_of(
     title: str, samples: Sequence[S], end: float, series: Sequence[tuple[str, Callable[[S], float]]], *, shares: bool
 ) -> Chart:
-    """Return one chart of the time until ``end``.
+    """Return one chart of all samples until the time ``end``.
 
-    shares: the values are shares of 1; otherwise they are counts.
+    series: for each line its name and the function that reads its value from a sample. shares: the values are shares
+    of 1, shown in percent; otherwise they are counts.
     """
     top, told = ((lambda _: 1.0), _share) if shares else (_round, _whole)
     return _chart(title, samples, end, series, top, told, until=_clock(end), least=1.0)
@@ -115,7 +118,7 @@ def _whole(value: float) -> str:
 
 
 def _round(most: float) -> float:
-    """Return the next number of the form 1, 2 or 5 times a power of ten; so charts do not jump with every sample."""
+    """Return the upper edge for values up to ``most``: 1, 2 or 5 times a power of ten, so that it rarely changes."""
     if most <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(most))

@@ -35,7 +35,7 @@ _SETTLED: Final = (State.RUNNING,)
 
 
 class ReadinessSource(Protocol):
-    """The source of the service's health."""
+    """An object that knows the service's health."""
 
     def readiness(self) -> Readiness:
         """Return the checks of ``/readyz``."""
@@ -43,9 +43,9 @@ class ReadinessSource(Protocol):
 
 
 class QueuedRow(NamedTuple):
-    """A row of the queue.
+    """A row of the queue, without the job's place and waiting time.
 
-    It leaves out its place and its wait, so that a new job or a passing minute changes no other row.
+    These two change for many rows at once; without them a row's HTML can be kept, and `htmlrows.placed` adds them.
     """
 
     look: Look
@@ -64,9 +64,9 @@ class QueuedRow(NamedTuple):
 
 
 class QueueRows(NamedTuple):
-    """The waiting jobs and their places.
+    """The waiting jobs and their places in the queue, counted from 1.
 
-    A place is 0 for a job that does not queue: malformed, suspended, or being released.
+    The place is 0 for a job that is not in the queue: malformed, suspended, or being released.
     """
 
     places: tuple[int, ...]
@@ -74,19 +74,20 @@ class QueueRows(NamedTuple):
 
     @property
     def queueing(self) -> list[QueuedRow]:
-        """Return the rows that have a place."""
+        """Return the rows of the jobs that are in the queue."""
         return [row for place, row in zip(self.places, self.rows, strict=True) if place]
 
     @property
     def place_texts(self) -> str:
-        """Return the places as texts for the first cells of the rows."""
+        """Return the places for the first cells of the rows, separated by spaces."""
         return " ".join(str(place or "–") for place in self.places[:MOST_QUEUED])
 
 
 class RunningRow(NamedTuple):
-    """A row of the jobs that hold resources.
+    """A row of the list of jobs that hold resources.
 
-    given: workers that the policy gave the job. there: workers that are bound.
+    low, high: the bounds of its workers. given: workers that the policy gave the job. there: workers that are bound.
+    nodes: the number of nodes of its plan. rival: the job for which it was shrunk last, or empty.
     """
 
     look: Look
@@ -115,7 +116,7 @@ class ClusterPage:
         looks: Looks,
         visibility: Visibility = EVERYTHING,
     ) -> None:
-        """Prepare the page for viewers with this visibility; the timeline and the looks may be shared with others."""
+        """Prepare the page for viewers with this visibility; pages for others may share the timeline and the looks."""
         self._ledger = ledger
         self._vitals = vitals
         self._history = history
@@ -125,10 +126,10 @@ class ClusterPage:
         self._visibility = visibility
         self._redaction = Redaction(visibility)
         self._drawer = NodeMapDrawer(looks, let_loop_run, visibility)
-        self._charted: tuple[float, list[str]] | None = None  # the history's revision, and its charts
+        self._charted: tuple[float, list[str]] | None = None  # the newest charts, and the revision of their history
 
     def make(self) -> tuple[int, Lists, Mapping[str, str]]:
-        """Return revision, lists and facts of the current snapshot."""
+        """Return the snapshot's generation, the page's lists of rows by name, and the small values beside them."""
         snapshot, now = self._ledger.snapshot, self._ledger.now()
         self._timeline.read_on()
         self.looks.keep(snapshot.jobs.keys())
@@ -157,7 +158,7 @@ class ClusterPage:
         return [self._rows.html("more", number=number)] if number > 0 else []
 
     def _charts(self, now: float) -> list[str]:
-        """Return the charts, drawn anew after a new sample only: a few more seconds would not be visible in them."""
+        """Return the charts; they are drawn again only after a new sample, as a few seconds would not be visible."""
         revision = self._history.revision
         if self._charted is None or self._charted[0] != revision:
             samples, jobs = tuple(self._history), self._visibility.every
@@ -247,7 +248,7 @@ def shape_of(job: Job) -> str:
 
 
 def _reasons(queue: tuple[QueuedRow, ...]) -> list[tuple[str, str, int]]:
-    """Return each reason, its text and how many jobs wait for it, the most frequent first."""
+    """Return each reason code with its text and the number of jobs that wait for it, the most frequent reason first."""
     counts = Counter((row.reason, row.text) for row in queue)
     return [(reason, text, number) for (reason, text), number in counts.most_common(8)]
 
@@ -258,7 +259,7 @@ Figure = tuple[str, str, str, bool]
 def _figures(
     snapshot: Snapshot, queue: QueueRows, running: tuple[RunningRow, ...], nodes: NodeMap, now: float
 ) -> list[Figure]:
-    """Return, for each figure, its name, its value, a note, and whether an operator should look at it."""
+    """Return the figures above the lists: name, value, note, and whether an operator should look into it."""
     waiting = queue.queueing
     starving, moving = sum(row.starving for row in waiting), sum(row.state != "running" for row in running)
     down = sum(not node.ready for node in snapshot.nodes.values())

@@ -20,7 +20,7 @@ EMPTY: Final[Lists] = {name: [] for name in ("answer", "charts", "courses", "cou
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The load of every course at one moment; a course that ended earlier has its last load."""
+    """The load under each policy that is compared, at one moment; where a run ended earlier, its last load."""
 
     at: float
     loads: tuple[LoadView, ...]
@@ -33,15 +33,15 @@ class ComparisonPage:
     rows: Rows
 
     def pending(self, policy: str) -> Lists:
-        """Return the lists while the comparison is computed."""
+        """Return the lists to show while the comparison is computed."""
         return {**EMPTY, "answer": [self.rows.html("pending", policy=policy)]}
 
     def failed(self, text: str) -> Lists:
-        """Return the lists where there is no comparison, with the reason."""
+        """Return the lists to show where the comparison failed; ``text`` says why."""
         return {**EMPTY, "answer": [self.rows.html("failed", text=text)]}
 
     def of(self, found: ComparisonView) -> Lists:
-        """Return the lists of a finished comparison."""
+        """Return the lists that show a finished comparison."""
         row = self.rows.html
         names = _names(found)
         charts = [row("chart", chart=chart) for chart in _charts(found, names)]

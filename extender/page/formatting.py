@@ -12,7 +12,7 @@ from policy.cluster.resources import Resources
 from policy.cluster.words import BYTES, cpu_first
 
 MOST_CHARACTERS: Final = 240
-MOST_KEY: Final = 160  # characters of namespace/name, by which the rows and marks of one job are matched
+MOST_KEY: Final = 160  # characters of namespace/name to keep; kohort.js finds the rows and marks of a job by that text
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # control characters, bidi marks, surrogates
 _PLAIN: Final = re.compile(r"[ -~]*")
 _GIB: Final = 2**30
@@ -32,7 +32,7 @@ def clean(text: object, most: int = MOST_CHARACTERS) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as ``42s``, ``7m``, ``3h 05m`` or ``2d 4h``; kohort.js has the same rule."""
+    """Return a duration in seconds as ``42s``, ``7m``, ``3h 05m`` or ``2d 4h``; kohort.js has the same rule."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole}s"
@@ -84,7 +84,7 @@ def short_name(resource: str) -> str:
 
 
 def amount(resource: str, exact: int) -> str:
-    """Return an amount without its resource: ``2.5`` cores, ``12.5 GiB``, ``4``."""
+    """Return an exact amount (millicores, bytes or pieces) without its resource: ``2.5`` cores, ``12.5 GiB``, ``4``."""
     if resource == "cpu":
         return f"{exact / 1000:.4g}"
     if resource.startswith(BYTES):
@@ -93,7 +93,7 @@ def amount(resource: str, exact: int) -> str:
 
 
 def needs(resources: Resources) -> str:
-    """Return requests as ``10.5 cpu · 12 GiB · 2 gpu``, without the number of pods, since each member is one."""
+    """Return requests as ``10.5 cpu · 12 GiB · 2 gpu``, without the resource "pods"."""
     return " · ".join(_need(name, resources[name]) for name in _ordered(resources) if resources[name])
 
 

@@ -1,4 +1,4 @@
-"""Frames: what the page shows, as lists of rows, and what has changed since a viewer's last frame.
+"""Frames: all that the page shows at one revision, as lists of rows, and the changes since a viewer's last frame.
 
 Frames are made one at a time, on a thread beside the event loop, and shared by all viewers with the same rights. They
 take at most a fixed share of the time, so that the verbs stay fast.
@@ -18,22 +18,26 @@ from typing import Any, Final, TypeVar
 from extender.clock import Clock
 
 SHARE: Final = 0.25  # the share of the time that frames may take
-AT_ONCE: Final = 0.2  # seconds that frames may take without a pause after a quiet time
-KEPT: Final = 32  # frames; they share their rows
+AT_ONCE: Final = 0.2  # seconds of this share that can be saved up while no frame is made
+KEPT: Final = 32  # past frames; they take little memory, because equal rows are the same objects
 T = TypeVar("T")
 Lists = Mapping[str, Sequence[str]]
 
 
 def let_loop_run() -> None:
-    """Let the event loop's thread run if it is waiting; without this call it waits 5 ms for its turn, each time."""
+    """Give the interpreter to the event loop's thread if it waits for it.
+
+    Without this call the loop would wait for the interpreter's switch interval each time that it has work to do.
+    """
     time.sleep(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Every list of the page at one revision.
+    """All that the page shows at one revision: its lists of rows by name.
 
-    facts: small values beside the lists, such as the title and the density of the map.
+    number: counts the frames of this process. generation: that of the snapshot. facts: small values beside the lists,
+    such as the title and the density of the node map.
     """
 
     number: int
@@ -44,11 +48,11 @@ class Frame:
 
     @property
     def name(self) -> str:
-        """Return the name by which a viewer says which frame it has."""
+        """Return the frame's name, which a viewer sends to say which frame it has."""
         return f"{self.instance}.{self.number}"
 
     def changes_since(self, had: Frame | None) -> dict[str, Any]:
-        """Return the changes for a viewer that has the frame ``had``; everything where that is None.
+        """Return what to send to a viewer that has the frame ``had``; None: it has no frame, so send everything.
 
         Lists that have not changed are left out.
         """
@@ -65,9 +69,9 @@ RowChange = str | tuple[int, int]
 
 
 def row_changes(old: Sequence[str], rows: Sequence[str]) -> list[RowChange]:
-    """Return ``rows`` for somebody who has ``old``: HTML of new rows, and (first, number) for a run of old ones.
+    """Return how to build ``rows`` from ``old``: HTML for a new row, (first, number) for a run of old rows to keep.
 
-    A row that is added at the top is thus one row to send, though the places of all others change.
+    One new row at the top is thus sent as one row and one run, although the places of all other rows change.
     """
     places: dict[str, list[int]] = {}
     for at in range(len(old) - 1, -1, -1):
@@ -87,20 +91,20 @@ def row_changes(old: Sequence[str], rows: Sequence[str]) -> list[RowChange]:
 
 
 class PageThread:
-    """The one thread on which pages are made, one after another. Data that pages share therefore needs no locks."""
+    """The single thread that makes all pages, one after another, so the data that pages share needs no locks."""
 
     def __init__(self, clock: Clock) -> None:
-        """Prepare the thread; it starts with the first page."""
+        """Prepare the thread, which starts when the first page is made."""
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="page")
-        self._left, self._at = AT_ONCE, clock.monotonic()  # seconds that frames may take now
+        self._left, self._at = AT_ONCE, clock.monotonic()  # seconds that frames may take now, and when this was so
 
     async def __call__(self, make: Callable[[], T]) -> T:
-        """Run ``make`` on the thread."""
+        """Run ``make`` on the thread and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, make)
 
     def rest(self) -> float:
-        """Return the seconds until the next frame may be made, for whichever viewers."""
+        """Return the seconds until the next frame may be made; all viewers' frames share one limit."""
         now = self._clock.monotonic()
         self._left, self._at = min(AT_ONCE, self._left + (now - self._at) * SHARE), now
         return max(0.0, -self._left / SHARE)
@@ -119,9 +123,9 @@ MakeLists = Callable[[], tuple[int, Lists, Mapping[str, str]]]
 
 
 class Frames:
-    """The newest frame and a few before it.
+    """The newest frame for viewers with the same rights, and some earlier frames.
 
-    stale: tells whether the ledger has changed since the frame of a generation was made.
+    stale: tells whether a generation is no longer the ledger's current one.
     """
 
     def __init__(self, make: MakeLists, stale: Callable[[int], bool], clock: Clock, maker: PageThread) -> None:
@@ -134,10 +138,10 @@ class Frames:
         self._lock = asyncio.Lock()
 
     async def newest(self, *, patient: bool = False) -> Frame:
-        """Return the frame of the current revision.
+        """Return the frame of the current revision, and make it if needed.
 
-        Where frames have used up their share of the time, return the last frame, or with ``patient`` wait until one may
-        be made.
+        If frames have used up their share of the time, return the last frame; with ``patient``, wait until a new frame
+        may be made.
         """
         async with self._lock:
             if self._last.number and not self._stale(self._last.generation):
@@ -151,9 +155,9 @@ class Frames:
             return self._last
 
     async def news(self, since: str) -> dict[str, Any]:
-        """Return what has changed since the frame of that name.
+        """Return what has changed since the frame with the name ``since``.
 
-        Everything is returned where that frame is too old or belongs to another process.
+        Return everything if that frame is no longer kept or belongs to another process.
         """
         frame = await self.newest(patient=True)
         return frame.changes_since(next((past for past in self._past if past.name == since), None))

@@ -1,4 +1,4 @@
-"""Templates: whole pages, and rows that are kept as long as they show the same, which makes most of a frame cheap."""
+"""Templates of whole pages and of rows. A row's HTML is reused while its content stays, so most frames are cheap."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ASSETS: Final = {
     "lists.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
-_ROWS_AT_ONCE: Final = 20  # rows
+_ROWS_AT_ONCE: Final = 20  # rows to make before the event loop may run
 _PLACE: Final = '<td class="number"></td>'
 _SINCE: Final = re.compile(r'(<time data-since="([\d.]+)">)(?=</time>)')
 
 
 @cache
 def asset(name: str) -> bytes:
-    """Return a file of the package. Raise KeyError for any name that is not in ASSETS."""
+    """Return the content of a style sheet, script or icon. Raise KeyError for any name that is not in ASSETS."""
     if name not in ASSETS:
         raise KeyError(name)
     return files("extender.page").joinpath("assets", name).read_bytes()
@@ -37,13 +37,13 @@ def asset(name: str) -> bytes:
 
 @cache
 def stamp(name: str) -> str:
-    """Return a hash of the file for the asset's URL, so that browsers may keep the file for ever."""
+    """Return a hash of the file for its URL. A changed file gets another URL, so browsers may cache it for long."""
     return hashlib.sha256(asset(name)).hexdigest()[:12]
 
 
 @cache
 def environment() -> Environment:
-    """Return the templates. Every value is escaped, and a value that is missing is an error."""
+    """Return the environment of the templates: it escapes every value, and a missing value is an error."""
     found = Environment(
         loader=PackageLoader("extender.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, auto_reload=False,
@@ -55,23 +55,23 @@ def environment() -> Environment:
 
 
 def placed(html: str, place: str, now: float) -> str:
-    """Return a row of the queue with its place and its wait, which the kept rows leave out.
+    """Return a row of the queue with the job's place and waiting time filled in.
 
-    In the browser kohort.js does the same.
+    html: the row without both, as `Rows` keeps it. In the browser kohort.js fills them in.
     """
     whole = html.replace(_PLACE, f'<td class="number">{place}</td>', 1)
     return _SINCE.sub(lambda since: f"{since[1]}{duration(now - float(since[2]))}", whole)
 
 
 def page(template: str, **values: Any) -> str:
-    """Return a whole page."""
+    """Return the HTML of a whole page."""
     return environment().get_template(template).render(**values)
 
 
 class Rows:
-    """Rows made by the macros of rows.html.
+    """Makes the HTML of rows with the macros of rows.html.
 
-    prefix: of links to other pages, relative to the address of the page that shows the rows.
+    prefix: the path from the page that shows the rows to ``/``, such as ``../``; links to other pages begin with it.
     """
 
     def __init__(self, prefix: str = "") -> None:
@@ -79,11 +79,11 @@ class Rows:
         self._known: dict[str, dict[Hashable, str]] = {}
 
     def html(self, macro: str, **values: Any) -> str:
-        """Return one row."""
+        """Return the HTML of one row; ``values`` are the arguments of the macro."""
         return str(self._call(macro)(**values)).strip()
 
     def all(self, macro: str, rows: Sequence[Hashable], more: Iterable[str] = ()) -> list[str]:
-        """Return all rows and then ``more``; a row that the last call returned is not made again."""
+        """Return the HTML of all rows, followed by ``more``. A row that the last call returned is not made again."""
         known, make = self._known.get(macro, {}), self._call(macro)
         found: dict[Hashable, str] = {}
         html = []

@@ -22,7 +22,7 @@ MOST_MEMBERS = 1_000
 
 @dataclass(slots=True)
 class JobPage:
-    """Makes the lists for any job of one ledger. Only one thread may use it at a time."""
+    """Makes the lists of the page of a job. Only one thread may use it at a time."""
 
     ledger: Ledger
     timeline: Timeline
@@ -32,9 +32,10 @@ class JobPage:
     def make(
         self, namespace: str, name: str, redaction: Redaction, slow_fields: Mapping[str, object] | None = None
     ) -> Lists | None:
-        """Return the lists, or None where nothing is known of such a job.
+        """Return the lists, or None if no job of that name is known or was recorded.
 
-        slow_fields: the fields that `explainview.slow_fields` computes, where the viewer asked for them.
+        redaction: hides what the viewer may not read. slow_fields: the result of `explainview.slow_fields`, if the
+        viewer asked for it.
         """
         self.timeline.read_on()
         job = job_named(self.ledger.snapshot, namespace, name)

@@ -1,4 +1,4 @@
-"""The samples of the last hours, taken by the ledger's clock: use by resource, waiting and running jobs, prices."""
+"""Samples of the load in the last hours, for the charts: use by resource, waiting and running jobs, prices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
 EVERY_SECONDS: Final = 20.0
-SAMPLES: Final = 1620  # nine hours
+SAMPLES: Final = 1620  # kept: nine hours of a sample every 20 s
 
 Pricer = Callable[[Policy, Snapshot, float], Mapping[str, float]]
 
@@ -23,7 +23,8 @@ Pricer = Callable[[Policy, Snapshot, float], Mapping[str, float]]
 class LoadSample:
     """The load at one moment.
 
-    at: seconds since the epoch. used: the share of what usable nodes have, by resource.
+    at: seconds since the epoch. used: the share in use of what ready nodes have, by resource. prices: the policy's
+    price of each resource, empty if it has none.
     """
 
     at: float
@@ -34,7 +35,7 @@ class LoadSample:
 
 
 class History:
-    """The samples of the last hours, and the task that takes them."""
+    """Takes samples of the load at intervals and keeps those of the last hours."""
 
     def __init__(self, ledger: Ledger, pricer: Pricer | None = None, size: int = SAMPLES) -> None:
         self._ledger = ledger
@@ -47,11 +48,11 @@ class History:
 
     @property
     def revision(self) -> float:
-        """Return a number that changes with every sample."""
+        """Return a number that changes with every new sample."""
         return self._samples[-1].at if self._samples else 0.0
 
     async def run(self, seconds: float = EVERY_SECONDS) -> None:
-        """Take a sample every ``seconds``, without end, once every watch has delivered its list."""
+        """Take a sample every ``seconds`` until cancelled; begin once every watch has delivered its initial list."""
         while True:
             if self._ledger.snapshot.synced:
                 await self.sample()
@@ -60,7 +61,7 @@ class History:
     async def sample(self) -> None:
         """Take one sample now.
 
-        Prices need arithmetic over all slots, so they are computed on another thread.
+        Prices are computed on another thread, because a policy computes them over all of its time slots.
         """
         ledger = self._ledger
         asked = (ledger.policy, ledger.snapshot, ledger.now())
@@ -73,6 +74,6 @@ class History:
 
 
 def sample_of(snapshot: Snapshot, now: float, prices: Mapping[str, float]) -> LoadSample:
-    """Return the snapshot's load as a sample."""
+    """Return the load of a snapshot as a sample."""
     found = load(snapshot)
     return LoadSample(now, found.used, found.waiting, found.running, prices)

@@ -1,7 +1,8 @@
 """A colour and a shape for every job, and the marks of its members as SVG paths.
 
-A mark is filled where the member's ps and workers are all on its own node, and hollow where some are on another node; a
-ps has a dot. Colours are classes of kohort.css, because the page's Content-Security-Policy allows no inline style.
+A member's mark is filled if the ps or workers with which it exchanges data are all on its own node, and hollow if some
+are on another node; a ps has a dot. Colours are classes of kohort.css, because the page's Content-Security-Policy
+allows no inline style.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 
 COLOURS: Final = 10
 SHAPES: Final = ("square", "circle", "diamond", "triangle", "hexagon", "wedge")
-# Corners in a square of 2 by 2 around the middle; the circle is drawn by arcs.
+# The corners of each shape around its middle, for a mark of size 2 by 2. A circle has no corners; it is drawn by arcs.
 _CORNERS: Final = {
     "square": ((-0.82, -0.82), (0.82, -0.82), (0.82, 0.82), (-0.82, 0.82)),
     "diamond": ((0, -1.05), (1.05, 0), (0, 1.05), (-1.05, 0)),
@@ -35,28 +36,28 @@ class Look:
 
 
 class Looks:
-    """Gives each job a look that no other job has, as long as there are enough; a job keeps its look."""
+    """Gives each job a look and keeps it. No two jobs share a look as long as there are enough looks."""
 
     def __init__(self) -> None:
         self._of: dict[str, Look] = {}
         self._taken: Counter[int] = Counter()
 
     def of(self, uid: str) -> Look:
-        """Return the job's look, and choose one for a new job."""
+        """Return the job's look; choose it if the job is new."""
         found = self._of.get(uid)
         if found is None:
             found = self._of[uid] = self._choose(uid)
         return found
 
     def keep(self, uids: Collection[str]) -> None:
-        """Forget the looks of all other jobs, so that they can be given again."""
+        """Forget the looks of all jobs but these, so that new jobs can get them."""
         for uid in self._of.keys() - set(uids):
             self._taken[_number(self._of.pop(uid))] -= 1
 
     def _choose(self, uid: str) -> Look:
-        """Return the look that is used least, counted from a start that the UID gives.
+        """Return a look that the fewest jobs have; among several, a hash of the UID says which one.
 
-        A restart therefore shows most jobs as before.
+        Most jobs therefore look the same after a restart.
         """
         every = COLOURS * len(SHAPES)
         start = zlib.crc32(uid.encode("utf-8", "replace")) % every
@@ -71,7 +72,7 @@ def _number(look: Look) -> int:
 
 @lru_cache(maxsize=20_000)
 def outline(shape: str, x: float, y: float, half: float) -> str:
-    """Return the SVG path of one mark around (x, y)."""
+    """Return the SVG path of a mark around (x, y); ``half`` is half its size."""
     if shape == "circle":
         return _circle(x, y, half * 0.95)
     points = (f"{x + half * dx:.1f} {y + half * dy:.1f}" for dx, dy in _CORNERS[shape])
@@ -80,7 +81,7 @@ def outline(shape: str, x: float, y: float, half: float) -> str:
 
 @lru_cache(maxsize=5_000)
 def dot(x: float, y: float, half: float) -> str:
-    """Return the SVG path of a ps's dot."""
+    """Return the SVG path of the dot on a ps's mark around (x, y); ``half`` is half the mark's size."""
     return _circle(x, y, half * DOT)
 
 
@@ -90,6 +91,6 @@ def _circle(x: float, y: float, radius: float) -> str:
 
 
 def icon(look: Look) -> str:
-    """Return the job's mark beside its name, 12 by 12 units."""
+    """Return the SVG of a job's mark for lists, where it stands beside the job's name; 12 by 12 units."""
     path = outline(look.shape, 6, 6, 5)
     return f'<svg class="mark c{look.colour}" viewBox="0 0 12 12" aria-hidden="true"><path d="{path}"/></svg>'

@@ -1,6 +1,6 @@
-"""The node map: one tile per node and one mark per member, which shows whose ps is on another node.
+"""The node map: one tile per node and one mark per member, which shows whether its ps or workers are on other nodes.
 
-A tile is kept as long as it shows the same, so that a decision costs only the tiles that it changes.
+A tile's HTML is reused while its content stays, so a decision costs only the tiles that it changes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from policy.cluster.words import counted
 
 SIDE: Final = 30.0  # the side of the square in which a tile's marks are drawn
 LEAST_COLUMNS, MOST_COLUMNS = 2, 5
-ROOMY_NODES: Final = 48  # a cluster of at most so many nodes has their names on the map
+ROOMY_NODES: Final = 48  # the map shows the names of the nodes if there are at most this many
 SOME_NODES: Final = 240
 
 
 class MapMember(NamedTuple):
     """A member on a node.
 
-    away: whether a ps or worker of its job with which it exchanges data is on another node.
+    job: the job's UID in the ledger. key: its namespace/name. away: whether a ps or worker of the job with which the
+    member exchanges data is on another node. finished: whether the job has ended.
     """
 
     job: str
@@ -41,7 +42,11 @@ class MapMember(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Everything that a tile shows."""
+    """Everything that a tile shows of its node.
+
+    used: percent of the resource that is used most. text: the use of each resource in words. guests: the members of
+    jobs on the node. others: the number of foreign pods. columns: marks in a row. roomy: whether the name is shown.
+    """
 
     name: str
     state: str
@@ -57,8 +62,8 @@ class Tile(NamedTuple):
 class NodeMap:
     """The map: its tiles as HTML, in order of node name.
 
-    density: the CSS class that says how many nodes there are. pairs: ps-worker pairs of all jobs. cross: pairs on two
-    nodes. cross_jobs: jobs that have such pairs.
+    density: the CSS class for the number of nodes. pairs: the number of ps-worker pairs of all jobs. cross: how many
+    pairs have their ps and worker on different nodes. cross_jobs: how many jobs have such pairs.
     """
 
     tiles: tuple[str, ...]
@@ -71,7 +76,8 @@ class NodeMap:
 class JobOnMap(NamedTuple):
     """The members of one job that have a node.
 
-    pairs: ps-worker pairs. cross: pairs on two nodes.
+    where: the node of each slot. guests: (node, member) for each mark. pairs: the number of ps-worker pairs. cross: the
+    number of pairs whose ps and worker are on different nodes.
     """
 
     where: Mapping[Slot, str]
@@ -83,7 +89,7 @@ class JobOnMap(NamedTuple):
 
 @dataclass(slots=True)
 class NodeMapDrawer:
-    """Draws the map again and again.
+    """Draws the map of each new snapshot, and reuses the tiles that have not changed since the last call.
 
     let_loop_run: called between slices of work, so that the event loop can answer verbs meanwhile. Members of jobs
     that ``visibility`` hides are not drawn.
@@ -123,8 +129,8 @@ class NodeMapDrawer:
         return NodeMap(tuple(tiles), density, pairs, cross, sum(on_map.cross > 0 for on_map in jobs))
 
     def _find_members(self, snapshot: Snapshot) -> None:
-        """Collect the members of each job, in order of arrival; a job whose members have not moved is taken from the
-        last call.
+        """Collect the members of each job, in order of the jobs' arrival; reuse the last call's result for a job whose
+        members have not moved.
         """
         known, self._jobs = self._jobs, {}
         seen = (job for job in snapshot.jobs.values() if self.visibility.sees(job.namespace))
@@ -155,9 +161,10 @@ class NodeMapDrawer:
 
 
 def _columns(counts: list[int]) -> int:
-    """Return the columns of marks in a tile: so many that nine nodes of ten show all their members.
+    """Return how many marks a row of a tile has, so that nine nodes of ten can show all their members.
 
-    All tiles have the same number, because marks of one size are easier to compare.
+    counts: the number of members on each node. All tiles use the same number, because marks of one size are easier to
+    compare.
     """
     usual = sorted(counts)[len(counts) * 9 // 10] if counts else 0
     return min(MOST_COLUMNS, max(LEAST_COLUMNS, math.ceil(math.sqrt(usual))))
@@ -184,7 +191,7 @@ def _hosts(where: Mapping[Slot, str], role: str) -> list[str]:
 
 
 def _job_on_map(job: Job, where: Mapping[Slot, str]) -> JobOnMap:
-    """Return a job's members with their nodes, rigid members first."""
+    """Return the members of a job for the map, rigid members first; ``where`` has the node of each slot."""
     servers, workers = _hosts(where, PS), _hosts(where, WORKER)
     cross = sum(1 for server in servers for worker in workers if server != worker)
     guests = []
@@ -213,7 +220,7 @@ def _state(node: Node) -> str:
 
 
 def _used(node: Node, charged: Resources | None) -> tuple[int, str]:
-    """Return the share (percent) of the resource that is used most, and the use of each resource in words."""
+    """Return the use of a node: percent of the resource that is used most, and a text with the use of each resource."""
     most, uses = 0.0, []
     for name in sorted(node.allocatable.amounts):
         whole = node.allocatable[name]
@@ -241,9 +248,9 @@ def _html(tile: Tile, looks: tuple[Look, ...]) -> str:
 
 
 def _marks(tile: Tile, looks: tuple[Look, ...]) -> str:
-    """Return the marks of a tile.
+    """Return the SVG of a tile's marks; ``looks`` has the look of each of its members.
 
-    Members of one job that look the same share one path, so that a thousand tiles stay light.
+    Equal marks of one job are one SVG path, so that a page of a thousand tiles stays small.
     """
     step = SIDE / tile.columns
     half = step * 0.4
@@ -278,7 +285,7 @@ def _bar(used: int) -> str:
 
 
 def _label(tile: Tile) -> str:
-    """Return the tile in words, for screen readers and for the text line of the map."""
+    """Return the content of a tile in words, for screen readers and for the line of text above the map."""
     state = "" if tile.state == "ready" else f" ({'not ready' if tile.state == 'down' else tile.state})"
     parts = [f"{clean(tile.name, 80)}{state}: {tile.text or 'no capacity known'}"]
     for key, guests in _by_job(tile.guests):

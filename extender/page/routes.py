@@ -39,15 +39,15 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 MOST_VISIBILITIES: Final = 16
-FOUND: Final = "found"  # the name of the frame that has a finished comparison
+FOUND: Final = "found"  # the frame name of a finished comparison; a viewer that sends it has the comparison already
 FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
 class Page:
-    """The pages of one ledger."""
+    """The handlers of the page's routes."""
 
     def __init__(self, ledger: Ledger, vitals: ReadinessSource, history: History, comparisons: Comparisons) -> None:
-        """Prepare the pages; nothing is drawn until somebody looks."""
+        """Prepare the pages; nothing is drawn before the first request."""
         self._comparisons = comparisons
         self._ledger = ledger
         self._vitals = vitals
@@ -60,7 +60,7 @@ class Page:
         self._comparison = ComparisonPage(Rows("../"))
 
     def routes(self) -> list[Route]:
-        """Return the routes, for the app that also serves REST."""
+        """Return the page's routes; the app that serves REST adds them."""
         return [
             Route("/", self.overview, methods=["GET"]),
             Route("/parts", self.parts, methods=["GET"]),
@@ -78,7 +78,7 @@ class Page:
     def _frames_for(self, visibility: Visibility) -> Frames:
         """Return the frames that all viewers with this visibility share.
 
-        They are kept for MOST_VISIBILITIES at most, because each set remembers its rows.
+        Frames of at most MOST_VISIBILITIES visibilities are kept, because each of them keeps its rows in memory.
         """
         found = self._frames.get(visibility)
         if found is None:
@@ -113,11 +113,11 @@ class Page:
                 f"No job {namespace}/{name} is known; one appears as soon as its pods name Kohort as their scheduler."
             )
             return await self._page("message.html", "", "", "../../", 404, heading="No such job", text=text)
-        parts = "" if asked else f"{quote(name, safe='')}/parts"  # slow fields are not kept current
+        parts = "" if asked else f"{quote(name, safe='')}/parts"  # a page with slow fields does not update itself
         return await self._page("job.html", "", parts, "../../", key=f"{namespace}/{name}", lists=lists)
 
     async def _slow_fields(self, namespace: str, name: str) -> dict[str, object]:
-        """Return what takes dozens of decisions, computed on another thread, for one request at a time."""
+        """Return `explainview.slow_fields` of the job; it is computed on another thread, for one request at a time."""
         ledger = self._ledger
         job = job_named(ledger.snapshot, namespace, name)
         if job is None:
@@ -126,7 +126,7 @@ class Page:
             return await asyncio.to_thread(slow_fields, ledger.snapshot, job, ledger.policy, ledger.now())
 
     async def job_parts(self, request: Request) -> Response:
-        """Answer with all lists of the job's page."""
+        """Answer with all current lists of the job's page."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         redaction = Redaction((await caller_of(request)).visibility)
         lists = await self._maker(lambda: self._job.make(namespace, name, redaction)) or {}
@@ -134,14 +134,14 @@ class Page:
         return JSONResponse(frame.changes_since(None), headers=HEADERS)
 
     async def comparisons(self, _: Request) -> Response:
-        """Answer with the page on which a policy is chosen for a comparison."""
+        """Answer with the page on which the user chooses a policy to compare."""
         what = "Choose a policy to see what it would have decided at every recorded decision."
         head: dict[str, Any] = {"heading": "Another policy on the recorded journal", "policies": POLICIES, "chosen": ""}
         lists = {**EMPTY, "answer": [f'<p class="reason">{what}</p>']}
         return await self._page("comparison.html", "", "", **head, lists=lists)
 
     async def comparison(self, request: Request) -> Response:
-        """Answer with the comparison with that policy where it is computed; otherwise with a page that waits for it."""
+        """Answer with the comparison with that policy, or with a page that waits while it is computed."""
         policy = request.path_params["policy"]
         head: dict[str, Any] = {"heading": f"{policy} on the recorded journal", "policies": POLICIES, "chosen": policy}
         try:
@@ -151,11 +151,11 @@ class Page:
         found = self._comparisons.known(policy)
         make = self._comparison
         lists = await self._maker(lambda: make.of(found) if found is not None else make.pending(policy))
-        parts = "" if found is not None else f"{quote(policy, safe='')}/parts"  # a finished comparison never changes
+        parts = "" if found is not None else f"{quote(policy, safe='')}/parts"  # a finished comparison needs no updates
         return await self._page("comparison.html", "", parts, "../", **head, lists=lists)
 
     async def comparison_parts(self, request: Request) -> Response:
-        """Answer with the comparison once it is computed, or with nothing where the viewer has it already."""
+        """Wait for the comparison and answer with it, or with no lists if the viewer has it already."""
         policy, since = request.path_params["policy"], request.query_params.get("since", "")
         lists: Lists = {}
         if since != FOUND:

@@ -1,4 +1,4 @@
-"""The decisions as lines for people. The bindings of one gang are one line, and names outlive their jobs."""
+"""The decisions as lines for people. Bindings of one gang share a line; a line keeps the name of a deleted job."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from extender.present.decisionviews import decision_view
 from extender.state.journal import Entry, Journal
 from policy.cluster.actions import Remember
 
-KEPT: Final = 2_000  # lines
-MOST_INPUTS: Final = 3  # figures that a line shows; the job's page has them all
+KEPT: Final = 2_000  # newest lines
+MOST_INPUTS: Final = 3  # figures in a line; the job's page shows all of them
 TOGETHER_SECONDS: Final = 30.0
 
 
@@ -20,7 +20,8 @@ TOGETHER_SECONDS: Final = 30.0
 class TimelineEntry:
     """One line of the timeline.
 
-    at: seconds since the epoch. kind: the action, in lower case. uid: the job's UID in the ledger.
+    sequence: that of the journal's entry. at: seconds since the epoch. kind: the action, in lower case. uid: the job's
+    UID in the ledger. cause: the events of the step. members: the number of bindings that the line counts.
     """
 
     sequence: int
@@ -44,11 +45,11 @@ class Timeline:
         self._lines: deque[TimelineEntry] = deque(maxlen=KEPT)
 
     def lines(self, uid: str = "") -> Iterator[TimelineEntry]:
-        """Iterate over the lines, newest first, of one job or of all."""
+        """Iterate over the lines of the job with that UID (empty: all jobs), newest first."""
         return (line for line in reversed(self._lines) if not uid or line.uid == uid)
 
     def read_on(self) -> None:
-        """Add what the journal has got since the last call."""
+        """Add a line for each entry that the journal has got since the last call."""
         fresh = tuple(self._journal.since(self._seen))
         for entry in fresh:
             self._take(entry)
@@ -56,7 +57,7 @@ class Timeline:
 
     def _take(self, entry: Entry) -> None:
         if isinstance(entry.effect, Remember):
-            return  # a policy's note for itself decides nothing about a job
+            return  # not shown: what a policy only remembers for itself is no decision about a job
         view, named = decision_view(entry), entry.subject.job
         uid, job = named.uid if named is not None else "", view.job
         kind = f"{view.action.lower()}{entry.way}"
@@ -67,7 +68,7 @@ class Timeline:
         self._add(line)
 
     def _add(self, line: TimelineEntry) -> None:
-        """Append the line, or count it to a recent line about bindings of the same gang."""
+        """Append the line; a binding or refused binding is added to the gang's recent line of the same kind, if any."""
         for at in range(len(self._lines) - 1, max(-1, len(self._lines) - 6), -1):
             old = self._lines[at]
             if (old.uid, old.kind) == (line.uid, line.kind) and line.kind in ("bind", "refusebind") and line.uid:

@@ -1,4 +1,4 @@
-"""Views of the journal's entries, with a text for each."""
+"""Makes views of the journal's entries, each with a text that says in words what was decided or done."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MEMBERS_NAMED = 5
 
 
 def decisions_view(entries: Iterable[Entry], since: int, most: int) -> tuple[DecisionView, ...]:
-    """Return at most ``most`` of the entries after the sequence number ``since``."""
+    """Return views of the first ``most`` entries after the sequence number ``since``, oldest first."""
     return tuple(decision_view(entry) for entry in islice((one for one in entries if one.sequence > since), most))
 
 
@@ -57,7 +57,7 @@ def decision_view(entry: Entry) -> DecisionView:
 
 
 def action_of(effect: Effect) -> str:
-    """Return the name of the decision, or of what the API shows as done."""
+    """Return the name of an effect: its class, or for Shown what the API shows as done, such as "Bound"."""
     return effect.what if isinstance(effect, Shown) else type(effect).__name__
 
 
@@ -103,12 +103,12 @@ def _fields_of(effect: Effect, subject: Subject, way: Direction) -> dict[str, ob
 
 
 def _without_prefix(reason: Reason) -> str:
-    """Return the reason's sentence without the prefix that a pod's conditions need; here everything is Kohort's."""
+    """Return the reason's sentence without the prefix "kohort: ", which only a pod's conditions and events need."""
     return reason.text.removeprefix("kohort: ")
 
 
 def _planned(admit: Admit, subject: Subject) -> str:
-    """Return the text of an admission; it names the pods that the start waits for, since a plan is not a start."""
+    """Return the text of an admission, with the pods that must go before the job can start, if there are any."""
     workers, hosts = counted(admit.workers, "worker"), counted(len(set(admit.nodes.values())), "node")
     if not admit.waits_for:
         return f"planned: to start with {workers} on {hosts}"
@@ -118,7 +118,7 @@ def _planned(admit: Admit, subject: Subject) -> str:
 
 
 def _shown(shown: Shown, rival: Named | None) -> dict[str, object]:
-    """Return the fields for what the API shows as done."""
+    """Return the fields of DecisionView for a decision that the API shows as done; ``rival``: the job it was for."""
     scaled = f"from {shown.before} to {counted(shown.workers, 'worker')}"
     members, ahead = f"{counted(shown.members, 'member')} on {counted(shown.hosts, 'node')}", _full_name(rival)
     text = {
@@ -137,7 +137,7 @@ def _write_refused(effect: WriteRefused, subject: Subject) -> dict[str, object]:
 
 
 def _edited(edit: Edited) -> str:
-    """Return the text for a change that somebody made to a job, with whether Kohort respects it."""
+    """Return the text for a change that a user made to a job; it says whether Kohort keeps the change or undoes it."""
     ends = "respected" if edit.kept else "set back, since only the policy adds workers"
     return f"somebody has changed {edit.what} from {edit.before} to {edit.after}: {ends}"
 

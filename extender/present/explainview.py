@@ -33,7 +33,10 @@ from policy.systems.base import Drift, Policy
 def explain_view(
     snapshot: Snapshot, job: Job, policy: Policy, now: float, entries: Iterable[Entry] = ()
 ) -> ExplainView:
-    """Return the job with its needs, what each node lacks for it, the jobs ahead, what helps, and its history."""
+    """Return the job with its needs, what each node lacks for it, the jobs ahead, what helps, and its history.
+
+    entries: the journal, from which the history is made. A job that the snapshot does not know has no explanation.
+    """
     told = explain(snapshot, job.uid, policy, now)
     base = dict(job_detail(snapshot, job, policy, now))
     if told is None:
@@ -43,9 +46,10 @@ def explain_view(
 
 
 def slow_fields(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dict[str, object]:
-    """Return the fields of ExplainView that take dozens of decisions on copies, so not on the event loop.
+    """Return the fields of ExplainView that need dozens of trial decisions on copies of the snapshot.
 
-    They are what would admit the job and when it may start, or why it runs where it does.
+    They say what would admit the job and when it may start, or why it runs where it does. Because they take long, the
+    caller must not compute them on the event loop.
     """
     start = foresee(snapshot, policy, now).get(job.uid) if snapshot.leading else None
     found = grounds(snapshot, job, policy, now)
@@ -59,7 +63,7 @@ def slow_fields(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> dic
 
 
 def _rigid(job: Job) -> str:
-    """Return why a rigid gang does not grow, and which setting of its kind would let it."""
+    """Return why a rigid gang does not grow, and which field of its object would let it grow."""
     kind = KINDS.get(job.kind)
     if kind is None or not kind.resizes:
         return f"its kind: Kohort does not resize a {job.kind}"
@@ -69,9 +73,9 @@ def _rigid(job: Job) -> str:
 
 
 def unblock_views(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> tuple[ChangeView, ...]:
-    """Return the smallest change of each kind that would admit the job now.
+    """Return the smallest change of each kind (such as more nodes) that would admit the job now.
 
-    This takes dozens of decisions, so it must not run on the event loop.
+    This takes dozens of trial decisions, so it must not run on the event loop.
     """
     changes = unblock(snapshot, job.uid, policy, now)
     return tuple(ChangeView(kind=change.kind, size=change.size, text=change.text) for change in changes)
@@ -95,7 +99,7 @@ def _reasons_of(told: Explanation, job: Job) -> dict[str, object]:
 
 
 def _resume(job: Job) -> str:
-    """Return what resumes the job: the field differs by kind, and a kind without such a field is scaled up again."""
+    """Return how to resume a suspended job: by the field of its kind, or by scaling it up if the kind has none."""
     kind = KINDS.get(job.kind)
     if kind is None:
         return ""

@@ -1,4 +1,4 @@
-"""The view of a job's history: what was decided about it, step by step."""
+"""Makes the view of a job's history: what was decided about it, step by step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from policy.cluster.reasons import Reason
 def history_view(entries: Iterable[Entry], job: Job) -> tuple[StepView, ...]:
     """Return the steps in which something was decided about the job, oldest first.
 
-    The bindings of one step are one line.
+    All bindings of one step are told in one sentence.
     """
     kept = list(entries)
     mine = {entry.sequence for entry in kept if _concerns(entry, job.uid)}
@@ -25,9 +25,9 @@ def history_view(entries: Iterable[Entry], job: Job) -> tuple[StepView, ...]:
 
 
 def _with_resumes(told: Iterable[DecisionView]) -> Iterator[DecisionView]:
-    """Yield the decisions, and mark an admission after a suspension with "resumed".
+    """Yield the decisions, with "resumed" before the text of the first admission after a suspension.
 
-    Nothing is decided when a job is resumed, so no entry of the journal tells it.
+    The journal has no entry for a resumption, because nothing is decided when a user resumes a job.
     """
     stopped = False
     for one in told:
@@ -60,7 +60,7 @@ def _step(found: list[DecisionView]) -> StepView:
 
 
 def _text_of(one: DecisionView) -> str:
-    """Return the decision's text; a decision about another job for this one begins with that job's name."""
-    named = one.job is not None and one.on_behalf_of and one.action != WriteRefused.__name__  # its text has the name
+    """Return the decision's text, with the name of its job in front if it is about one job in favour of another."""
+    named = one.job is not None and one.on_behalf_of and one.action != WriteRefused.__name__  # its text names the job
     name = f"{one.job.key} " if one.job is not None and named else ""
     return f"{name}{one.text}"

@@ -48,7 +48,7 @@ def jobs_view(snapshot: Snapshot, policy: Policy, now: float) -> tuple[JobView, 
 
 
 def job_view(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobView:
-    """Return one job with its bounds and state."""
+    """Return the view of one job: its bounds, its state, and why it waits."""
     return _job_view(snapshot, job, weights(snapshot, policy), now, refused_views(snapshot))
 
 
@@ -77,7 +77,7 @@ def _job_view(snapshot: Snapshot, job: Job, weight: Weight, now: float, refused:
 
 
 def job_detail(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobDetail:
-    """Return one job with its roles and members."""
+    """Return the view of one job with its roles and members in addition."""
     roles = tuple(
         RoleView(role=role.name, replicas=role.replicas, requests=amounts(role.requests)) for role in job.roles
     )
@@ -86,9 +86,9 @@ def job_detail(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> JobD
 
 
 def _in_queue(job: Job, gang: Gang) -> bool:
-    """Tell whether the job waits.
+    """Tell whether the job waits, so that its waiting time counts.
 
-    A job that its user has suspended does not wait, though it keeps its arrival time.
+    A job that its user has suspended does not wait, although it keeps its arrival time.
     """
     stopped = job.invalid or job.finished or job.suspended
     return not stopped and gang.state in (State.WAITING, State.RELEASING, State.PAUSED)
@@ -99,7 +99,7 @@ def _gated(snapshot: Snapshot, job: Job) -> int:
 
 
 def members_view(snapshot: Snapshot, job: Job) -> Iterator[MemberView]:
-    """Yield the gang's members, planned and existing, rigid ones first."""
+    """Yield a view of each slot that the gang needs, has planned or has a pod in; rigid roles come first."""
     gang = snapshot.gang(job.uid)
     known = snapshot.members.get(job.uid, {})
     for slot in sorted({*job.slots(gang.workers or job.min_workers, gang.ps), *known, *gang.nodes}, key=rigid_first):
@@ -129,13 +129,13 @@ def _member_state(gang: Gang, slot: Slot, pod: Pod | None) -> MemberState:
 
 
 def waits(snapshot: Snapshot, job: Job) -> Waits | None:
-    """Return why the job is not simply running, or None where it is."""
+    """Return why the job waits, or what keeps it from running as planned; None if it runs as planned."""
     verdict = verdict_of(snapshot, job)
     return None if verdict is None else in_words(snapshot, verdict)
 
 
 def in_words(snapshot: Snapshot, verdict: Verdict) -> Waits:
-    """Return a verdict for people: the reason, its sentence, and the job that comes first."""
+    """Return a verdict in words: the reason's code, its sentence, its figures, and the job that must come first."""
     ahead = snapshot.jobs.get(verdict.behind)
     return Waits(
         reason=verdict.reason.value,
@@ -146,7 +146,7 @@ def in_words(snapshot: Snapshot, verdict: Verdict) -> Waits:
 
 
 def refused_views(snapshot: Snapshot) -> RefusedByJob:
-    """Return the writes that the API server refuses, by the UID of each job that shows them."""
+    """Return the writes that the API server refuses, by the UID of each job whose view must show them."""
     found: dict[str, tuple[RefusedView, ...]] = {}
     for told_to, whose, one in refusals(snapshot):
         job = snapshot.jobs.get(whose)
@@ -161,9 +161,9 @@ def refused_views(snapshot: Snapshot) -> RefusedByJob:
 def queue_view(
     snapshot: Snapshot, policy: Policy, now: float, starts: Mapping[str, Start] = NOT_ASKED
 ) -> tuple[QueuedJob, ...]:
-    """Return the waiting jobs in the order in which the policy looks at them.
+    """Return the waiting jobs in the order in which the policy considers them.
 
-    starts: when each job may start, by UID.
+    starts: when each job may start, by UID; empty if that was not computed.
     """
     refused = refused_views(snapshot)
     return tuple(_queued(snapshot, place, now, starts, refused) for place in places(snapshot, policy, now))
@@ -176,7 +176,7 @@ def invalid_jobs(snapshot: Snapshot) -> tuple[InvalidJob, ...]:
 
 
 def unplaced_members(snapshot: Snapshot) -> tuple[UnplacedMembers, ...]:
-    """Return the running jobs some of whose members have no node, in order of name."""
+    """Return the running jobs that have members without a node, in order of name."""
     return tuple(
         UnplacedMembers(
             **named(job),

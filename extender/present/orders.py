@@ -1,4 +1,4 @@
-"""The view of what the controller should make true."""
+"""Makes the view of the desired state, which the controller should bring about."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ GateSetting = Literal["when-queued", "always", "never"]
 
 
 def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instance: str) -> DesiredView:
-    """Return the controller's orders. ``gate`` is the setting; the view's gate is None while this replica does not
-    decide.
+    """Return the orders for the controller as REST's answer.
+
+    gate: the setting that says whether pods get the scheduling gate; the view's ``gate`` is None while this replica has
+    not read all lists or does not lead. instance: the name of this process.
     """
     decides = snapshot.synced and snapshot.leading
     on = {"always": True, "never": False, "when-queued": wanted.gate}[gate]
@@ -39,5 +41,5 @@ def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instanc
 
 
 def _on_objects(orders: Iterable[Order]) -> tuple[Order, ...]:
-    """Return orders about jobs with the UID that the API server knows."""
+    """Return orders about jobs with the API server's UIDs in place of the ledger's."""
     return tuple(replace(order, uid=api_uid(order.namespace, order.uid)) for order in orders)

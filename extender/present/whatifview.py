@@ -1,4 +1,4 @@
-"""The view of the answer of what-if."""
+"""Makes the view of what-if's answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors as problems (RFC 9457), answers that have not changed (304), and lists in pages."""
+"""What all routes of REST share: errors as problems (RFC 9457), 304 for an unchanged answer, and lists in pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class ProblemError(Exception):
-    """A request that cannot be served; the view says why."""
+    """A request that cannot be served; ``view`` is the answer that says why."""
 
     def __init__(self, status: int, detail: str, field: str = "", value: object = "", allowed: str = "") -> None:
         super().__init__(detail)
@@ -39,7 +39,7 @@ class ProblemError(Exception):
 
 
 def wrong(field: str, value: object, allowed: str) -> ProblemError:
-    """Return the error for a value that is not allowed."""
+    """Return the error for a field whose value is not allowed; ``allowed`` says in words what is."""
     return _problem_of(not_allowed(field, value, allowed))
 
 
@@ -53,14 +53,14 @@ def response_of(error: ProblemError, headers: Mapping[str, str] | None = None) -
 
 
 def with_problems(app: Starlette) -> None:
-    """Make the app answer with a problem where no route takes a request."""
+    """Make the app answer with a problem if no route takes a request."""
     app.add_exception_handler(HTTPException, _unrouted)
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:
-    """Answer a request whose path no route has (404), or whose method no route of that path takes (405).
+    """Answer a request with an unknown path (404), or with a method that no route of its path takes (405).
 
-    With 405 the header Allow names the methods that are taken.
+    With 405, the header Allow names the methods that the path takes.
     """
     assert isinstance(error, HTTPException)
     path, headers = request.url.path[:200], dict(error.headers or {})
@@ -77,7 +77,8 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 def _first_problem(error: RequestValidationError, model: type[BaseModel] | None) -> ProblemError:
     """Return the first error in the parameters or the body as a problem.
 
-    Pydantic's location of an error begins with the part of the request that is wrong, such as ``query`` or ``body``.
+    model: the model of the parameters or the body. Pydantic's location of an error begins with the part of the request
+    that is wrong, such as ``query`` or ``body``; the problem names only the field.
     """
     details: dict[str, Any] = error.errors()[0]
     inside, *place = details["loc"]
@@ -87,17 +88,17 @@ def _first_problem(error: RequestValidationError, model: type[BaseModel] | None)
 
 
 def routed(revision: Callable[[], str]) -> type[APIRoute]:
-    """Return a class of routes that answer with problems, and with 304 to a client that has this revision.
+    """Return a class of routes that answer errors as problems, and with 304 if the client has the current revision.
 
-    revision: returns a text that changes whenever an answer may. Routes named in ``LIVE`` wait for changes in their own
-    way.
+    revision: returns a text that changes whenever an answer may change. The routes named in ``LIVE`` never answer 304,
+    because they wait for changes themselves.
     """
 
     class Routed(APIRoute):
-        """One route."""
+        """A route with these answers."""
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            """Return the handler, which answers errors as problems, and with 304 where nothing has changed."""
+            """Return FastAPI's handler, wrapped so that it answers errors as problems, and 304 for no change."""
             handle, model = super().get_route_handler(), _request_model(self.dependant)
             kept = any(has_etag(method, self.name) for method in self.methods or ())
 
@@ -121,7 +122,7 @@ def routed(revision: Callable[[], str]) -> type[APIRoute]:
 
 
 def _request_model(dependant: Dependant) -> type[BaseModel] | None:
-    """Return the model of a route's parameters or body. No route has more than one."""
+    """Return the model of a route's parameters or body, or None; no route has more than one."""
     fields = (one.field_info.annotation for one in (*dependant.query_params, *dependant.body_params))
     return next((kind for kind in fields if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
 
@@ -130,16 +131,16 @@ LIVE: Final = ("desired", "stream")
 
 
 def has_etag(method: str, name: str) -> bool:
-    """Tell whether an answer of that route stays valid until the next revision."""
+    """Tell whether answers of the route ``name`` get an ETag, because they stay valid until the next revision."""
     return method == "GET" and name not in LIVE
 
 
 async def _with_etag(
     request: Request, handle: Callable[[Request], Coroutine[Any, Any, Response]], revision: Callable[[], str]
 ) -> Response:
-    """Answer with 304 where the client has the current revision.
+    """Answer 304 if the client has the current revision; otherwise let ``handle`` answer, and add the ETag.
 
-    The ETag is weak: what changes with time alone, such as how long a job has waited, makes no new answer.
+    The ETag is weak, because it does not change with what changes with time alone, such as how long a job has waited.
     """
     tag = f'W/"{revision()}{(await caller_of(request)).visibility.tag}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Authorization"}
@@ -156,7 +157,7 @@ async def _with_etag(
 
 
 class Paged(BaseModel):
-    """``limit``: the number of entries in a page. ``continue``: the value that the last page gave, to get the next."""
+    """Parameters of a list. ``limit``: the most entries in a page. ``continue``: its value in the page before."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -173,8 +174,8 @@ class Paged(BaseModel):
 class ListPage:
     """One page of a list.
 
-    begin, end: its place in the list. continues: the token for the next page; empty at the end. remaining: the number
-    of entries after the page.
+    begin, end: the page is ``entries[begin:end]``. continues: the token for the next page; empty for the last page.
+    remaining: the number of entries after the page.
     """
 
     begin: int
@@ -183,7 +184,7 @@ class ListPage:
     remaining: int
 
     def of(self, entries: Sequence[T]) -> tuple[T, ...]:
-        """Return the page's entries."""
+        """Return those of all entries that are on the page."""
         return tuple(entries[self.begin : self.end])
 
     @property
@@ -195,8 +196,8 @@ class ListPage:
 def list_page(names: Sequence[str], parameters: Paged) -> ListPage:
     """Return the requested page of the entries with these names.
 
-    The page begins after the last entry that the client was shown, wherever that entry is now; where that entry no
-    longer exists, at the place that it had. Raise ProblemError where ``continue`` is not a token of this service.
+    The page begins after the last entry of the page before, wherever that entry is now. If that entry no longer exists,
+    the page begins at the place that the entry had. Raise ProblemError if ``continue`` is not a token of this service.
     """
     begin = _begin(names, parameters.after)
     end = len(names) if parameters.limit is None else min(len(names), begin + parameters.limit)

@@ -27,7 +27,7 @@ KNOWN_JOBS: Final = 10_000
 
 
 class ReportError(Exception):
-    """A report that is not accepted: the HTTP status and a sentence that says why."""
+    """The report is not accepted: the HTTP status, and a sentence that says why."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -35,7 +35,7 @@ class ReportError(Exception):
 
 
 class Progress:
-    """Takes reports and hands them to the ledger."""
+    """Checks reports and posts them to the ledger."""
 
     def __init__(self, ledger: Ledger, reviewer: ReviewsTokens, settings: Settings) -> None:
         self._ledger = ledger
@@ -44,7 +44,7 @@ class Progress:
         self._last: dict[str, float] = {}
 
     def app(self) -> Starlette:
-        """Return the routes, for a listener that training pods can reach."""
+        """Return the app with both routes; it is served on a listener that training pods can reach."""
         routes = [
             Route("/v1/progress", self.take, methods=["POST"]),
             Route("/v1/jobs/{namespace}/{name}/progress", self.take, methods=["POST"]),
@@ -52,9 +52,9 @@ class Progress:
         return Starlette(routes=routes)
 
     async def take(self, request: Request) -> Response:
-        """Take a report.
+        """Check a report and post it to the ledger.
 
-        Answer 204, or 200 where the job is also asked to save a checkpoint, or an error in one sentence.
+        Answer 204; 200 if the job should also save a checkpoint; or an error status with one sentence.
         """
         try:
             self._leads()
@@ -77,14 +77,14 @@ class Progress:
         return JSONResponse({"checkpoint": True}) if self._saves(job) else Response(status_code=204)
 
     def _saves(self, job: Job) -> bool:
-        """Tell whether the job is about to be moved and has not said yet that its state is saved.
+        """Tell whether the job is about to be moved and has not reported yet that it has saved a checkpoint.
 
-        A job says that only once, so the limit on reports does not apply to it.
+        A job reports that only once for a move, so the limit on reports does not apply to that report.
         """
         return self._ledger.snapshot.gang(job.uid).saving
 
     def _leads(self) -> None:
-        """Raise ReportError on a replica that does not lead, since the leader would not get the report."""
+        """Raise ReportError on a replica that does not lead, because the report would not reach the leader."""
         snapshot = self._ledger.snapshot
         if not (snapshot.synced and snapshot.leading):
             raise ReportError(503, "this replica does not lead; try again, another one answers")
@@ -102,9 +102,9 @@ class Progress:
         return pod
 
     async def _pod_of(self, token: str) -> str:
-        """Return the UID of the token's pod.
+        """Return the UID of the pod for which the token was issued. Raise ReportError if the token is not accepted.
 
-        The answer of the API server is kept for a while, and few requests are sent to it at once.
+        The API server's answers are cached for a short time, and few requests are sent to it at once.
         """
         try:
             user = await self._tokens.owner(token)

@@ -1,8 +1,8 @@
 """The controller reports which of its writes the API server refuses: POST /v1/refused-writes.
 
-The route exists on the listener for the controller alone. The report comes back into the ledger as an event, like the
-outcome of a binding. The header that the controller sends keeps a page in somebody's browser from sending such a
-report.
+Only the listener for the controller has this route. A report becomes an event of the ledger, like the outcome of a
+binding. The controller must send a header that other web sites cannot make a browser send, so that no web site can send
+such a report through a user's browser.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from policy.cluster.refusedwrite import RefusedWrite
 
 
 def router(ledger: Ledger) -> APIRouter:
-    """Return the one route."""
+    """Return a router with the route."""
     routes = APIRouter(prefix="/v1", route_class=routed(lambda: ""))
 
     async def take(told: RefusedWritesBody, client: Client = "") -> Response:
-        """Take the list of refused writes; it replaces the list before."""
+        """Take the list of all refused writes; it replaces the list of the last report."""
         if client != CONTROLLER:
             allowed = f"{CLIENT_HEADER}: {CONTROLLER}"
             raise ProblemError(403, f"only the controller may report refused writes; allowed: {allowed}")
@@ -38,7 +38,7 @@ def router(ledger: Ledger) -> APIRouter:
 
 
 def take_in(ledger: Ledger, told: RefusedWritesBody) -> None:
-    """Hand the list to the ledger."""
+    """Post the list to the ledger as an event."""
     jobs = ledger.snapshot.jobs
     refused = (RefusedWrite(one.write, _known(one, jobs), one.message, one.lasting) for one in told.refused)
     ledger.post(WritesRefused(tuple(refused)))

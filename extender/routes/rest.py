@@ -64,11 +64,11 @@ FOLLOWS: Final = "leading: this replica does not lead and decides nothing; ask t
 
 
 class HealthSource(Protocol):
-    """The source of the service's health, and the heartbeat that the controller's requests keep alive."""
+    """An object that knows the service's health, and when the controller has asked last (its heartbeat)."""
 
     @property
     def controller(self) -> Heartbeat | None:
-        """Return the controller's heartbeat."""
+        """Return the heartbeat that each request of the controller renews; None: no controller is expected."""
         ...
 
     def readiness(self) -> Readiness:
@@ -77,7 +77,7 @@ class HealthSource(Protocol):
 
 
 class Rest:
-    """The handlers; each reads the snapshot once."""
+    """The handlers of REST's routes. Each reads the snapshot once, so that its answer is consistent."""
 
     def __init__(
         self,
@@ -86,14 +86,17 @@ class Rest:
         vitals: HealthSource,
         comparisons: Comparisons | None = None,
     ) -> None:
-        """Choose a random name for this process, so that a client notices when numbers begin anew."""
+        """Choose a random name for this process; by it clients notice a restart, after which numbers begin at 1 again.
+
+        settings: returns the current settings.
+        """
         self._comparisons = comparisons or Comparisons(ledger, settings)
         self.instance = secrets.token_hex(8)
         self._ledger = ledger
         self._settings = settings
         self._vitals = vitals
         self._desired: DesiredView | None = None
-        self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()  # for long answers, and for short ones
+        self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()  # long answers; short ones
         self._known_starts: tuple[int, Mapping[str, Start]] | None = None
         self.streams = Streams(ledger, self.instance)
 
@@ -102,7 +105,10 @@ class Rest:
         return f"{self.instance}.{self._ledger.snapshot.generation}.{crc32(repr(self._warnings()).encode()):x}"
 
     async def _on_thread(self, make: Callable[[], BaseModel]) -> Response:
-        """Return an answer that is made and encoded on a thread, while the loop can answer kube-scheduler."""
+        """Return the answer that ``make`` returns.
+
+        It is made and encoded as JSON on a thread, so that the event loop can answer kube-scheduler meanwhile.
+        """
         async with self._turn:
             text = await asyncio.to_thread(lambda: make().model_dump_json(by_alias=True))
         return Response(text, media_type="application/json")
@@ -150,9 +156,9 @@ class Rest:
         return await self._on_thread(make)
 
     async def _expected_starts(self, snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
-        """Return when each job may start, computed once for all requests about the same snapshot.
+        """Return when each waiting job may start, by UID.
 
-        The computation takes dozens of decisions.
+        This takes dozens of trial decisions, so the result is reused for all requests about the same snapshot.
         """
         async with self._one_at_a_time:
             if self._known_starts is None or self._known_starts[0] != snapshot.generation:
@@ -193,7 +199,8 @@ class Rest:
         if beating is not None:
             beating.beat()
         ledger = self._ledger
-        # A generation of an earlier process is not waited for, because this process may never reach it.
+        # Wait only if the client has the current generation. Another one may be of an earlier process, and this process
+        # might never reach it.
         if parameters.timeout_seconds and parameters.after == ledger.snapshot.generation:
             await ledger.changed(parameters.after, parameters.timeout_seconds)
         if beating is not None:
@@ -231,7 +238,7 @@ class Rest:
         asked, entries = (ledger.snapshot, job, ledger.policy, ledger.now()), ledger.journal.since()
         more: dict[str, object] = {"warnings": self._warnings_for(caller)}
         if parameters.unblock:
-            async with self._one_at_a_time:  # at most one long answer is computed beside the loop
+            async with self._one_at_a_time:  # compute at most one long answer at a time beside the event loop
                 more |= await asyncio.to_thread(slow_fields, *asked)
 
         def make() -> ExplainView:
@@ -241,7 +248,7 @@ class Rest:
         return await self._on_thread(make)
 
     async def what_if(self, question: WhatIf, caller: Asker) -> WhatIfView:
-        """Return the jobs that would be changed if a job came, a node went, or another policy decided.
+        """Return the jobs that would change if a job was added, nodes changed, or another policy decided.
 
         Nothing is written.
         """
@@ -261,9 +268,9 @@ class Rest:
             return Redaction(caller.visibility).view(await asyncio.to_thread(answer, *asked))
 
     async def comparison(self, parameters: Annotated[ComparisonParameters, Query()]) -> ComparisonView:
-        """Return what another policy would have decided on the recorded journal, decision by decision and as a whole.
+        """Return what another policy would have decided on the recorded journal: decision by decision, and in total.
 
-        It is computed in a process of its own within journal.compare_seconds, and kept for later requests.
+        It is computed in another process within journal.compare_seconds, and kept for later requests.
         """
         try:
             return await self._comparisons.compare(parameters.policy)
@@ -275,13 +282,13 @@ class Rest:
     async def stream(
         self, parameters: Annotated[NoParameters, Query()], caller: Asker, last: LastEvent = ""
     ) -> Response:
-        """Send server-sent events: one per revision of the ledger, with the decisions that made it."""
+        """Send server-sent events: one for each revision of the ledger, with the decisions that led to it."""
         if self.streams.full:
             raise ProblemError(503, f"too many streams are open; allowed: {MOST_STREAMS} at once; try again later")
         return self.streams.answer(last, caller)
 
     def _job_named(self, namespace: str, name: str) -> Job:
-        """Return the job of that name. Raise ProblemError where there is none."""
+        """Return the job of that name. Raise ProblemError if there is none."""
         if (job := job_named(self._ledger.snapshot, namespace, name)) is not None:
             return job
         here = sorted(job.name for job in self._ledger.snapshot.jobs.values() if job.namespace == namespace)

@@ -37,13 +37,13 @@ class _Parameters(BaseModel):
 
 
 class NoParameters(_Parameters):
-    """No parameters: any parameter that is given is an error."""
+    """A route without parameters: any parameter in a request is an error."""
 
 
 class DesiredParameters(_Parameters):
-    """Parameters of the long poll.
+    """Parameters of the long poll for the desired state.
 
-    With ``after`` the answer waits until the generation is above it, but no longer than ``timeout_seconds``.
+    With ``after``, the answer waits until the generation is above that number, but at most ``timeout_seconds``.
     """
 
     after: int = Field(-1, ge=-1, description="The generation that the client has; the answer waits for another one.")
@@ -57,7 +57,7 @@ class DesiredParameters(_Parameters):
 
 
 class DecisionsParameters(_Parameters):
-    """``since``: return entries after this sequence number; without it, the newest entries."""
+    """Parameters of the decisions. ``since``: return entries after this sequence number; default: the newest ones."""
 
     since: int | None = Field(
         None, ge=0, description="Return the entries after this number; default: the newest entries."
@@ -68,9 +68,10 @@ class DecisionsParameters(_Parameters):
 
 
 class ExplainParameters(_Parameters):
-    """``unblock``: also say what would admit the job now, when it may start, and what limits its growth.
+    """Parameters of explain.
 
-    That takes dozens of decisions on copies of the ledger.
+    ``unblock``: also say what would admit the job now, when it may start, and what limits its growth. That takes dozens
+    of trial decisions on copies of the ledger.
     """
 
     unblock: bool = Field(
@@ -79,12 +80,12 @@ class ExplainParameters(_Parameters):
 
 
 class ComparisonParameters(_Parameters):
-    """``policy``: the name of the policy to compare with."""
+    """Parameters of the comparison. ``policy``: the name of the policy to compare with."""
 
     policy: str = Field(max_length=100, description=f"The policy to compare with: one of {', '.join(sorted(SYSTEMS))}.")
 
 
 class QueueParameters(Paged):
-    """``expected``: also say when each job may start, which takes longer."""
+    """Parameters of the queue. ``expected``: also say when each job may start, which takes longer."""
 
     expected: bool = Field(False, description="Also say when each job may start; this takes longer.")

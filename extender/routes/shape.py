@@ -18,9 +18,10 @@ Number = Annotated[int, Field(ge=1, le=100_000)]
 
 
 class Shape(BaseModel):
-    """Equal workers, and ps with the same requests. It is treated as a TFJob of that shape, whatever the framework.
+    """A job of equal workers, and of ps that request the same as a worker.
 
-    requests: of each member, as in a pod. Without bounds the job is a rigid gang.
+    Whatever its framework, the job is treated as a TFJob with that many ps and workers. ``requests``: what each member
+    requests, as in a pod. A job without bounds (min_workers, max_workers) is a rigid gang.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -55,7 +56,7 @@ class Shape(BaseModel):
         }
 
     def refused(self, error: ObjectError) -> ProblemError:
-        """Return the error about the manifest with the shape's own field names."""
+        """Return an error about the manifest as a problem, with the shape's field names in place of the manifest's."""
         allowed = error.allowed
         for name, own in BOUNDS.items():
             allowed = allowed.replace(name, own)
@@ -63,7 +64,7 @@ class Shape(BaseModel):
 
 
 def _field_of(path: str) -> str:
-    """Return the field of a shape that corresponds to a path in its manifest."""
+    """Return the field of the question that corresponds to this path in the shape's manifest."""
     _, found, resource = path.partition(REQUESTS_AT)
     if found:
         return f"shape.requests{resource}"

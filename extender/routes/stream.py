@@ -1,7 +1,8 @@
-"""GET /v1/stream: server-sent events, one per revision of the ledger, with the decisions that made it.
+"""GET /v1/stream: server-sent events, one for each revision of the ledger, with the decisions that led to it.
 
-With the id of the last event, which browsers send back as ``Last-Event-ID``, a stream goes on where it broke off.
-Revisions that come close together make one event. Each stream holds a connection, so their number is limited.
+A client that reconnects sends the id of the last event that it got as ``Last-Event-ID``, as browsers do, and the stream
+continues after that event. Revisions in quick succession make one event. Each stream holds a connection, so the number
+of streams is limited.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ data: {"instance":"5f2c9a1be0d34c77","at":1789214465.0,"latest":41,"decisions":[
 
 
 class EventStream(StreamingResponse):
-    """A response of server-sent events."""
+    """A response that consists of server-sent events."""
 
     media_type = "text/event-stream"
 
@@ -44,7 +45,7 @@ class Streams:
     """The open streams of one ledger."""
 
     def __init__(self, ledger: Ledger, instance: str) -> None:
-        """Open no stream yet. ``instance`` names this process in the ids of events."""
+        """Begin without open streams. ``instance`` names this process in the ids of events."""
         self._ledger = ledger
         self._instance = instance
         self._closed = asyncio.Event()
@@ -52,18 +53,17 @@ class Streams:
 
     @property
     def full(self) -> bool:
-        """Tell whether no further stream is accepted."""
+        """Tell whether as many streams are open as are allowed."""
         return self.open >= MOST_STREAMS
 
     def close(self) -> None:
-        """End every stream; otherwise the listener would wait for them when it stops."""
+        """End every stream, because a listener that stops waits for its open connections."""
         self._closed.set()
 
     def answer(self, last_event_id: str, caller: Caller) -> EventStream:
-        """Return a stream that goes on after that event; from now on, where the id is not one of this process.
+        """Return a stream that continues after the event with this id, or begins now if the id is not of this process.
 
-        The stream ends when the caller's rights must be checked again; a client that still listens returns with the
-        last id.
+        The stream ends when the caller's rights must be checked again; the client then reconnects with its last id.
         """
         events = self._events(self._resumed(last_event_id), caller)
         return EventStream(events, headers=HEADERS)
@@ -91,9 +91,10 @@ class Streams:
             self.open -= 1
 
     async def _gather(self, sequence: int, *, decided: bool) -> None:
-        """Wait so that revisions that come close together make one event.
+        """Wait for GAP_SECONDS, so that revisions in quick succession make one event.
 
-        A decision does not wait behind facts, only behind other decisions.
+        sequence: that of the last decision that was sent. decided: whether the last event had decisions. After an event
+        without decisions, the wait ends at the next decision.
         """
         if decided:
             await asyncio.sleep(GAP_SECONDS)
@@ -114,7 +115,7 @@ class Streams:
         return latest, f"id: {self._instance}.{latest}\nevent: revision\ndata: {view.model_dump_json()}\n\n"
 
     async def _wait_for_news(self, generation: int) -> bool:
-        """Wait for a revision, for the end, or for the time of a heartbeat. Return False for a heartbeat."""
+        """Wait for a new revision or for the end of all streams. Return False if a heartbeat is due before either."""
         waits = [asyncio.ensure_future(self._ledger.changed(generation, HEARTBEAT_SECONDS * self._ledger.clock.speed)),
                  asyncio.ensure_future(self._closed.wait())]  # fmt: skip
         try:

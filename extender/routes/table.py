@@ -1,4 +1,4 @@
-"""Every route of REST: its path, its handler, its answers, and an example."""
+"""The table of REST's routes: the path, handler, possible answers and an example of each."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ REVISION: Final[dict[str, Any]] = {
 
 
 def router(rest: Rest) -> APIRouter:
-    """Return the routes of one ledger."""
+    """Return a router with the routes, which are handled by ``rest``."""
     routes = APIRouter(prefix="/v1", route_class=routed(rest.revision))
     examples = json.loads(files("extender.routes").joinpath("examples.json").read_text())
     for method, path, handler, view, faults in (
@@ -93,11 +93,14 @@ async def refuse_repeated(request: Request) -> None:
     except RepeatedError as error:
         raise ProblemError(422, f"body: {error}; allowed: each key once", "body", "", "each key once") from None
     except RequestError:
-        pass  # the route itself answers a body that is not JSON
+        pass  # not JSON: the route itself answers that
 
 
 def _problems(faults: Mapping[int, str], examples: Mapping[str, Any]) -> Responses:
-    """Return the error answers of a route: those of every route, and ``faults`` of its own."""
+    """Return the error answers of a route for OpenAPI: those that every route has, and its own.
+
+    faults: the description of each of its own, by HTTP status. examples: an example of each answer, by HTTP status.
+    """
     schema = ProblemView.model_json_schema()
     return {
         status: {

@@ -5,8 +5,8 @@
 2. filter, prioritize and preempt never call the API server and never wait; bind waits at the barrier. One exception:
    a filter call to a replica that does not lead waits until the Lease was read, because kube-scheduler calls filter
    only while it holds that Lease.
-3. A pod that did not opt in passes: filter returns all nodes, prioritize returns zeros, bind binds at once.
-4. An internal error is also an ``Error`` (or an empty answer, where the type has none), a line in the log and a count.
+3. A pod that did not opt in is not restricted: filter returns all nodes, prioritize returns zeros, bind binds at once.
+4. An internal error is also an ``Error`` (or an empty answer, if the type has none); it is logged and counted.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ INTERNAL_ERROR: Final = "kohort: internal error; the log has it"
 TOO_LONG: Final = "kohort: the request's body is too long"
 UNREADABLE: Final = "kohort: the pod could not be read from the API server"
 Observe = Callable[[str, float, str], None]
-Answered = tuple[bytes, str]  # the body, and the code of what was refused (or nothing)
+Answered = tuple[bytes, str]  # the body, and the code of the reason for a refusal (or "")
 _log = logging.getLogger(__name__)
 
 
 def refusal(verb: str, why: str) -> bytes:
-    """Return the body with which a verb refuses a request; prioritize and preempt have no ``Error``, so it is empty."""
+    """Return the body with which a verb refuses a request: an ``Error``; empty for prioritize and preempt."""
     match verb:
         case "filter":
             return wire.encode_filter(wire.ExtenderFilterResult(Error=why))
@@ -55,7 +55,10 @@ def refusal(verb: str, why: str) -> bytes:
 
 
 def too_long(path: str) -> tuple[int, bytes]:
-    """Return the status and body for a request to that path whose body is too long (``server.Endpoint.refuse``)."""
+    """Return the status and body of the answer to a request whose body is too long.
+
+    The listener calls this before the app gets the request (``server.Endpoint.refuse``).
+    """
     verb = path.rsplit("/", 1)[-1]
     return (200, refusal(verb, TOO_LONG)) if verb in wire.VERBS else (413, b"{}")
 
@@ -63,8 +66,8 @@ def too_long(path: str) -> tuple[int, bytes]:
 class VerbsFirst:
     """An ASGI app that serves the verbs under ``prefix`` and passes all other requests to ``others``.
 
-    kube-scheduler waits for each answer. A framework's routing (paths, parameters, exit stacks) would cost several
-    times as much as the verb itself, and there is nothing to route.
+    kube-scheduler waits for each answer. A framework's routing (paths, parameters, exit stacks) would take several
+    times as long as the verb itself, and four fixed paths do not need it.
     """
 
     def __init__(self, verbs: Verbs, prefix: str, others: App) -> None:
@@ -82,15 +85,16 @@ class VerbsFirst:
 
 
 async def _nobody() -> None:
-    """Do nothing: the default where there is no Lease to read."""
+    """Do nothing. This is the default of ``asked`` for a service that has no Lease to read."""
 
 
 class Verbs:
     """The four endpoints.
 
-    observe: called with the verb, its duration in seconds, and the reason code of a refusal or an empty string.
+    observe: called after each answer with the verb, its duration in seconds, and the reason code of a refusal or "".
 
-    asked: awaited before a filter call is answered while the ledger does not lead; the ledger may lead afterwards.
+    asked: awaited before a filter call is answered while this replica does not lead. It reads the Lease, so that the
+    replica may lead afterwards.
 
     elects: whether replicas elect their leader behind one address. Then a replica that does not lead closes each
     connection after its answer; otherwise kube-scheduler would keep calling a former leader on the same connection.
@@ -119,13 +123,11 @@ class Verbs:
         self._nominated_only = ""  # uid of the last filter call's pod, if it was asked about its nominated node alone
 
     async def filter(self, request: Request) -> Response:
-        """Return the planned node alone for a member that has one, else refuse every node with the same constant
-        reason.
-        """
+        """Return only the planned node for a member that has one; otherwise refuse all nodes with one reason."""
         return await self._answer("filter", request, self._filter)
 
     async def prioritize(self, request: Request) -> Response:
-        """Return scores from 0 to 10 by co-location; a malformed body gets an empty list, as the answer has no
+        """Return scores from 0 to 10 by co-location. A malformed body gets an empty list, because the answer has no
         ``Error``.
         """
         return await self._answer("prioritize", request, self._prioritize)
@@ -135,7 +137,7 @@ class Verbs:
         return await self._answer("bind", request, self._bind)
 
     async def preempt(self, request: Request) -> Response:
-        """Spare the gangs that would be left below their minimum. A malformed body preempts nobody."""
+        """Remove candidate nodes whose victims would leave a gang below its minimum; all, if the body is malformed."""
         return await self._answer("preempt", request, self._preempt)
 
     async def _answer(self, verb: str, request: Request, ask: Callable[[Request], Awaitable[Answered]]) -> Response:
@@ -160,14 +162,15 @@ class Verbs:
         offer = self._offer(args)
         if offer.reason is None:
             return wire.encode_filter(wire.filter_result(args, offer.nodes)), ""
-        # The reason goes into FailedAndUnresolvableNodes, so that kube-scheduler preempts nobody for a gang that cannot
-        # run. A node that the answer does not name is refused in the same way, so one name carries the reason for all.
-        # The pod's condition counts the names, and any change of it wakes the pod (FitError, NodeToStatus).
+        # The reason is in FailedAndUnresolvableNodes, so that kube-scheduler preempts no pods for a gang that cannot
+        # run. kube-scheduler refuses nodes that the answer does not name in the same way, so the answer names one node.
+        # The message in the pod's condition counts the nodes with this reason (FitError, NodeToStatus), and each change
+        # of the message would wake the pod; with one name the message stays the same.
         refused = dict.fromkeys(args.node_names[:1], offer.reason.text)
         return wire.encode_filter(wire.filter_result(args, [], unresolvable=refused)), offer.reason.value
 
     def _offer(self, args: wire.ExtenderArgs) -> FilterAnswer:
-        """Return the planned node if kube-scheduler offers it; otherwise plan the gang anew, at most REPLANS times."""
+        """Return the planned node if kube-scheduler offers it; otherwise plan the gang again, at most REPLANS times."""
         uid = args.pod.uid
         if self._ledger.was_deleted(uid, digits(args.pod.resource_version)):
             return FilterAnswer(reason=Reason.POD_GONE)
@@ -182,15 +185,15 @@ class Verbs:
             self._ledger.step(NodeNotOffered(uid, missed))
             offer = filter_pod(self._ledger.snapshot, uid, args.node_names)
             if offer.missed == missed:
-                break  # planning anew did not help: the member is bound to that node
+                break  # a new plan cannot help, because the member is bound to that node
         return offer
 
     def _see(self, args: wire.ExtenderArgs) -> None:
-        """Take a pod that the watch has not shown yet as a fact, and the pending facts that may complete its gang.
+        """Apply what the answer depends on: a pod that the watch has not shown yet, or pending facts about its gang.
 
-        Other facts wait for the next step, because an answer that waits for a decision holds up every pod of the queue.
-        The request's word that a pod is on a node, and so takes resources, is not believed: kube-scheduler does not ask
-        about such a pod. Nor is a pod believed to be a job of its own under the UID of a known job.
+        Other pending facts wait for the next step, because every pod in kube-scheduler's queue waits for this answer. A
+        pod in the request that is already on a node is ignored, because kube-scheduler never asks about such a pod. A
+        pod whose UID is that of a known job is ignored too, because it must not replace that job.
         """
         known = self._ledger.snapshot.pods.get(args.pod.uid)
         if known is None:
@@ -202,10 +205,10 @@ class Verbs:
             self._ledger.step()
 
     def _says_nothing(self, args: wire.ExtenderArgs) -> bool:
-        """Tell whether this call says nothing about the plan.
+        """Tell whether this call offers only the pod's nominated node, so that the plan's node may still be possible.
 
-        kube-scheduler first tries a nominated node alone, so the absence of the planned node says nothing. Where it
-        asks the same again at once, that node was all that its plugins left, and the call does say something.
+        kube-scheduler first tries the nominated node alone and then all nodes. If its next call is about the same pod
+        and offers that node alone again, its plugins have refused all other nodes, and the plan must change.
         """
         only = len(args.node_names) == 1 and self._is_nominated(args, args.node_names[0])
         again = only and self._nominated_only == args.pod.uid
@@ -217,7 +220,7 @@ class Verbs:
 
     async def _prioritize(self, request: Request) -> Answered:
         args = wire.decode_prioritize(await request.body())
-        # A pod that did not opt in has no slot in any plan, and so no score.
+        # No check for opting in is needed: a pod that did not opt in has no slot, so all its scores are 0.
         return wire.encode_prioritize(prioritize_pod(self._ledger.snapshot, args.pod.uid, args.node_names)), ""
 
     async def _bind(self, request: Request) -> Answered:
@@ -234,9 +237,9 @@ class Verbs:
         return await self._barrier.hold(args.uid, args.node, disconnected(request))
 
     async def _look_up(self, args: wire.ExtenderBindingArgs) -> str:
-        """Read a pod that the ledger does not know from the API server: the watch is late, or the pod is gone.
+        """Read the pod from the API server if the ledger does not know it, because the watch may be late.
 
-        Return an error text where the API server cannot be asked.
+        Return an error text if the API server cannot be asked, else an empty text.
         """
         if args.uid in self._ledger.snapshot.pods:
             return ""
@@ -244,7 +247,7 @@ class Verbs:
             item = await self._api.get(Ref(PODS, args.namespace, args.name))
         except ClusterError:
             return UNREADABLE
-        # Meanwhile the watch may have shown the pod, and also its deletion.
+        # During the call the watch may have shown the pod, or that the pod was deleted; then the answer is outdated.
         known = args.uid in self._ledger.snapshot.pods or self._ledger.was_deleted(args.uid)
         if not known and item is not None and text(part(item, "metadata"), "uid") == args.uid:
             self._ledger.step(*self._translator.pod_events(item))
@@ -264,7 +267,7 @@ class Verbs:
 
     async def _preempt(self, request: Request) -> Answered:
         args = wire.decode_preempt(await request.body())
-        # kube-scheduler treats a node without victims as an error, so such nodes are left out.
+        # A node without victims is left out: kube-scheduler treats such a node in the answer as an error.
         candidates = {node: victims.uids for node, victims in args.victims.items() if victims.uids}
         spared = preempt_pod(self._ledger.snapshot, candidates)
         kept = {node: wire.NodeVictims(uids, args.victims[node].pdb_violations) for node, uids in spared.items()}

@@ -1,4 +1,4 @@
-"""What-if: reads the question, makes its facts on a copy of the ledger, and says which jobs would be changed."""
+"""What-if: applies the changes in a question to a copy of the ledger, and says which jobs the policy would change."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from policy.systems.base import Policy
 
 UID = "what-if"
 OURS = "kohort.dev/"
-MOST_NODES = 500  # added nodes in one question: each one costs time beside the loop that answers kube-scheduler
+MOST_NODES = 500  # nodes to add in one question; each takes time from the event loop that answers kube-scheduler
 MOST_NAMES = 500
 MOST_MEMBERS = 5_000
-ADDED = "{like} (added {number})"  # no node can have this name; it sorts directly after the node that it is like
+ADDED = "{like} (added {number})"  # no real node can have this name, and it sorts directly after the node LIKE
 EXISTS = "for an existing job, `kohort explain` says what would admit it"
 SOMETHING = "at least one of job, shape, cordon, uncordon, remove_nodes, add_nodes and policy"
 ANOTHER_GANG = "a job whose pods are a gang of their own; ask about the object that it belongs to"
@@ -42,7 +42,7 @@ class _Question(BaseModel):
 
 
 class MoreNodes(_Question):
-    """``count`` more nodes that are equal to the node ``like``."""
+    """A request to add ``count`` nodes that are equal to the existing node ``like``."""
 
     like: str = Field(description="The name of an existing node.")
     count: int = Field(
@@ -54,7 +54,7 @@ class MoreNodes(_Question):
 
 
 class WhatIf(_Question):
-    """What would be different; each part may be left out. Nothing is written anywhere."""
+    """The question: what would be different. Each part may be left out, and nothing is written anywhere."""
 
     job: dict[str, Any] | None = Field(None, description="A job's manifest, as for kubectl create.")
     shape: Shape | None = Field(None, description="A job described by a few figures, in place of a manifest.")
@@ -67,22 +67,23 @@ class WhatIf(_Question):
 
     @property
     def empty(self) -> bool:
-        """Tell whether nothing would be different."""
+        """Tell whether the question changes nothing."""
         nodes = (self.cordon, self.uncordon, self.remove_nodes, self.add_nodes)
         return self.job is None and self.shape is None and not any((*nodes, self.policy, self.parameters))
 
     @property
     def namespace(self) -> str | None:
-        """Return the namespace in which the job would be created; None where the question is about no new job."""
+        """Return the namespace in which the job would be created; None if the question has no new job."""
         if self.shape is not None:
             return self.shape.namespace
         return _namespace_of(self.job) if self.job is not None else None
 
 
 def answer(question: WhatIf, snapshot: Snapshot, policy: Policy, scheduler_name: str, now: float) -> WhatIfView:
-    """Return the jobs whose state, place or nodes would change. Raise ProblemError where the question is wrong.
+    """Return the jobs whose state, place in the queue or nodes would change.
 
-    The function is pure. A replica that does not lead answers as if it did.
+    Raise ProblemError if the question is wrong. The function is pure. A replica that does not lead answers as if it
+    led.
     """
     if question.empty:
         raise ProblemError(422, f"{BODY}: the question is empty; allowed: {SOMETHING}", BODY, "{}", SOMETHING)
@@ -154,9 +155,9 @@ def _job_events(question: WhatIf, snapshot: Snapshot, scheduler_name: str, now: 
 
 
 def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
-    """Return the job of the manifest.
+    """Return the job that the manifest states, with arrival time ``now``.
 
-    Raise ProblemError, or ObjectError where a field of its spec or an annotation is wrong.
+    Raise ObjectError if a field of its spec or an annotation is wrong, and ProblemError for any other fault.
     """
     kind = KINDS.get(str(manifest.get("kind")))
     if kind is None:
@@ -172,7 +173,7 @@ def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
 
 
 def _name_of(manifest: Mapping[str, Any]) -> str:
-    """Return the job's name; for generateName, a name such as the API server would generate. Raise ProblemError."""
+    """Return the job's name; for generateName, a name like the API server's. Raise ProblemError if neither is valid."""
     meta = part(manifest, "metadata")
     name = meta.get("name")
     if isinstance(name, str) and name:
@@ -191,7 +192,7 @@ def _not_ours(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Probl
 
 
 def _refused(question: WhatIf, error: ObjectError) -> ProblemError:
-    """Return the error with the path of the wrong field in the question."""
+    """Return an error about the job as a problem that names the wrong field by its path in the question."""
     if question.shape is not None:
         return question.shape.refused(error)
     notes = part(part(question.job, "metadata"), "annotations")

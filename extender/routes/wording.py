@@ -1,4 +1,4 @@
-"""Errors about a request in plain words: the field, its value, and what its declared bounds allow."""
+"""Puts errors in a request into words: the field, its value, and what the field's declaration allows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 BODY: Final = "body"
-MOST_CHARACTERS: Final = 100  # of a value in an error
+MOST_CHARACTERS: Final = 100  # of a wrong value that an error shows
 MOST_EXACT: Final = 2**53  # the largest integer that every JSON reader represents exactly
 A_BODY: Final = "a JSON object, with content-type: application/json"
 Json = Mapping[str, Any]
@@ -20,7 +20,7 @@ Value = str | bool | int | float
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One error in a request. ``detail`` says it in a sentence."""
+    """One error in a request: the field, its value and what is allowed; ``detail`` is all of this in a sentence."""
 
     field: str
     value: Value
@@ -29,7 +29,7 @@ class Fault:
 
 
 def shown_value(value: object) -> Value:
-    """Return a number or boolean as it is, and anything else as text of at most MOST_CHARACTERS characters."""
+    """Return the value for an error: a number or boolean unchanged, and anything else as text of limited length."""
     if isinstance(value, int | float) and abs(value) <= MOST_EXACT:
         return value
     if value is None:
@@ -38,7 +38,7 @@ def shown_value(value: object) -> Value:
 
 
 def not_allowed(field: str, value: object, allowed: str) -> Fault:
-    """Return the error for a value that is not allowed; null counts as missing."""
+    """Return the error for a value that is not allowed; null is treated as a missing value."""
     if value is None:
         return missing(field, allowed)
     found = shown_value(value)
@@ -52,9 +52,9 @@ def missing(field: str, allowed: str) -> Fault:
 
 
 def fault(details: Json, model: type[BaseModel] | None = None) -> Fault:
-    """Return one of pydantic's errors as a Fault.
+    """Return one of pydantic's errors (``details``) as a Fault.
 
-    model: the request's model, for its bounds; ``details["loc"]`` is a path in it.
+    model: the request's model, which declares what is allowed; ``details["loc"]`` is the path of the wrong field in it.
     """
     place: Sequence[str | int] = details["loc"]
     field, schema = ".".join(str(part) for part in place), _schema_of(model) if model is not None else {}
@@ -71,7 +71,7 @@ def fault(details: Json, model: type[BaseModel] | None = None) -> Fault:
 
 
 def body_fault(value: object) -> Fault:
-    """Return the error for a body that is not a JSON object, or that has another content type."""
+    """Return the error for a body that is missing, is not a JSON object, or has a wrong content type."""
     if value in (None, b"", ""):
         return missing(BODY, A_BODY)
     return not_allowed(BODY, value, A_BODY)
@@ -83,7 +83,10 @@ def _schema_of(model: type[BaseModel]) -> Json:
 
 
 def _at(root: Json, schema: Json, place: Sequence[str | int]) -> Json:
-    """Return the schema of the value at that path; empty where the schema declares nothing."""
+    """Return the schema of the value at the path ``place`` below ``schema``; empty if none is declared.
+
+    root: the whole JSON schema, to which references refer.
+    """
     schema = _plain(root, schema)
     if not place:
         return schema
@@ -96,7 +99,7 @@ def _at(root: Json, schema: Json, place: Sequence[str | int]) -> Json:
 
 
 def _plain(root: Json, schema: Json) -> Json:
-    """Return the schema with references resolved, and without the null that stands for a value that was left out."""
+    """Return the schema with its reference resolved; of "something or null", return the schema of something."""
     for part in schema.get("anyOf", ()):
         if part.get("type") != "null":
             return {**_plain(root, part), **{key: schema[key] for key in ("description",) if key in schema}}
@@ -116,7 +119,7 @@ _KINDS: Final = {
 
 
 def in_words(schema: Json) -> str:
-    """Return what the schema allows: ``a whole number from 1 to 5000``; empty where it declares nothing."""
+    """Return in words what the schema allows, such as ``a whole number from 1 to 5000``; empty if it has no type."""
     kind = schema.get("type", "")
     return f"{_KINDS[kind]}{_bounds(schema)}" if kind in _KINDS else ""
 
@@ -136,7 +139,7 @@ def _bounds(schema: Json) -> str:
 
 
 def _number(bound: float | None) -> str:
-    """Return a bound as text: ``60`` for 60.0; empty where there is none."""
+    """Return a bound as text: ``60`` for 60.0; empty if there is none."""
     if bound is None:
         return ""
     return str(int(bound)) if bound == int(bound) else str(bound)

@@ -2,7 +2,7 @@
 
 Kohort's own code runs unchanged: watches and writes go through its own HTTP client, the extender answers the verbs over
 HTTP, and the controller reads from REST. Only the cluster is simulated in memory, and time is virtual: it stands still
-while any task has work to do. Both sides therefore end the same way on every machine, however fast or busy.
+while any task has work to do. Both runs therefore have the same result on every machine, however fast or busy it is.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from lab.sim.traces import kod2, rigid
 
 SPEED: Final = 75.0
 SEED: Final = 6
-HORIZON: Final = 3600.0  # seconds of cluster time; a job that has not finished by then is counted as ending then
+HORIZON: Final = 3600.0  # seconds of cluster time; a job that has not finished by then counts as if it ended then
 SEEDS: Final = (
     "Other jobs: --seed K. Of the seeds 0 to 9, 2 and 6 (the default) bring the default scheduler to a standstill; "
     "with the others it finishes later than Kohort."
@@ -58,11 +58,12 @@ Part = Callable[[], Coroutine[Any, Any, None]]
 def run(
     json_file: Path | None = None, *, speed: float = SPEED, seed: int = SEED, live: bool = True, port: int | None = None
 ) -> None:
-    """Run the demo, show it and print the table; meanwhile Kohort's REST is served on ``port`` (0: any free port).
+    """Run the demo, show it, and print the table at the end. Kohort's REST is served on ``port`` meanwhile.
 
-    With ``port`` None, REST is on the default port of the command line, or on any free port where that one is taken.
-    Raises OSError, before the run begins, if ``json_file`` cannot be written, and AddressError (an OSError) if ``port``
-    is taken.
+    json_file: also write the table to this file. speed: the most seconds of cluster time per real second. live: show a
+    live view instead of progress lines. port: 0 for any free port; None for the default port of the command line, or
+    any free port if that one is taken. Raises OSError, before the run begins, if ``json_file`` cannot be written, and
+    AddressError (an OSError) if ``port`` is taken.
     """
     if json_file is not None:
         with json_file.open("a"):
@@ -80,7 +81,7 @@ def run(
 
 
 def _usual_port() -> int:
-    """Return the settings' own port, or 0 where another process has it."""
+    """Return the default port of the settings, or 0 (any free port) if another process uses it."""
     usual = ServerSettings().port
     try:
         listen(LOOPBACK, usual).close()
@@ -92,7 +93,7 @@ def _usual_port() -> int:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress log output, because the live view owns the terminal; failures still show in the demo's figures."""
+    """Suppress log output, which would disturb the live view; failures still show in the demo's figures."""
     log, nobody = logging.getLogger("extender"), logging.NullHandler()
     told, log.propagate = log.propagate, False
     log.addHandler(nobody)
@@ -130,7 +131,7 @@ def _end_on_signals() -> None:
 
 @asynccontextmanager
 async def plain_side(clock: Clock, seed: int) -> AsyncIterator[view.DemoSide]:
-    """Run the same jobs as plain Kubernetes would: each job asks for all its replicas, each pod is placed alone."""
+    """Run the jobs with the default scheduler: each job asks for all its replicas, and each pod is placed alone."""
     cluster = EmbeddedCluster(rigid(kod2(seed)), clock, seed)
     scheduler = cluster.scheduler(SchedulerConfig())
     observer = RunObserver(PLAIN, cluster, clock, HORIZON)
@@ -140,7 +141,7 @@ async def plain_side(clock: Clock, seed: int) -> AsyncIterator[view.DemoSide]:
 
 @asynccontextmanager
 async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[view.DemoSide]:
-    """Run Kohort on a cluster of its own: API server, extender, controller and scheduler loop, all over HTTP."""
+    """Run the jobs with Kohort on a second cluster: API server, extender, controller and scheduling loop use HTTP."""
     cluster = EmbeddedCluster(kod2(seed), clock, seed)
     chance = random.Random(seed)
     async with AsyncExitStack() as stack:
@@ -165,7 +166,7 @@ def settings_for(port: int = 0) -> Settings:
     """Return the default settings, except for the leader's identity, the REST port and the resync interval."""
     return Settings.model_validate(
         {
-            # This is shorter than the time that the server gives open requests when it stops.
+            # The controller's long poll must be shorter than the time that a stopping server gives to open requests.
             "controller": {"interval_seconds": 4.0},
             "lease": {"identity": EVERYBODY},
             "server": {"port": port, "health_port": 0},
@@ -177,7 +178,10 @@ BIND_TIMEOUT = 5.0  # seconds; the same value as in manifests/base/scheduler-con
 
 
 def scheduler_config(url: str, settings: Settings) -> SchedulerConfig:
-    """Return the KubeSchedulerConfiguration of the manifests as a configuration of the embedded scheduler."""
+    """Return a configuration of the embedded scheduler that matches the manifests' KubeSchedulerConfiguration.
+
+    url: where the verbs are served.
+    """
     extender = ExtenderConfig(
         url=f"{url}{VERBS_PATH}",
         filter_verb="filter",
@@ -201,12 +205,12 @@ async def _serving(live: service.Live) -> AsyncIterator[str]:
     verbs = service.endpoints(live)[0]
     async with _running(lambda: serve([verbs], lambda bound: ready.set_result(bound[0][1]))):
         yield f"http://{LOOPBACK}:{await ready}"
-        await live.close_connections()  # otherwise the listener would wait for the open connections
+        await live.close_connections()  # a listener that stops waits for its open connections
 
 
 @asynccontextmanager
 async def _running(*parts: Part) -> AsyncIterator[None]:
-    """Run all parts for as long as the context lasts; if one fails, the context ends with its error."""
+    """Run all parts as tasks while the context lasts; if a part fails, the context raises its error."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(part()) for part in parts]
         try:

@@ -46,10 +46,10 @@ TITLES: Final = {"kod2": "Kohort, policy KOD2", "fifo-pod": "default scheduler, 
 
 
 class SideCaller(Protocol):
-    """A way to read a side's state: run the function in the thread in which the side lives, and return its result."""
+    """A function that calls ``look`` in the thread of a side's event loop, where its state may be read safely."""
 
     async def __call__(self, look: Callable[[], _T]) -> _T:
-        """Return ``look()``."""
+        """Return the result of ``look``."""
         ...
 
 
@@ -60,9 +60,10 @@ async def directly(look: Callable[[], _T]) -> _T:
 
 @dataclass(frozen=True, slots=True)
 class DemoSide:
-    """One of the two clusters with its observer; ``service`` is None for the default scheduler.
+    """One of the two clusters of the demo, with its observer.
 
-    ``url`` is where the service answers.
+    ``service`` is Kohort's, and None for the default scheduler; ``url`` is where it answers. ``ask`` reads the side's
+    state from another thread.
     """
 
     observer: RunObserver
@@ -76,7 +77,7 @@ def console() -> Console:
 
 
 async def follow(sides: Sequence[DemoSide], speed: float, *, live: bool) -> None:
-    """Show the run until both sides have ended; without a terminal, print progress lines."""
+    """Show the run until both sides have ended: with ``live`` and on a terminal a live view, else progress lines."""
     to = console()
     if live and to.is_terminal:
         with Live(console=to, auto_refresh=False, screen=True) as shown:
@@ -123,9 +124,9 @@ def _line(side: DemoSide) -> str:
 
 
 def half_placed(side: DemoSide) -> Iterator[tuple[str, int, int]]:
-    """Yield the jobs that hold room while members lack a node, as (name, members bound, members asked for).
+    """Yield the jobs that hold room while some of their members have no node: (name, members bound, members asked for).
 
-    A gang that is being bound, or whose pods are starting, is left out: each of its members already has a node.
+    A gang that is being bound, or whose pods are starting, is left out, because each of its members has a node.
     """
     planned: set[str] = set()
     if side.service is not None:
@@ -137,7 +138,7 @@ def half_placed(side: DemoSide) -> Iterator[tuple[str, int, int]]:
 
 
 def has_room(job: Job, gang: Gang) -> bool:
-    """Tell whether each member of the gang at its minimum has a node."""
+    """Tell whether the plan has a node for each member of the gang's minimum."""
     return set(job.slots(min(gang.workers, job.min_workers), gang.ps)) <= set(gang.nodes)
 
 
@@ -145,7 +146,7 @@ def has_room(job: Job, gang: Gang) -> bool:
 
 
 async def frame(sides: Sequence[DemoSide], speed: float, width: int) -> RenderableType:
-    """Return the whole live view as of now."""
+    """Return the whole live view of this moment; ``width`` is the terminal's, in columns."""
     elapsed = max(side.observer.elapsed for side in sides)
     subtitle = f"{_clock(elapsed)} of the clusters' time, {speed:g} times real speed"
     head = Text(f"kohort demo   {subtitle}   {sides[0].url}", style="bold")
@@ -256,7 +257,7 @@ def _halves(side: DemoSide) -> Group:
 
 
 def print_table(endings: Sequence[RunEnding], horizon: float, to: Console | None = None) -> None:
-    """Print the comparison table, and footnotes on the jobs that never finished."""
+    """Print the table that compares both sides, and footnotes on the jobs that did not finish."""
     to = to or console()
     table = _table("POLICY", "JOBS", "FINISHED", "MEAN JCT", "MAKESPAN", "UTILISATION", "NEVER FINISHED")
     for column in table.columns[1:]:
@@ -279,7 +280,7 @@ def print_table(endings: Sequence[RunEnding], horizon: float, to: Console | None
 
 
 def footnotes(endings: Sequence[RunEnding], horizon: float) -> Iterator[str]:
-    """Yield lines that explain the figures and name the jobs that are stuck."""
+    """Yield the lines below the table: what its figures mean, and which jobs are stuck."""
     yield "; ".join(f"{ending.result.policy}: {TITLES[ending.result.policy]}" for ending in endings) + "."
     yield "JCT: from a job's submission to its end. Utilisation: CPU of pods that compute, over the makespan."
     if any(ending.result.never_finished for ending in endings):
@@ -311,7 +312,7 @@ def _cores(node: Node) -> float:
 
 
 def _clock(seconds: float) -> str:
-    """Format seconds as ``12:34`` or ``1:02:03``."""
+    """Return seconds as ``12:34`` (minutes and seconds) or ``1:02:03``."""
     whole = int(seconds)
     hours, rest = divmod(whole, 3600)
     return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"

@@ -1,7 +1,7 @@
-"""How an API server answers a write of one object: preconditions, admission, and immutable fields.
+"""The rules by which an API server answers a write of one object: preconditions, admission, and immutable fields.
 
 The functions are pure: they take the current object and the request, and return the object to store or raise
-`StatusError`. This module knows Kubernetes's rules for the few kinds that Kohort touches, and nothing about storage.
+`StatusError`. This module has the rules only for the few kinds that Kohort reads and writes, and knows no storage.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ KEPT_METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "resour
 
 
 class StatusError(Exception):
-    """The API server refuses: HTTP status, reason and message."""
+    """The API server refuses a request, with this HTTP status, reason and message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -57,7 +57,7 @@ class StatusError(Exception):
         self.message = message
 
     def body(self) -> Json:
-        """Return the Status object of the response."""
+        """Return the Status object that is the body of the response."""
         return {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "code": self.status, "reason": self.reason, "message": self.message,
@@ -85,7 +85,7 @@ def conflict(resource: Resource, name: str, why: str) -> StatusError:
 
 
 def invalid(resource: Resource, name: str, why: str) -> StatusError:
-    """Return the error for an object that would be invalid."""
+    """Return the error for a write after which the object would be invalid."""
     return StatusError(422, "Invalid", f'{KIND_OF[resource]}.{resource.group} "{name}" is invalid: {why}')
 
 
@@ -95,7 +95,10 @@ def typed(resource: Resource, item: Json) -> Json:
 
 
 def created(resource: Resource, namespace: str, item: Json, uid: str, now: float, *, gate: str) -> Json:
-    """Return a new object as it is stored; ``gate`` names the scheduling gate that admission adds to a new pod."""
+    """Return a new object in the form in which it is stored.
+
+    gate: the name of the scheduling gate that the admission policy adds to a new pod; empty: none.
+    """
     meta: Json = {**item.get("metadata", {}), "uid": uid, "creationTimestamp": timestamp(now), "generation": 1}
     if resource.namespaced:
         meta["namespace"] = namespace
@@ -117,19 +120,22 @@ def _new_pod(pod: Json, gate: str, now: float) -> Json:
 
 
 def condition(kind: str, status: str, reason: str, message: str, now: float) -> Json:
-    """Return one condition; empty texts are left out, as Go does."""
+    """Return a condition of type ``kind``; empty texts are left out, because Kubernetes does not encode them either."""
     texts = {key: value for key, value in (("reason", reason), ("message", message)) if value}
     return {"type": kind, "status": status, "lastTransitionTime": timestamp(now), **texts}
 
 
 def with_condition(conditions: Sequence[Json], new: Json) -> list[Json]:
-    """Return the conditions with the one of that type replaced or added."""
+    """Return the conditions with ``new`` in place of the condition of the same type, if there is one."""
     kept = [old for old in conditions if old.get("type") != new["type"]]
     return [*kept, new]
 
 
 def patched(resource: Resource, item: Json, patch: Any, content_type: str, subresource: str) -> Json:
-    """Return the object after a patch of it, its status or its scale. Raises StatusError if a rule is broken."""
+    """Return the object after a patch of the object, or of its subresource ``status`` or ``scale``.
+
+    Raises StatusError if the patch breaks a rule.
+    """
     name = item["metadata"]["name"]
     shown = scale_of(resource, item) if subresource == "scale" else item
     if content_type == "application/json-patch+json":
@@ -161,7 +167,7 @@ def scale_of(resource: Resource, item: Json) -> Json:
 
 
 def _scaled(resource: Resource, item: Json, scale: Json) -> Json:
-    """Return the object with the replicas of its changed Scale; other fields of the Scale are ignored."""
+    """Return the object with the replicas that a changed Scale states; other fields of the Scale are ignored."""
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or replicas < 0:
         why = f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"
@@ -182,9 +188,10 @@ def _check_preconditions(resource: Resource, item: Json, patch: Any) -> None:
 
 
 def updated(resource: Resource, item: Json, changed: Json, subresource: str = "") -> Json:
-    """Return the object to store after a change.
+    """Return the object to store when a request turns ``item`` into ``changed``.
 
-    Status changes only through its subresource, and immutable fields stay. Raises StatusError if a rule is broken.
+    Only a request for the subresource ``status`` changes the status, and immutable metadata stays. Raises StatusError
+    if the change breaks a rule.
     """
     before, meta = item["metadata"], dict(changed.get("metadata", {}))
     if meta.get("resourceVersion") not in (None, "", before["resourceVersion"]):
@@ -205,7 +212,7 @@ def updated(resource: Resource, item: Json, changed: Json, subresource: str = ""
 
 
 def _check_pod_spec(before: Json, after: Json) -> None:
-    """Raise StatusError if more of a pod's spec changes than scheduling gates that are removed."""
+    """Raise StatusError if anything in a pod's spec changes, except that scheduling gates are removed."""
     name, old, new = before["metadata"]["name"], before["spec"], after.get("spec", {})
     gates = [gate for gate in new.get("schedulingGates") or () if gate not in (old.get("schedulingGates") or ())]
     if gates:
@@ -228,7 +235,7 @@ def _check_completions(before: Json, after: Json) -> None:
 
 
 def bound(pod: Json, binding: Json, now: float) -> Json:
-    """Return the pod after its Binding (assignPod in pkg/registry/core/pod/storage). Raises StatusError."""
+    """Return the pod after its Binding was created (assignPod in pkg/registry/core/pod/storage). Raises StatusError."""
     resource, meta, spec = Resource("", "v1", "pods/binding"), pod["metadata"], pod["spec"]
     wanted, name = binding.get("metadata") or {}, meta["name"]
     if wanted.get("uid") not in (None, "", meta["uid"]):

@@ -1,7 +1,7 @@
 """The write verbs of an API server over an `ObjectStore`: create, update, patch, bind, delete.
 
-Each returns an object or raises `StatusError`. The MutatingAdmissionPolicy that adds the scheduling gate is imitated;
-it has the same parameter ConfigMap, with ``data.gate`` ``on`` or ``off``.
+Each verb returns an object or raises `StatusError`. The MutatingAdmissionPolicy that adds the scheduling gate is
+imitated; it reads the same ConfigMap as the real one, whose ``data.gate`` is ``on`` or ``off``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from lab.embedded.objectstore import ObjectStore, key_of
 
 @dataclass(frozen=True, slots=True)
 class GatePolicy:
-    """The pods that get the scheduling gate (by schedulerName), and the ConfigMap that turns the gate on."""
+    """The policy of the scheduling gate.
+
+    scheduler_name: pods with this schedulerName get the gate. namespace, name: the ConfigMap that turns the gate on.
+    """
 
     scheduler_name: str = "kohort"
     namespace: str = "kohort-system"
@@ -44,7 +47,7 @@ It returns why the admission policy denies the change, or an empty string if it 
 
 
 class ApiServer:
-    """The write verbs, each of which may raise StatusError; reads go to ``store`` directly."""
+    """The write verbs of an API server. Each may raise StatusError; readers use ``store`` directly."""
 
     def __init__(self, store: ObjectStore, clock: Clock, chance: random.Random, gate: GatePolicy | None = None) -> None:
         self.store = store
@@ -55,7 +58,7 @@ class ApiServer:
         self._gate = gate
 
     def create(self, resource: Resource, namespace: str, item: Json) -> Json:
-        """Create the object; ``generateName`` is honoured."""
+        """Create the object; one without a name gets a name that begins with its ``generateName``."""
         meta = dict(item.get("metadata") or {})
         if not meta.get("name"):
             meta["name"] = f"{meta.get('generateName', '')}{self._chance.getrandbits(32):08x}"
@@ -67,12 +70,12 @@ class ApiServer:
         return self._store(resource, None, made)
 
     def update(self, ref: Ref, item: Json) -> Json:
-        """Replace the whole object, if its resourceVersion is still the one in ``item``."""
+        """Replace the whole object. If ``item`` has a resourceVersion, it must be the current one."""
         before = self._have(ref)
         return self._store(ref.resource, before, apirules.updated(ref.resource, before, item))
 
     def patch(self, ref: Ref, patch: Any, content_type: str, subresource: str = "") -> Json:
-        """Patch the object, its status or its scale; a patch without any change makes no new version."""
+        """Patch the object, its status or its scale; a patch that changes nothing makes no new resourceVersion."""
         item = self._have(ref)
         after = apirules.patched(ref.resource, item, patch, content_type, subresource)
         self._admit(ref.resource, item, after)
@@ -80,7 +83,7 @@ class ApiServer:
         return apirules.scale_of(ref.resource, stored) if subresource == "scale" else stored
 
     def bind(self, namespace: str, name: str, binding: Json) -> Json:
-        """Create a Binding; like the real API server, do not check that the node exists or has room."""
+        """Create a Binding of the pod. Like the real API server, do not check that the node exists or has room."""
         pod = self._have(Ref(PODS, namespace, name))
         after = apirules.bound(pod, binding, self.clock.now())
         self._admit(PODS, pod, after)
@@ -88,7 +91,7 @@ class ApiServer:
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
     def delete(self, ref: Ref, options: Json | None = None) -> Json:
-        """Delete the object; a bound pod is only marked as deleted, and its kubelet removes it."""
+        """Delete the object. A bound pod is only marked with a deletionTimestamp; its kubelet removes it later."""
         item = self._have(ref)
         wanted = ((options or {}).get("preconditions") or {}).get("uid")
         if wanted not in (None, item["metadata"]["uid"]):
@@ -107,7 +110,7 @@ class ApiServer:
         return self._store(PODS, pod, {**pod, "metadata": meta})
 
     def _admit(self, resource: Resource, before: Json, after: Json) -> None:
-        """Raise StatusError if an admission policy refuses; 422 is the default of ValidatingAdmissionPolicy."""
+        """Raise StatusError if the admission policy denies the change (422: ValidatingAdmissionPolicy's default)."""
         if message := self.admission(resource, before, after):
             name = before["metadata"]["name"]
             raise StatusError(422, "Invalid", f'{resource} "{name}" is forbidden: {message}')

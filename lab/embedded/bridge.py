@@ -1,7 +1,7 @@
-"""Put an API server around the simulated world: its changes become API objects, and API writes its verbs.
+"""Connect an API server to the simulated world: changes of the world become API objects, and writes change the world.
 
-The world holds the nodes, jobs and pods (operator, kubelets and training are simulated there). ConfigMaps, Leases and
-Events exist only in the API server's store.
+Nodes, jobs and pods live in the world, which simulates the operator, the kubelets and the training. ConfigMaps, Leases
+and Events exist only in the API server's store.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from policy.cluster.model import PS, WORKER, Node
 
 JOBS: Final = tuple(RESOURCE_OF.values())
 LONGEST_REST: Final = 3600.0
-NOTES: Final = (REPORTS, MEMORY)  # annotations that are written to a job while it runs
+NOTES: Final = (REPORTS, MEMORY)  # the annotations that Kohort writes to a job while it runs
 
 
 Observe = Callable[[float, list[WorldChange]], None]
@@ -31,7 +31,7 @@ Observe = Callable[[float, list[WorldChange]], None]
 
 
 class Bridge:
-    """Runs a world in the clock's time, and keeps the API server's store equal to the world."""
+    """Runs a simulated world by the clock, and keeps the API server's store equal to it, in both directions."""
 
     def __init__(self, world: SimulatedWorld, server: ApiServer, clock: Clock, gate: GatePolicy | None = None) -> None:
         self.world = world
@@ -48,7 +48,7 @@ class Bridge:
         self.drain()
 
     async def run(self) -> None:
-        """Let the world's time pass until cancelled."""
+        """Advance the world with the clock until cancelled."""
         while True:
             self.advance()
             self._stir.clear()
@@ -61,7 +61,7 @@ class Bridge:
                 pass
 
     def advance(self) -> None:
-        """Advance the world to the present, event by event."""
+        """Advance the world to the clock's time, event by event, and copy the changes of each event to the store."""
         now = max(self.world.now, self._clock.now())
         while (at := self.world.next_time()) is not None and at <= now:
             self.world.advance(at)
@@ -69,7 +69,7 @@ class Bridge:
         self.world.advance(now)
 
     def do(self, write: Callable[[SimulatedWorld], WorldRefusal | None]) -> None:
-        """Write to the world now. Raises StatusError if the world refuses."""
+        """Advance the world to the present and apply ``write`` to it. Raises StatusError if the world refuses."""
         self.advance()
         refusal = write(self.world)
         self.drain()
@@ -78,7 +78,7 @@ class Bridge:
             raise StatusError(refusal.status, refusal.reason, refusal.message)
 
     def drain(self) -> None:
-        """Copy the changed objects to the store; of each object only its last state, as a slow watcher would see it."""
+        """Copy the changed objects to the store: of each object only its last state, as a slow watcher would see it."""
         changes = self.world.changes(self._seen) or []
         if changes and self.observe is not None:
             self.observe(self.world.now, changes)
@@ -112,7 +112,7 @@ class Bridge:
     # -- writes of clients -----------------------------------------------------------------------
 
     def commit(self, resource: Resource, before: Json | None, after: Json | None) -> bool:
-        """Apply an admitted write to the world; return False if the object does not live in the world."""
+        """Apply a write that was admitted to the world; return False for an object that only the store has."""
         if resource == CONFIGMAPS and after is not None:
             self._switch_gate(after)
         if resource not in (NODES, PODS, *JOBS):
@@ -156,7 +156,7 @@ Step = Callable[[SimulatedWorld, str, str], WorldRefusal | None]
 
 
 def _pod_steps(before: Json, after: Json) -> list[Step]:
-    """Return the world's verbs that turn the one state of the pod into the other."""
+    """Return the calls of the world that turn the pod's state ``before`` into ``after``."""
     old, new = before["spec"], after["spec"]
     if after["metadata"].get("deletionTimestamp") and not before["metadata"].get("deletionTimestamp"):
         return [lambda w, ns, n: w.delete_pod(ns, n)]
@@ -199,9 +199,9 @@ def _changed(before: Json, after: Json) -> dict[str, Any]:
 
 
 def _change_job(world: SimulatedWorld, before: Json, after: Json, namespace: str, name: str) -> WorldRefusal | None:
-    """Apply a change of a job; only workers, suspension and release, and annotations reach the world.
+    """Apply a change of a job object to the world: of its workers, its suspension or release, or its annotations.
 
-    The world ignores every other field. A release and the number of ps change in one write.
+    Changes of other fields are ignored. A release may change the number of ps in the same write.
     """
     if (workers := replicas_of(after, WORKER)) != replicas_of(before, WORKER):
         return world.patch_workers(namespace, name, workers)
@@ -229,7 +229,7 @@ def _notes(item: Json) -> Json:
 
 
 def replicas_of(job: Json, role: str) -> int:
-    """Return how many replicas of that role the job object asks for."""
+    """Return the number of replicas of that role that the job object states."""
     if counts := KINDS[job["kind"]].counts:
         return int(job["spec"][counts[0]]) if role == WORKER else 0
     return int(((job["spec"].get(TFJOB.replicas_at) or {}).get(KEY_OF_ROLE[role]) or {}).get("replicas", 0))
@@ -242,5 +242,5 @@ def _delete(world: SimulatedWorld, resource: Resource, namespace: str, name: str
 
 
 def _uid(change: WorldChange) -> str:
-    """Return a key for the object within one batch of changes; a node recreated under its name keeps its key."""
+    """Return a key that identifies the changed object within a batch: a node's name, or the UID of a job or pod."""
     return change.object.name if isinstance(change.object, Node) else change.object.uid

@@ -1,7 +1,7 @@
 """The scheduler's own view of nodes and pods: what its watches have shown, and the pods that it has assumed.
 
-The view may lag behind the API server, and assumed pods are visible to no other process. An extender therefore cannot
-share this view.
+The view may lag behind the API server, and no other process sees which pods are assumed. An extender therefore sees
+other facts than the scheduler that calls it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NODES: Final = Translator("")
 
 @dataclass(frozen=True, slots=True)
 class PodInfo:
-    """The fields of a pod that the scheduler uses, parsed once."""
+    """The fields of a pod that the scheduler uses, parsed once for each version of the pod."""
 
     item: Json
     uid: str
@@ -42,7 +42,7 @@ class PodInfo:
 
 
 def pod_info(item: Json) -> PodInfo:
-    """Parse a pod; an invalid one counts as requesting nothing."""
+    """Parse a pod. A pod whose requests or constraints are invalid is treated as one that has none."""
     meta, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
     try:
         requests, constraints = requests_of(spec, "spec"), constraints_of(spec, "spec")
@@ -71,10 +71,11 @@ def _claim(volume: Json) -> str:
 
 
 class SchedulerCache:
-    """Nodes by name, pods by UID as the watch shows them, and assumed pods until the watch confirms or a bind fails.
+    """The nodes and pods that the watch has shown, and the pods that this scheduler has assumed.
 
-    ``schedulers`` names those whose pods' nominations count (None: all). kube-scheduler's nominator knows only the pods
-    in its own queue, so two schedulers ignore each other's nominations.
+    A pod is assumed from the choice of its node until the watch shows it bound or the bind fails. ``schedulers`` has
+    the schedulerNames of pods whose nominations count (None: all): kube-scheduler's nominator knows only the pods in
+    its own queue, so two schedulers ignore each other's nominations.
     """
 
     def __init__(self, schedulers: Container[str] | None = None) -> None:
@@ -94,19 +95,19 @@ class SchedulerCache:
         return self.nodes[item["metadata"]["name"]]
 
     def drop_node(self, name: str) -> None:
-        """Remove a node; its pods stay."""
+        """Remove a node; pods on it stay in the cache."""
         self.nodes.pop(name, None)
         self.node_items.pop(name, None)
 
     def set_pod(self, pod: PodInfo) -> None:
-        """Add or replace a pod; a bound pod is no longer assumed."""
+        """Add or replace a pod that the watch shows; a pod that is shown as bound is no longer assumed."""
         self.drop_pod(pod.uid, keep_assumed=not pod.node)
         self.pods[pod.uid] = pod
         if pod.node and not pod.ended:
             self._charge(pod.node, pod.requests)
 
     def drop_pod(self, uid: str, *, keep_assumed: bool = False) -> None:
-        """Remove a pod, and its assumption unless ``keep_assumed`` is set."""
+        """Remove a pod. It also stops being assumed, unless ``keep_assumed`` is set."""
         if not keep_assumed:
             self.forget(uid)
         before = self.pods.pop(uid, None)
@@ -114,12 +115,12 @@ class SchedulerCache:
             self._charge(before.node, NOTHING - before.requests)
 
     def assume(self, pod: PodInfo, node: str) -> None:
-        """Charge the pod to the node before the API server shows it there."""
+        """Assume that the pod is on the node, and charge it there, before the API server shows it there."""
         self._assumed[pod.uid] = (pod, node)
         self._charge(node, pod.requests)
 
     def forget(self, uid: str) -> bool:
-        """Undo an assumption; tell whether there was one."""
+        """Stop assuming the pod; return whether it was assumed."""
         held = self._assumed.pop(uid, None)
         if held is not None:
             self._charge(held[1], NOTHING - held[0].requests)
@@ -137,11 +138,14 @@ class SchedulerCache:
         return (pod for pod in self.pods.values() if pod.node == node and not pod.ended)
 
     def free(self, node: Node, besides: PodInfo) -> Resources:
-        """Return what is free on the node for this pod: allocatable less used less nominated for others."""
+        """Return what is free on the node for the pod ``besides``: allocatable less used less nominated for others."""
         return node.allocatable - self.used(node.name) - self.nominated(node.name, besides)
 
     def nominated(self, node: str, besides: PodInfo) -> Resources:
-        """Return the requests of other pods that are nominated for the node with equal or higher priority."""
+        """Return the requests of the pods that are nominated for the node, other than ``besides``.
+
+        Only pods of the same or a higher priority than ``besides`` count.
+        """
         return total(pod.requests for pod in self._nominated(node, besides))
 
     def _nominated(self, node: str, besides: PodInfo) -> Iterator[PodInfo]:

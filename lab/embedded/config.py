@@ -20,10 +20,11 @@ DEFAULT_PREEMPTION = "DefaultPreemption"
 
 @dataclass(frozen=True, slots=True)
 class ProfileConfig:
-    """One profile (schedulerName).
+    """One profile, which schedules the pods with one schedulerName.
 
-    ``percentage`` is the share of nodes to score (0: adaptive), ``preemption`` tells whether that plugin is on, and
-    ``bind_timeout`` is how many seconds VolumeBinding waits for a pod's volumes while its room stays charged.
+    ``percentage`` is percentageOfNodesToScore (0: depends on the number of nodes), and ``preemption`` tells whether
+    DefaultPreemption is on. ``bind_timeout`` is for how many seconds VolumeBinding waits for a pod's volumes; the pod's
+    room stays charged meanwhile.
     """
 
     percentage: int = 0
@@ -33,7 +34,11 @@ class ProfileConfig:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderConfig:
-    """One extender. A verb that is empty is not called; ``timeout`` is httpTimeout in seconds, for every verb."""
+    """One extender.
+
+    A verb whose name is empty is not called. ``timeout`` is httpTimeout in seconds, which holds for every verb.
+    ``capable`` is nodeCacheCapable: requests have the names of nodes and not whole nodes.
+    """
 
     url: str
     filter_verb: str = ""
@@ -59,7 +64,7 @@ class SchedulerConfig:
 
 
 def read_config(config: Mapping[str, Any]) -> SchedulerConfig:
-    """Read a KubeSchedulerConfiguration; fields that this loop does not imitate (TLS) are ignored."""
+    """Read a KubeSchedulerConfiguration; fields that the embedded scheduler does not imitate (TLS) are ignored."""
     found = parse_config(config)
     wide = found.percentage_of_nodes_to_score or 0
     profiles = {p.scheduler_name or "default-scheduler": _profile(p, wide) for p in found.profiles}

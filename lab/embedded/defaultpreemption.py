@@ -1,9 +1,10 @@
-"""DefaultPreemption: find the node on which a pod fits once pods of lower priority are gone, and those pods.
+"""DefaultPreemption: find a node on which a pod fits once certain pods of lower priority are gone (its victims).
 
-Imitated of pkg/scheduler/framework/preemption: who may preempt; the victims of a node (all pods of lower priority,
-except those, highest first, that may stay because the pod still fits); the choice among nodes (least highest priority,
-then least sum, then fewest victims); and the writes: first the condition DisruptionTarget, then the deletion. Not
-imitated: disruption budgets, affinity, the victims' start times.
+Imitated of pkg/scheduler/framework/preemption are: which pods may preempt; the victims on a node; the choice of a node;
+and the writes, which are first the condition DisruptionTarget and then the deletion. A node's victims are all pods of
+lower priority but those that may stay because the pod still fits; pods of the highest priority are tried first. The
+chosen node is the one whose victims have the lowest highest priority, then the lowest sum of priorities, then the
+smallest number. Disruption budgets, affinity and the victims' start times are not imitated.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ TEXT = "preempting to accommodate a higher priority pod"
 
 
 def may_preempt(cache: SchedulerCache, pod: PodInfo) -> bool:
-    """Tell whether the pod may preempt (PodEligibleToPreemptOthers).
+    """Tell whether the pod may preempt others (PodEligibleToPreemptOthers in kube-scheduler).
 
-    It may not while a pod of lower priority is still stopping on the node that it is nominated for.
+    It may not while a pod of lower priority is still terminating on the node for which it is nominated.
     """
     on_node = (other for other in cache.pods.values() if pod.nominated and other.node == pod.nominated)
     return not any(other.deleting and other.priority < pod.priority for other in on_node)
 
 
 def best_victims(cache: SchedulerCache, pod: PodInfo) -> tuple[str, list[PodInfo]]:
-    """Return the cheapest node and its victims; the name is empty if preemption does not help."""
+    """Return the name of the best node to preempt on, and its victims; an empty name if preemption does not help."""
     if not any(other.priority < pod.priority for other in cache.pods.values()):
         return "", []
     found = {name: _victims(cache, pod, node) for name, node in sorted(cache.nodes.items())}
@@ -46,7 +47,7 @@ def _cost(victims: list[PodInfo]) -> tuple[int, int, int]:
 
 
 def _victims(cache: SchedulerCache, pod: PodInfo, node: Node) -> list[PodInfo]:
-    """Return the node's victims; none if preemption there does not help, or if resources are not what it lacks."""
+    """Return the victims on the node; none if preemption there does not help, or if not resources are what it lacks."""
     plugin, _ = plugins.refuses(cache, pod, node)
     if plugin != plugins.RESOURCES:
         return []
@@ -65,7 +66,7 @@ def _victims(cache: SchedulerCache, pod: PodInfo, node: Node) -> list[PodInfo]:
 
 
 async def evict(api: Api, clock: Clock, victims: Iterable[PodInfo], scheduler: str) -> None:
-    """Mark each victim with DisruptionTarget and delete it; pods that are being deleted are skipped."""
+    """Set the condition DisruptionTarget on each victim and delete it; skip pods that are being deleted already."""
     for victim in victims:
         if victim.deleting:
             continue

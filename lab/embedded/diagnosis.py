@@ -1,4 +1,4 @@
-"""Why no node accepts a pod, in the text that kube-scheduler writes into the pod's condition (FitError)."""
+"""Collects why no node accepts a pod, and words it as kube-scheduler does in the pod's condition (FitError)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Diagnosis:
-    """The reasons by node, and the plugins that refused; an extender counts as the plugin ``Extender``."""
+    """The reason of each node that refuses a pod, and the plugins that refused.
+
+    nodes: the number of all nodes. rejectors: the names of the plugins; an extender counts as the plugin ``Extender``.
+    """
 
     nodes: int
     rejectors: set[str] = field(default_factory=set)
     _reasons: dict[str, str] = field(default_factory=dict)
 
     def refuse(self, node: str, plugin: str, reason: str) -> None:
-        """Record a refusal; it replaces an earlier one of the same node."""
+        """Record why a plugin refuses the node; this replaces the node's earlier reason."""
         self._reasons[node] = reason
         self.rejectors.add(plugin)
 
     def text(self) -> str:
         """Return the message of the pod's condition.
 
-        The text must be the same on every attempt with the same outcome: the patch of a different one would wake the
-        pod.
+        The text must be the same after every attempt with the same outcome, because a patch with another text would
+        wake the pod, which would then be tried again at once.
         """
         if not self.nodes:
             return "no nodes available to schedule pods"

@@ -1,6 +1,6 @@
-"""Give in-process access to the embedded cluster through the `Api` interface, without HTTP.
+"""Access to the embedded cluster within the process, by the interface `Api` and without HTTP.
 
-Simulations use it, and so does the embedded scheduler.
+Simulations and the embedded scheduler use it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lab.embedded.apiserver import ApiServer
 from lab.embedded.objectstore import ExpiredError, StoreChange
 
 PAGE: Final = 500
-BOOKMARK_BEFORE_END: Final = 2.0  # seconds before a watch ends; the API server uses the same
+BOOKMARK_BEFORE_END: Final = 2.0  # a watch gets a bookmark so many seconds before it ends, as from a real API server
 EXPIRED: Final = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
 
 
@@ -81,7 +81,7 @@ class EmbeddedApi:
         uid: str = "",
         resource_version: str = "",
     ) -> Outcome:
-        """Patch the object, with the preconditions inside the patch, as `KubeApi` sends them."""
+        """Patch the object; the preconditions ``uid`` and ``resource_version`` become a part of the patch."""
         wanted = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
         body: Any
         if isinstance(patch, Mapping):
@@ -95,7 +95,7 @@ class EmbeddedApi:
         return _outcome(lambda: self._server.delete(Ref(PODS, namespace, name), {"preconditions": {"uid": uid}}))
 
     async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        """Delete the pod with this UID; there are no PodDisruptionBudgets here, so an eviction is a deletion."""
+        """Delete the pod with this UID; there are no PodDisruptionBudgets here that could forbid an eviction."""
         return await self.delete_pod(namespace, name, uid)
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
@@ -103,7 +103,7 @@ class EmbeddedApi:
 
 
 def require(resource: Resource) -> None:
-    """Raise ClusterError with status 404, as an API server does, if the custom resource is not installed."""
+    """Raise ClusterError with status 404 for a resource that is not served, as for a CRD that is not installed."""
     if resource not in KIND_OF:
         raise ClusterError(404, "NotFound")
 

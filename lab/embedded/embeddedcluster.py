@@ -28,7 +28,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class EmbeddedCluster:
-    """A world in the clock's time behind an API server. The trace's time starts with `begin`."""
+    """A simulated world with an API server, run by the clock. The times of the trace count from the call of `begin`."""
 
     def __init__(self, trace: Trace, clock: Clock, seed: int, settings: WorldSettings | None = None) -> None:
         chance, gate = random.Random(seed), GatePolicy()
@@ -45,12 +45,12 @@ class EmbeddedCluster:
         self._begun = asyncio.Event()
 
     def begin(self) -> None:
-        """Start the trace now; the caller makes sure that all components are ready."""
+        """Start the trace now. Call this when all components are ready."""
         self.started = self.clock.now()
         self._begun.set()
 
     async def run(self) -> None:
-        """Let time pass, and once the trace has begun, submit each job at its arrival time."""
+        """Advance the world with the clock until cancelled; after `begin`, create each job at its arrival time."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.bridge.run())
             tasks.create_task(self._submit())
@@ -66,7 +66,7 @@ class EmbeddedCluster:
         self.bridge.do(lambda world: world.submit(spec))
 
     def scheduler(self, config: SchedulerConfig) -> EmbeddedScheduler:
-        """Return a new scheduling loop on this cluster, in process."""
+        """Return a new scheduling loop on this cluster, which runs within the process."""
         return EmbeddedScheduler(config, self.api, self.clock, random.Random(self._chance.random()))
 
     @property
@@ -101,6 +101,6 @@ async def served(server: ApiServer) -> AsyncIterator[str]:
 
 
 def _give_up(ready: asyncio.Future[int], serving: asyncio.Task[None]) -> None:
-    """Fail the waiter if the server ended before it was ready."""
+    """Set an error on ``ready`` if the server ended before it was ready, so that nobody waits without end."""
     if not ready.done():
         ready.set_exception(serving.exception() or RuntimeError("the API server ended at once"))

@@ -1,7 +1,8 @@
-"""The scheduling loop of kube-scheduler as an extender perceives it: one pod at a time, binds asynchronous.
+"""The scheduling loop of kube-scheduler as an extender sees it: one pod at a time, and binds that run beside it.
 
-Filter, prioritize and bind go over HTTP to the configured extenders; without any, this is the plain default scheduler,
-pod by pod. Watches, queue and cache are its own, so its view lags behind the API server's.
+The verbs filter, prioritize and bind go over HTTP to the configured extenders; without extenders, this is the default
+scheduler, which places pod by pod. The loop has watches, a queue and a cache of its own, so its view lags behind the
+API server's.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _log = logging.getLogger(__name__)
 
 
 class BindError(Exception):
-    """The pod was not bound, or the outcome is unknown."""
+    """The pod was not bound, or it is not known whether it was bound."""
 
 
 class EmbeddedScheduler:
-    """One kube-scheduler process; run it as a task, and cancel the task to stop it."""
+    """An imitation of one kube-scheduler process. Run `run` as a task, and cancel the task to stop it."""
 
     def __init__(
         self, config: SchedulerConfig, api: Api, clock: Clock, chance: random.Random, volumes: Volumes | None = None
@@ -100,9 +101,9 @@ class EmbeddedScheduler:
         task.add_done_callback(self._binds.discard)
 
     def _preempt(self, pod: PodInfo) -> str | None:
-        """Start a preemption for the pod.
+        """Start a preemption for the pod, if one helps.
 
-        Return the node that it is nominated for, "" if there is none, or None if its nomination stays as it is.
+        Return the node for which the pod is nominated then, "" for none, or None to leave its nomination unchanged.
         """
         if not self._profile(pod).preemption or not defaultpreemption.may_preempt(self.cache, pod):
             return None
@@ -117,14 +118,17 @@ class EmbeddedScheduler:
         feasible = await self._try_nominated(pod, diagnosis)
         if not feasible:
             feasible = await self._feasible(pod, diagnosis)
-        if len(feasible) <= 1:  # with a single node, kube-scheduler neither scores nor prioritizes
+        if len(feasible) <= 1:  # like kube-scheduler, do not score a single node or call prioritize for it
             return next(iter(feasible), "")
-        # nodes may have been deleted meanwhile
+        # During the calls of the extenders, nodes may have been deleted.
         staying = [node for name in feasible if (node := self.cache.nodes.get(name))]
         return await self._best(pod, staying) if staying else ""
 
     async def _try_nominated(self, pod: PodInfo, diagnosis: Diagnosis) -> Sequence[str]:
-        """Try the nominated node first and alone; an extender's error is only logged."""
+        """Return the pod's nominated node if plugins and extenders accept it, else nothing.
+
+        It is tried alone, before all other nodes. An extender's error is only logged.
+        """
         node = self.cache.nodes.get(pod.nominated)
         if node is None or self._volumes.bars(pod) or plugins.refuses(self.cache, pod, node)[0]:
             return ()
@@ -216,14 +220,15 @@ class EmbeddedScheduler:
     async def _fail(
         self, entry: QueuedPod, message: str, rejectors: Sequence[str] | set[str], nominated: str | None = ""
     ) -> None:
-        """Requeue the pod, unless it is gone or bound after all, and write its condition.
+        """Put the pod back into the queue, unless it is gone or bound after all, and write its condition.
 
-        ``nominated`` is the node that it is nominated for from now on ("": none; None: unchanged).
+        rejectors: the plugins that refused it; empty for an error. nominated: the node for which it is nominated from
+        now on ("": none; None: unchanged).
         """
         latest = self.cache.pods.get(entry.pod.uid)
         if latest is None:
             self.queue.done(entry.pod.uid)
-            return  # kube-scheduler: "Pod doesn't exist in informer cache"
+            return  # as in kube-scheduler, which logs "Pod doesn't exist in informer cache"
         if latest.node:
             self.queue.done(latest.uid)
         else:

@@ -1,4 +1,4 @@
-"""The extender protocol as kube-scheduler speaks it over HTTP, with its rules on which answers are valid."""
+"""Calls extenders over HTTP as kube-scheduler does, with its rules on which answers are valid."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from lab.embedded.config import ExtenderConfig
 
 
 class ExtenderError(Exception):
-    """The call failed, or its answer counts as a failure."""
+    """A call of an extender failed, or its answer is invalid or states an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """The nodes that the extender kept, and why it refused the others."""
+    """The answer to filter: the names of the nodes that stay, and for each refused node the reason.
+
+    unresolvable: reasons of nodes on which preemption cannot help. failed: reasons of other refused nodes.
+    """
 
     names: tuple[str, ...]
     failed: Mapping[str, str]
@@ -37,7 +40,7 @@ class ExtenderClient:
         self._clock = clock
 
     async def filter(self, pod: PodInfo, nodes: Mapping[str, Json]) -> Filtered:
-        """Ask which of the nodes suit the pod.
+        """Call filter: ask which of the nodes the pod may use.
 
         Raises ExtenderError, also if the answer names a node that was not offered.
         """
@@ -51,7 +54,7 @@ class ExtenderClient:
         return Filtered(tuple(names), failed, unresolvable)
 
     async def prioritize(self, pod: PodInfo, nodes: Mapping[str, Json]) -> Mapping[str, int]:
-        """Ask for scores by node; any failure gives no scores, as in kube-scheduler."""
+        """Call prioritize, and return the score of each node; after any failure no scores, as kube-scheduler does."""
         try:
             answer = await self._post(self.config.prioritize_verb, self._args(pod, nodes))
             scores: dict[str, int] = {}
@@ -65,7 +68,7 @@ class ExtenderClient:
             return {}
 
     async def bind(self, pod: PodInfo, node: str) -> None:
-        """Let the extender bind the pod. Raises ExtenderError."""
+        """Call bind, with which the extender binds the pod to the node. Raises ExtenderError."""
         args = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node}
         answer = await self._call(self.config.bind_verb, args)
         if answer.get("error"):
@@ -104,12 +107,12 @@ class ExtenderClient:
 
 
 def _kept(answer: Mapping[str, Any]) -> Sequence[str]:
-    """Return the names from an answer with whole nodes; an answer with neither form keeps no node."""
+    """Return the names of the nodes in an answer that has whole nodes; none if it has no nodes."""
     items = (answer.get("nodes") or {}).get("items") or ()
     return [item["metadata"]["name"] for item in items]
 
 
 def _bare(item: Json) -> Json:
-    """Return the object as an informer hands it on: without kind, apiVersion and managedFields."""
+    """Return the object as kube-scheduler's informers keep it: without kind, apiVersion and managedFields."""
     meta = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
     return {"metadata": meta, **{key: item[key] for key in ("spec", "status") if key in item}}

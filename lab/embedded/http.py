@@ -49,9 +49,10 @@ def kubeconfig(url: str) -> str:
 
 
 def address(path: str) -> tuple[Ref, str]:
-    """Return the object and the subresource that a URL path names; an empty name stands for the collection.
+    """Return the object and the subresource that a URL path names.
 
-    Raises StatusError with status 404 for any other path.
+    The object's name is empty if the path names a whole collection. Raises StatusError with status 404 for a path that
+    is not served.
     """
     parts = [part for part in path.split("/") if part]
     head = 2 if parts[:1] == ["api"] else 3
@@ -137,7 +138,7 @@ class _Service:
 
 
 def _namespace(event: Json) -> str:
-    """Return the event's namespace, or "" for a bookmark, which every watcher gets."""
+    """Return the namespace of a watch event's object; "" for a bookmark, which watchers of any namespace get."""
     return str(event["object"].get("metadata", {}).get("namespace") or "")
 
 

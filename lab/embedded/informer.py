@@ -1,6 +1,6 @@
-"""Feed the scheduler's cache and queue from its own watches, as late as its configuration says.
+"""Updates the scheduler's cache and queue from watches of nodes and pods, with the delay that its configuration states.
 
-This module also decides what a change of an object means for waiting pods, as kube-scheduler's eventhandlers.go does.
+Like kube-scheduler's eventhandlers.go, this module also decides which waiting pods a change of an object may help.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from policy.cluster.model import Node
 
 
 class Informer:
-    """The watches of nodes and pods."""
+    """Watches nodes and pods, and passes their changes on to the scheduler's cache and queue."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Informer:
             self._take(batch)
 
     async def _hand_on(self) -> None:
-        """Deliver the delayed batches in their order, each at its due time."""
+        """Pass the delayed batches on in their order, each at its due time."""
         while True:
             due, batch = await self._late.get()
             await self._clock.sleep(due - self._clock.monotonic())
@@ -115,7 +115,7 @@ class Informer:
             self._nomination_ends(before)
 
     def _nomination_ends(self, before: PodInfo) -> None:
-        """Wake pods up to this priority, as if the nominated pod had freed room on its node."""
+        """Wake the pods that may use the room that this pod was nominated for: those of its or a lower priority."""
         if before.nominated:
             self._queue.move_all([ClusterChange(ClusterEvent.ASSIGNED_DELETE)], before.priority)
 
@@ -126,7 +126,7 @@ class Informer:
         self._queue.move_all([ClusterChange(ClusterEvent.ASSIGNED_ADD if first else ClusterEvent.ASSIGNED_UPDATE)])
 
     def _pod_waits(self, pod: PodInfo, before: PodInfo | None) -> None:
-        """Queue an unbound pod of one of our profiles; changes of an assumed pod are ignored."""
+        """Record an unbound pod, and queue it if it is of one of the profiles and is not assumed."""
         self._cache.set_pod(pod)
         if pod.scheduler not in self._config.profiles or self._cache.assumed(pod.uid):
             return
@@ -136,7 +136,10 @@ class Informer:
 
 
 def node_changes(before: Node | None, node: Node, old: Json | None, new: Json) -> Iterator[ClusterChange]:
-    """Yield the changes of a node that matter for waiting pods; a heartbeat changes timestamps only."""
+    """Yield the changes of a node that may help waiting pods; a heartbeat, which changes only timestamps, yields none.
+
+    before, node: the parsed node before and now. old, new: the same as JSON.
+    """
     if before is None or old is None:
         yield ClusterChange(ClusterEvent.NODE_ADD, node)
         return

@@ -1,6 +1,6 @@
-"""Objects with resourceVersions and the log of their changes, as etcd and the watch cache keep them.
+"""Stores objects with resourceVersions and a log of their changes, as etcd and the API server's watch cache do.
 
-Objects are never changed in place, so readers may keep them. This module handles versions, and knows no kinds.
+Objects are never changed in place, so readers may keep them. This module knows versions, and nothing about kinds.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from extender.kube.api import Json, Resource
 Key = tuple[str, str]  # (namespace, name)
 Kind = Literal["ADDED", "MODIFIED", "DELETED"]
 
-LOG = 20_000  # changes that are kept for watches to resume from
-SNAPSHOTS = 16  # lists in progress that are kept
+LOG = 20_000  # newest changes, from which watches can resume
+SNAPSHOTS = 16  # lists that are kept until clients have read all of their pages
 
 
 class ExpiredError(Exception):
@@ -26,7 +26,10 @@ class ExpiredError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoreChange:
-    """One write: ``item`` is the object after it, or for a deletion the last one before it, at ``version``."""
+    """One write, which made ``version``.
+
+    ``item`` is the object after the write; for a deletion, its last state before it, with the new version.
+    """
 
     version: int
     resource: Resource
@@ -50,7 +53,7 @@ class ObjectStore:
         self._changed: dict[Resource, asyncio.Event] = {}
 
     def listen(self, listener: Listener) -> None:
-        """Register ``listener``, which is called within each write with the change and the object before it."""
+        """Register a function that is called during each write, with the change and the object before it (or None)."""
         self._listeners.append(listener)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
@@ -58,14 +61,15 @@ class ObjectStore:
         return self._objects.get(resource, {}).get((namespace, name))
 
     def all(self, resource: Resource) -> Iterator[Json]:
-        """Yield every object of the resource, by namespace and name."""
+        """Yield every object of the resource, in order of namespace and name."""
         objects = self._objects.get(resource, {})
         return (objects[key] for key in sorted(objects))
 
     def page(self, resource: Resource, limit: int, version: int = 0, start: int = 0) -> tuple[list[Json], int, int]:
-        """Return one page of a consistent list: (items, version, index of the next page or 0).
+        """Return one page of a list at one version: (items, version, index at which the next page begins, or 0).
 
-        Raises ExpiredError if the list is no longer kept.
+        limit: the most items in the page; 0: all. version, start: those that the page before has returned; 0 for the
+        first page. Raises ExpiredError if the list of that version is no longer kept.
         """
         if not version:
             version, items = self.version, list(self.all(resource))
@@ -117,7 +121,7 @@ class ObjectStore:
         return last
 
     def compact(self) -> None:
-        """Drop the log and the lists in progress, as etcd does every five minutes."""
+        """Drop the log and all lists that are kept for further pages, as etcd drops old versions every five minutes."""
         self._log.clear()
         self._snapshots.clear()
         self.compacted = self.version
@@ -138,5 +142,5 @@ class ObjectStore:
 
 
 def key_of(item: Json) -> Key:
-    """Return (namespace, name)."""
+    """Return the namespace and name of the object."""
     return str(item["metadata"].get("namespace") or ""), str(item["metadata"]["name"])

@@ -1,4 +1,4 @@
-"""Observe a run through the world's own objects: measures at the end, and jobs stuck half-placed."""
+"""Observes a run in the simulated world: when it ends, its measures, and jobs that are stuck with some pods placed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from lab.sim.pods.podmeter import PodMeter
 from lab.sim.report import RunResult
 
 LOOK_SECONDS = 1.0
-STILL_SECONDS = 120.0  # with no write and no computing job for this long, the run is taken to stand still
-STILL_REAL_SECONDS = 4.0  # but at least this many seconds of real time, as the programs in the run perceive it
+STILL_SECONDS = 120.0  # after so long without a write and without a computing job, the run counts as standing still
+STILL_REAL_SECONDS = 4.0  # but not before so many seconds of real time
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
     """How a run ended.
 
-    ``stuck`` has (name, pods that hold room, pods asked for) of each job that does not compute. ``stood_still`` is the
-    latest time, in seconds after the start, from which nothing moved; None if the run did not stand still.
+    ``stuck`` has (name, pods that hold room, pods asked for) of each job that holds room but does not compute.
+    ``stood_still`` is when the run was found to stand still, in seconds after the start; None if it did not.
     """
 
     result: RunResult
@@ -30,14 +30,14 @@ class RunEnding:
 
 
 class RunObserver:
-    """Follows a cluster until all jobs have ended, nothing moves any more, or the horizon (seconds) is reached."""
+    """Observes a cluster until all jobs have ended, the run stands still, or the horizon (in seconds) is reached."""
 
     def __init__(self, name: str, cluster: EmbeddedCluster, clock: Clock, horizon: float) -> None:
         self.name = name
         self.cluster = cluster
         self.ended = False
         self.standstill = False
-        self.elapsed = 0.0  # seconds since the start; it stays fixed after the end
+        self.elapsed = 0.0  # seconds from the start until now, or until the end
         self._clock = clock
         self._horizon = horizon
         self._still = max(STILL_SECONDS, STILL_REAL_SECONDS * clock.speed)
@@ -71,7 +71,7 @@ class RunObserver:
 
     @property
     def at_work(self) -> float:
-        """Return the share of the nodes' CPU in pods that compute now, without pods that merely hold room."""
+        """Return the share of the nodes' CPU in pods that compute now; pods that only hold room do not count."""
         store, world = self.cluster.world.store, self.cluster.world
         given = sum(node.allocatable["cpu"] for node in store.nodes.values())
         members = (uid for job in store.jobs.values() for uid in world.progress(job.uid).members)
@@ -79,7 +79,7 @@ class RunObserver:
         return used / given if given else 0.0
 
     def ending(self) -> RunEnding:
-        """Return the run's measures; a job that never finished counts until the horizon."""
+        """Return the run's measures; a job that did not finish is counted as if it ended at the horizon."""
         result = self._meter.result(self.name, self._horizon)
         return RunEnding(result, tuple(self.stuck()), self.elapsed if self.standstill else None)
 

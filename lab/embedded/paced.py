@@ -1,8 +1,8 @@
 """An event loop in virtual time, paced by the real clock, so that a run has the same result on every machine.
 
-Time advances only while all tasks of the loop wait and no socket has data, and then directly to the next timer. A run
-without outside input is therefore a function of its seeds, even if its parts talk HTTP to one another. The pace only
-makes the run watchable.
+Virtual time advances only while all tasks of the loop wait and no socket has data, and then directly to the next timer.
+The result of a run without outside input therefore depends only on its seeds, even if its parts talk HTTP to one
+another. The pace slows the run down so that people can watch it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _T = TypeVar("_T")
 
 
 class LoopCaller:
-    """Runs a function in the loop of another thread, and returns its result."""
+    """Runs functions in the event loop of another thread, and returns their results."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._open: set[Future[Any]] = set()
 
     async def __call__(self, look: Callable[[], _T]) -> _T:
-        """Return ``look()``, which must not wait and should not change anything.
+        """Call ``look`` in the other loop and return its result; it must not wait and should not change anything.
 
         Raises RuntimeError if the loop has ended.
         """
@@ -51,30 +51,30 @@ class LoopCaller:
             self._open.discard(answer)
 
     def end(self) -> None:
-        """Fail all open questions, because the loop is closed; its own thread calls this."""
+        """Raise RuntimeError in all calls that still wait, because the loop has ended; the loop's thread calls this."""
         for answer in list(self._open):
             if not answer.done() and answer.set_running_or_notify_cancel():
                 answer.set_exception(RuntimeError("the loop has ended"))
 
 
 class PacedClock(Clock):
-    """The time of the running event loop; other threads may read it too."""
+    """A clock that shows the virtual time of the running event loop; other threads may read it too."""
 
     def __init__(self) -> None:
         super().__init__()
         self._loop = asyncio.get_running_loop()
 
     def now(self) -> float:
-        """Return seconds since the epoch, starting at a fixed date."""
+        """Return virtual seconds since the epoch; each run begins at the same date."""
         return EPOCH + self.monotonic()
 
     def monotonic(self) -> float:
-        """Return seconds since the loop's start."""
+        """Return virtual seconds since the loop's start."""
         return self._loop.time()
 
 
 class _Selector(selectors.SelectSelector):
-    """A selector that moves virtual time to the next timer as soon as the pace allows."""
+    """A selector that, when nothing else happens, moves virtual time to the next timer as soon as the pace allows."""
 
     def __init__(self, speed: float) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class _Selector(selectors.SelectSelector):
         if timeout is None or timeout <= 0:
             return super().select(timeout)
         due = self.virtual + timeout
-        # Data sent over loopback arrives at once, so even a select without waiting sees it.
+        # Even a select that does not wait sees data that was sent over loopback, because it arrives at once.
         woken = super().select(max(0.0, self._began + due / self._speed - self._real.monotonic()))
         if not woken:
             self.virtual = due
@@ -110,9 +110,10 @@ class PacedLoop(asyncio.SelectorEventLoop):
 async def paced(
     speed: float, start: Callable[[Clock], AbstractAsyncContextManager[_T]]
 ) -> AsyncIterator[tuple[_T, LoopCaller]]:
-    """Enter ``start(clock)`` in a thread with a paced loop; yield its value and a way to ask about it.
+    """Enter the context ``start(clock)`` in a new thread with a paced loop; yield its value and a caller into the loop.
 
-    Raises the error with which the start, or later a task in the loop, has failed.
+    speed: virtual seconds per real second, at most. Raises the error with which entering the context, or later a task
+    in the loop, has failed.
     """
     loop, stop = PacedLoop(speed), asyncio.Event()
     ask = LoopCaller(loop)
@@ -139,6 +140,6 @@ async def paced(
     try:
         yield await asyncio.wrap_future(entered), ask
     finally:
-        with contextlib.suppress(RuntimeError):  # the loop has ended already
+        with contextlib.suppress(RuntimeError):  # raised if the loop has ended already
             loop.call_soon_threadsafe(stop.set)
         await asyncio.wrap_future(ended)

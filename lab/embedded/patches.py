@@ -12,7 +12,7 @@ class PatchError(Exception):
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Return ``target`` with ``patch`` merged into it; null removes a key, a list is replaced as a whole."""
+    """Return ``target`` with ``patch`` merged into it. In the patch, null removes a key, and a list replaces a list."""
     if not isinstance(patch, Mapping):
         return copy.deepcopy(patch)
     merged = dict(target) if isinstance(target, Mapping) else {}
@@ -25,7 +25,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def json_patch(target: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
-    """Return ``target`` after all operations. Raises PatchError if any of them does not apply."""
+    """Return ``target`` after all operations, which are applied in order. Raises PatchError if one does not apply."""
     document = copy.deepcopy(target)
     for operation in operations:
         try:

@@ -1,4 +1,4 @@
-"""The scheduler plugins that matter here: which nodes accept a pod, their scores, and which changes may help.
+"""Imitates the scheduler plugins on which Kohort depends: which nodes accept a pod, scores, and which changes may help.
 
 Filters are NodeUnschedulable, TaintToleration, NodeAffinity and NodeResourcesFit; scores are those of NodeResourcesFit
 (least allocated) and NodeResourcesBalancedAllocation. VolumeBinding is in `volumes.py`, DefaultPreemption in
@@ -23,8 +23,8 @@ AFFINITY: Final = "NodeAffinity"
 RESOURCES: Final = "NodeResourcesFit"
 VOLUMES: Final = "VolumeBinding"
 EXTENDER: Final = "Extender"
-SAMPLE_FROM: Final = 100  # minFeasibleNodesToFind in kube-scheduler
-DEFAULT_REQUEST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}  # counted in scores for a pod without requests
+SAMPLE_FROM: Final = 100  # nodes; smaller clusters are searched whole (minFeasibleNodesToFind in kube-scheduler)
+DEFAULT_REQUEST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}  # what scores assume for a pod without requests
 
 
 class ClusterEvent(Enum):
@@ -37,15 +37,15 @@ class ClusterEvent(Enum):
     NODE_DELETE = "NodeDelete"
     NODE_ALLOCATABLE = "NodeAllocatable"
     NODE_LABEL = "NodeLabel"
-    NODE_TAINT = "NodeTaint"  # spec.unschedulable counts as a taint
-    NODE_OTHER = "NodeOther"  # an annotation or a condition
+    NODE_TAINT = "NodeTaint"  # a change of taints or of spec.unschedulable
+    NODE_OTHER = "NodeOther"  # a change of annotations or conditions
     VOLUME = "PersistentVolumeClaimUpdate"
     TARGET_POD = "TargetPodUpdate"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterChange:
-    """A cluster event, with the node that it is about, if any."""
+    """A cluster event, and the node if it is about one."""
 
     what: ClusterEvent
     node: Node | None = None
@@ -62,7 +62,7 @@ HELPS: Final = {
 
 
 def wakes(pod: PodInfo, rejectors: Iterable[str], change: ClusterChange) -> bool:
-    """Tell whether the change may help a pod that these plugins refused (queueing hints)."""
+    """Tell whether the change may help a pod that these plugins refused, as kube-scheduler's queueing hints do."""
     return any(change.what in HELPS[name] and _hint(pod, name, change) for name in rejectors)
 
 
@@ -73,7 +73,7 @@ def _hint(pod: PodInfo, rejector: str, change: ClusterChange) -> bool:
 
 
 def refuses(cache: SchedulerCache, pod: PodInfo, node: Node) -> tuple[str, str]:
-    """Return (plugin, reason) of the first plugin that refuses the node, or two empty texts."""
+    """Return (plugin, reason) of the first plugin that refuses the node for the pod, or two empty texts."""
     if reason := _refusal(pod, node):
         return reason, TEXTS[reason]
     free = cache.free(node, pod)
@@ -98,7 +98,10 @@ def _refusal(pod: PodInfo, node: Node) -> str:
 
 
 def how_many_to_find(nodes: int, percentage: int) -> int:
-    """Return after how many feasible nodes the search stops (numFeasibleNodesToFind)."""
+    """Return after how many feasible nodes the search stops (numFeasibleNodesToFind in kube-scheduler).
+
+    nodes: the number of all nodes. percentage: percentageOfNodesToScore; 0: it depends on the number of nodes.
+    """
     if nodes < SAMPLE_FROM:
         return nodes
     share = percentage or max(5, 50 - nodes // 125)
@@ -106,7 +109,10 @@ def how_many_to_find(nodes: int, percentage: int) -> int:
 
 
 def score(cache: SchedulerCache, pod: PodInfo, node: Node) -> int:
-    """Return a score of 0-200: least allocated plus balanced allocation, over CPU and memory, each with weight 1."""
+    """Return the node's score for the pod, from 0 to 200.
+
+    It is the sum of least allocated and balanced allocation, each over CPU and memory with weight 1.
+    """
     taken = cache.used(node.name) + pod.requests
     shares = [_share(taken, pod, node, name) for name in DEFAULT_REQUEST if node.allocatable[name]]
     if not shares:

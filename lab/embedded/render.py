@@ -1,4 +1,4 @@
-"""Render the simulated world's objects as Kubernetes JSON, as a user, the training operator or a kubelet would."""
+"""Renders the simulated world's objects as Kubernetes JSON, as users, the training operator and kubelets write them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ RESOURCE_OF: Final[Mapping[WorkloadKind, Resource]] = {
 
 
 def node_json(node: Node, old: Json | None = None) -> Json:
-    """Return the node as JSON with its conditions; metadata that the world does not hold is kept from ``old``."""
+    """Return the node as JSON with its conditions.
+
+    old: the node's JSON before, from which metadata is kept that the world does not have.
+    """
     meta = {**_old(old, "metadata"), "name": node.name, "uid": node.uid, "labels": dict(node.labels)}
     spec: Json = {}
     if node.unschedulable:
@@ -50,7 +53,7 @@ def node_json(node: Node, old: Json | None = None) -> Json:
 
 
 def quantities(resources: Resources) -> dict[str, str]:
-    """Return the amounts as Kubernetes quantities."""
+    """Return the amounts as Kubernetes quantities, by resource."""
     return {
         name: f"{amount}m" if name == "cpu" else str(amount)
         for name, amount in sorted(resources.amounts.items())
@@ -62,7 +65,7 @@ def quantities(resources: Resources) -> dict[str, str]:
 
 
 def pod_json(pod: PodObject, old: Json | None = None) -> Json:
-    """Return the pod as JSON, with the operator's labels and, if it has one, its job as controller."""
+    """Return the pod as JSON, with the operator's labels, and with its job as controller if it has a job."""
     meta: Json = {
         **_old(old, "metadata"),
         "name": pod.name,
@@ -80,9 +83,9 @@ def pod_json(pod: PodObject, old: Json | None = None) -> Json:
 
 
 def _owner(pod: PodObject) -> Json:
-    """Return the owner reference: the job, or for a Deployment's pod the ReplicaSet between them.
+    """Return the pod's owner reference: to its job, or for a Deployment's pod to a ReplicaSet of the Deployment.
 
-    The ReplicaSet itself does not exist as an object, because nothing reads it.
+    The ReplicaSet is not created as an object, because nothing reads it.
     """
     resource = RESOURCE_OF[pod.kind]
     kind, name, uid = pod.kind.value, pod.job, pod.owner
@@ -95,7 +98,7 @@ def _owner(pod: PodObject) -> Json:
 
 
 def _foreign_owner(pod: PodObject) -> Json:
-    """Return an owner reference to a controller of an unsupported kind."""
+    """Return an owner reference to a controller of a kind that Kohort does not support."""
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": pod.controller, "uid": f"of-{pod.controller}",
         "controller": True,
@@ -152,7 +155,7 @@ def _pod_conditions(pod: PodObject) -> Iterator[Json]:
 
 
 def _kept_time(new: Json, before: tuple[Json, ...] | list[Json]) -> Json:
-    """Return the old condition if the new one says the same, so that lastTransitionTime stays."""
+    """Return the earlier condition if the new one differs only in time, so that lastTransitionTime stays the same."""
     same = next((old for old in before if {**old, "lastTransitionTime": ""} == {**new, "lastTransitionTime": ""}), None)
     return same or new
 
@@ -195,7 +198,7 @@ def _host_ports(requests: Resources) -> Iterator[Json]:
 
 
 def job_json(job: JobObject, old: Json | None = None) -> Json:
-    """Return the job as its user wrote it; a TFJob also has the training operator's status."""
+    """Return the job as its user writes it; a TFJob also has the status that the training operator writes."""
     spec, meta = job.spec, _old(old, "metadata")
     notes = {MIN_WORKERS: str(spec.min_workers), MAX_WORKERS: str(spec.max_workers), UTILITY: f"{spec.utility:g}"}
     marks = {RELEASED: "true"} if job.released else {}
@@ -224,7 +227,7 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
 
 
 def _own_spec(job: JobObject) -> Json:
-    """Return the spec of a kind with workers only, in the form that docs/jobkinds.md requires."""
+    """Return the spec of a job of a kind that has only workers, in the form that docs/jobkinds.md requires."""
     spec, labels = job.spec, {"app": job.spec.name}
     worker = spec.role(WORKER) or Role(WORKER, 0, Resources({}))
     body = template_spec(worker.requests, worker.constraints, spec.scheduler, spec.kind)

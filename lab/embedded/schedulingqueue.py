@@ -1,8 +1,8 @@
 """The scheduling queue of kube-scheduler 1.37: active, back-off, error back-off, unschedulable, gated, in flight.
 
-Imitated, as observed on the real one: a refused pod sleeps until an event that may satisfy the plugin that refused it.
-With nothing active, pods are popped from back-off early. A pod in error back-off is moved by time alone. Events that
-occur while a pod is being scheduled count if that attempt fails.
+The following is imitated, as it was observed on the real queue. A refused pod sleeps until an event that may satisfy
+the plugin that refused it. When no pod is active, pods are popped from back-off early. A pod leaves error back-off only
+when its time is over. Events that occur while a pod is being scheduled are considered if that attempt fails.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from extender.clock import Clock
 from lab.embedded.cache import PodInfo
 from lab.embedded.plugins import ClusterChange, ClusterEvent, wakes
 
-FLUSH_SECONDS: Final = 1.0  # seconds; back-off is checked once per second
-LONGEST_SLEEP: Final = 300.0  # seconds (podMaxInUnschedulablePodsDuration)
+FLUSH_SECONDS: Final = 1.0  # interval at which the queue looks for pods whose back-off is over
+LONGEST_SLEEP: Final = 300.0  # seconds in the part "unschedulable" (podMaxInUnschedulablePodsDuration)
 UNSCHEDULABLE_CHECK: Final = 30.0
 
 
 class QueuePart(Enum):
-    """The part of the queue in which an entry is."""
+    """The parts of the queue; an entry is in one of them."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
@@ -36,9 +36,10 @@ class QueuePart(Enum):
 
 @dataclass(slots=True)
 class QueuedPod:
-    """A pending pod.
+    """An entry of the queue: a pending pod and the history of its attempts.
 
-    ``since`` is when it last entered the queue; ``seen`` has the events that occurred while it was in flight.
+    ``since`` is when it last entered the queue. ``refusals`` and ``errors`` count failed attempts. ``rejectors`` are
+    the plugins that refused it last. ``seen`` has the events that occurred while it was in flight.
     """
 
     pod: PodInfo
@@ -69,9 +70,10 @@ class SchedulingQueue:
         return entry.place if entry else None
 
     async def pop(self) -> QueuedPod:
-        """Wait for an active pod and return its entry: highest priority first, then longest in the queue."""
+        """Wait for a pod to schedule and return its entry: highest priority first, then longest in the queue."""
         while True:
-            # the back-off part is popped too, as the feature SchedulerPopFromBackoffQ does
+            # If no pod is active, take one from back-off, as the feature SchedulerPopFromBackoffQ of kube-scheduler
+            # does.
             for place in (QueuePart.ACTIVE, QueuePart.BACKOFF):
                 if entry := self._first(place):
                     entry.place = QueuePart.IN_FLIGHT
@@ -85,7 +87,7 @@ class SchedulingQueue:
         self._move(QueuedPod(pod, self._clock.monotonic()), QueuePart.GATED if pod.gated else QueuePart.ACTIVE)
 
     def update(self, pod: PodInfo) -> None:
-        """Record a change of the pod, which may wake it."""
+        """Record a change of the pod, which may wake it; a pod that is not queued yet is added."""
         entry = self._entries.get(pod.uid)
         if entry is None:
             self.add(pod)
@@ -93,7 +95,7 @@ class SchedulingQueue:
         entry.pod = pod
         change = ClusterChange(ClusterEvent.TARGET_POD)
         if entry.place is QueuePart.GATED and not pod.gated:
-            self._move(entry, QueuePart.ACTIVE)  # it has had no attempt yet, so there is no back-off
+            self._move(entry, QueuePart.ACTIVE)  # a gated pod has had no attempt, so it has no back-off
         elif entry.place is QueuePart.UNSCHEDULABLE and wakes(pod, entry.rejectors, change):
             self._requeue(entry)
         elif entry.place is QueuePart.IN_FLIGHT:
@@ -111,7 +113,10 @@ class SchedulingQueue:
             del self._entries[uid]
 
     def fail(self, entry: QueuedPod, pod: PodInfo, rejectors: Collection[str]) -> None:
-        """Put a pod back after a failed attempt; without rejectors, the failure was an error."""
+        """Put a pod back after a failed attempt.
+
+        rejectors: the plugins that refused it; empty if the attempt failed with an error.
+        """
         entry.pod, entry.rejectors, entry.since = pod, frozenset(rejectors), self._clock.monotonic()
         if not rejectors:
             entry.errors += 1
@@ -125,7 +130,7 @@ class SchedulingQueue:
             self._move(entry, QueuePart.UNSCHEDULABLE)
 
     def move_all(self, changes: Iterable[ClusterChange], highest: float = math.inf) -> None:
-        """Wake the pods that the changes may help, up to the priority ``highest``."""
+        """Wake the sleeping pods that these changes may help; only pods of priority ``highest`` or lower."""
         for change in changes:
             for entry in self._entries.values():
                 if entry.place is QueuePart.IN_FLIGHT:
@@ -137,7 +142,7 @@ class SchedulingQueue:
         return entry.place is QueuePart.UNSCHEDULABLE and entry.pod.priority <= highest
 
     async def flush(self) -> None:
-        """Move pods whose back-off is over, and those that have slept too long; runs until cancelled."""
+        """Make pods active whose back-off is over or that have slept for LONGEST_SLEEP; this runs until cancelled."""
         checked = self._clock.monotonic()
         while True:
             await self._clock.sleep(FLUSH_SECONDS)

@@ -1,8 +1,8 @@
-"""PersistentVolumeClaims without a volume, as kube-scheduler's VolumeBinding plugin treats them.
+"""Imitates how kube-scheduler's VolumeBinding plugin treats PersistentVolumeClaims that have no volume yet.
 
-A claim with Immediate binding makes PreFilter refuse its pod. A claim that waits for its first consumer does not: the
-pod is assumed, and PreBind waits for the volume until its time-out. Until then the room is charged only in that
-scheduler's cache, and no API object shows it.
+The plugin's PreFilter refuses a pod that has such a claim with binding mode Immediate. For a claim with the mode
+WaitForFirstConsumer, the pod is assumed on its node, and PreBind waits for the volume until its time-out. During this
+wait only the scheduler's own cache charges the pod's room; no API object shows it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ POLL_SECONDS = 1.0
 
 
 class Volumes:
-    """The claims that are not bound yet, and the callbacks for when one is bound."""
+    """The claims that have no volume yet; all other claims count as bound."""
 
     def __init__(self) -> None:
-        # (namespace, claim) -> whether the claim waits for its first consumer
+        # (namespace, claim) -> whether its binding mode is WaitForFirstConsumer
         self._missing: dict[tuple[str, str], bool] = {}
         self._listeners: list[Callable[[], None]] = []
 
     def lose(self, namespace: str, claim: str, *, first_consumer: bool) -> None:
-        """Let the claim have no volume from now on."""
+        """Let the claim have no volume from now on; ``first_consumer``: its mode is WaitForFirstConsumer."""
         self._missing[namespace, claim] = first_consumer
 
     def arrive(self, namespace: str, claim: str) -> None:
-        """Bind the claim to a volume."""
+        """Bind the claim to a volume, and call the listeners."""
         if self._missing.pop((namespace, claim), None) is not None:
             for listener in self._listeners:
                 listener()
@@ -38,11 +38,11 @@ class Volumes:
         self._listeners.append(listener)
 
     def bars(self, pod: PodInfo) -> bool:
-        """Tell whether PreFilter refuses the pod."""
+        """Tell whether PreFilter refuses the pod, because a claim with mode Immediate has no volume."""
         return any(not self._missing.get((pod.namespace, claim), True) for claim in pod.volumes)
 
     async def bound(self, pod: PodInfo, clock: Clock, seconds: float) -> bool:
-        """Wait up to ``seconds`` for all of the pod's volumes; tell whether they are bound."""
+        """Wait up to ``seconds`` until all of the pod's claims have volumes; return whether they have."""
         ends = clock.monotonic() + seconds
         while any((pod.namespace, claim) in self._missing for claim in pod.volumes):
             if (left := ends - clock.monotonic()) <= 0:

@@ -1,1 +1,1 @@
-"""Everything around the pure simulator of lab/sim that touches the outside: processes, files, tables, figures."""
+"""Does all input and output around the pure simulator of lab/sim: processes, files, tables and figures."""

@@ -1,4 +1,4 @@
-"""Run one case of a comparison (a policy on a trace with a seed) and return its measures as a row."""
+"""Run a single policy on a single trace with a single seed, and return the measures as a row."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class StudyRun:
 
     @property
     def key(self) -> str:
-        """Return a text that identifies the run among all runs of a study."""
+        """Return a text that is different for each run of a study; the finished row is stored under it."""
         given = ",".join(f"{name}={value}" for name, value in self.simulator)
         how = f"{'pods' if self.pods else 'jobs'} {given}".strip()
         rows = " with jobs" if self.jobs else ""
@@ -63,7 +63,7 @@ def _text(spec: NamedSpec) -> str:
 def policy_of(spec: NamedSpec, seed: int, slot_seconds: float | None = None) -> Policy:
     """Return the policy that ``spec`` names. Raises StudyError.
 
-    Unless the spec gives them, a policy with a random choice gets ``seed``, and one with slots gets ``slot_seconds``.
+    A policy that has the parameters ``seed`` or ``slot_seconds`` gets these values, unless the spec states others.
     """
     every: dict[str, Value] = {SEED: seed} | ({SLOT: slot_seconds} if slot_seconds is not None else {})
     ours = {name: value for name, value in every.items() if has(spec, name)}
@@ -79,7 +79,7 @@ def policy_of(spec: NamedSpec, seed: int, slot_seconds: float | None = None) -> 
 
 
 def follows_seed(spec: NamedSpec) -> bool:
-    """Tell whether the policy's decisions depend on the seed of the study. Raises StudyError."""
+    """Tell whether the policy decides at random by the study's seed, not by one of its own. Raises StudyError."""
     return SEED not in dict(spec.parameters) and policy_of(spec, 0).base.draws
 
 
@@ -93,7 +93,7 @@ def run_one(run: StudyRun) -> Row:
 
 
 def result_of(run: StudyRun, at: StudyScene, on_step: Any = None) -> RunResult:
-    """Run the case on that scene; ``on_step`` is called with every step."""
+    """Simulate the run on the scene ``at`` and return the result; ``on_step`` is called with every step."""
     policy = policy_of(run.policy, run.seed, at.settings.slot_seconds)
     trace = rigid(at.trace, KOHORT) if run.policy.name in PLAIN else at.trace
     if not run.pods:
@@ -117,7 +117,7 @@ def check_pods(trace: NamedSpec, simulator: tuple[tuple[str, Value], ...], at: S
 
 
 def measures(result: RunResult, *, pods: bool = False) -> dict[str, float]:
-    """Return the measures of a result: times in seconds, shares between 0 and 1.
+    """Return the measures of a result by name; times are in seconds, shares between 0 and 1.
 
     Lateness is included only if a finished job has a target. With ``pods``, the measures that the pod-level simulator
     does not compute are left out.
@@ -147,9 +147,9 @@ def measures(result: RunResult, *, pods: bool = False) -> dict[str, float]:
 
 
 def measures_of(at: StudyScene, pods: bool) -> list[str]:
-    """Return the names that ``measures`` will have for a run on this scene, before it is run.
+    """Return the names of the measures that a run on this scene will have, without running it.
 
-    The pod-level simulator has no utilisation by resource.
+    pods: the run uses the pod-level simulator, which does not measure the utilisation of each resource.
     """
     plain = list(measures(RunResult("", (), 0.0, 0.0, 0.0, 0.0), pods=pods))
     if pods:
@@ -160,5 +160,5 @@ def measures_of(at: StudyScene, pods: bool) -> list[str]:
 
 
 def job_row(job: Any) -> Row:
-    """Return one job's outcome as a row."""
+    """Return the outcome of one job as a row of the table of jobs."""
     return asdict(job) | {"jct_seconds": job.jct_seconds, "waiting_seconds": job.waiting_seconds}

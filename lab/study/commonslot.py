@@ -1,4 +1,4 @@
-"""Choose one slot length for all runs on a trace, for utility curves and for policies that plan in slots."""
+"""Choose one length of the time slot for all runs on a trace, because utility curves and some policies count slots."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ SLOT = "slot_seconds"
 
 
 def has(policy: NamedSpec, parameter: str) -> bool:
-    """Tell whether the system has that parameter; for a rebalanced system, the base system counts."""
+    """Tell whether the policy's system has that parameter; of a name such as ``kod2+specon``, the first part counts."""
     system = SYSTEMS.get(policy.name.partition("+")[0])
     return system is not None and any(field.name == parameter for field in fields(system))
 
 
-@lru_cache(maxsize=64)  # a plan asks for it often, and the trace may be a large file
+@lru_cache(maxsize=64)  # a comparison calls it for each run, and reading a trace may take long
 def slot_on(
     trace: NamedSpec, seed: int, simulator: tuple[tuple[str, Value], ...], policies: tuple[NamedSpec, ...]
 ) -> float | None:
-    """Return the slot length in seconds, or None if nothing is measured in slots and each policy has its own.
+    """Return the length of the time slot in seconds; None lets each policy use its own.
 
-    It is what the trace or ``sim.slot_seconds`` says; else, if jobs have utility curves, what a policy was given, or
-    600 s. Raises StudyError for a policy that was given another length, because it would misread the curves.
+    The length is the one that the trace or ``sim.slot_seconds`` states. If neither does and jobs have utility curves,
+    it is the parameter of a policy, or 600 s; without utility curves it is None. Raises StudyError for a policy whose
+    parameter states another length, because the policy would misread the curves.
     """
     at = scene(trace, seed, simulator)
     given = [(policy, dict(policy.parameters)[SLOT]) for policy in policies if SLOT in dict(policy.parameters)]

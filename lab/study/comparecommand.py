@@ -26,7 +26,10 @@ from policy.cluster.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class ComparisonOutput:
-    """Where the result goes; ``measure`` is the measure that the table of a comparison shows."""
+    """Where the result goes.
+
+    out: the folder for rows and figures. measure: the measure that the table of a comparison shows.
+    """
 
     out: Path | None
     report: files.ReportTarget
@@ -42,9 +45,10 @@ def plan_of(
     pods: bool = False,
     jobs: bool = False,
 ) -> ComparisonPlan:
-    """Return the plan that the options describe, after checking it. Raises StudyError.
+    """Return the plan that the options describe, and check it. Raises StudyError.
 
-    Each of ``given`` is ``name=value``: a parameter of every policy, or ``sim.name`` of the job-level simulator.
+    Each text in ``given`` (option --set) is ``name=value`` for a parameter of all policies, or ``sim.name=value`` for a
+    setting of the job-level simulator.
     """
     changes = settings(given, "--set")
     simulator = tuple((name.removeprefix(SIM), value) for name, value in changes.items() if name.startswith(SIM))
@@ -75,7 +79,7 @@ def run(plan: ComparisonPlan, where: ComparisonOutput, runner: Runner) -> None:
     finally:
         done.close()
     lines = compare(plan, found)
-    for line in lines:  # in a seed in which no job with a target finishes, there is no lateness
+    for line in lines:  # the measure of lateness is missing if in some run no job with a target has finished
         if where.measure not in line.spreads:
             raise refuse("--measure", where.measure, ", ".join(line.spreads))
     report = {
@@ -141,7 +145,7 @@ def _cells(line: ComparisonLine, measure: str) -> tuple[str, ...]:
 
 
 def _busiest(line: ComparisonLine) -> str:
-    """Return the resource with the highest utilisation by computing gangs, as in ``54% gpu``."""
+    """Return the resource that computing gangs use most, with the share that they use, such as ``54% gpu``."""
     prefix = "utilisation_"
     shares = {name.removeprefix(prefix): s.mean for name, s in line.spreads.items() if name.startswith(prefix)}
     name = max(sorted(shares), key=lambda one: shares[one], default="cpu")
@@ -175,7 +179,7 @@ def _write(
 
 
 def _with(found: NamedSpec, parameters: dict[str, Value]) -> NamedSpec:
-    """Return the policy with the parameters of --set added; its own parameters win."""
+    """Return the policy with the parameters of --set added; a parameter that the policy states itself wins."""
     if not parameters:
         return found
     merged = parameters | dict(found.parameters)

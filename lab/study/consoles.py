@@ -1,4 +1,4 @@
-"""Consoles for a study's output: as wide as the terminal, or wide enough for every line where it is a pipe."""
+"""Consoles for a study's output: as wide as the terminal, or wide enough for every line if it is a pipe."""
 
 from __future__ import annotations
 

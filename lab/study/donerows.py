@@ -43,7 +43,10 @@ def hash_of(files: Iterable[tuple[str, Path]]) -> str:
 
 
 class DoneRows:
-    """The finished rows of this version of the code, by the key of the case; without a file, in memory only."""
+    """The rows that were finished by this version of the code, by the key of their case.
+
+    path: the file that keeps them; None keeps them in memory only.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self._code = code_version()
@@ -58,7 +61,7 @@ class DoneRows:
         return self._rows.get(key)
 
     def add(self, key: str, row: Row) -> None:
-        """Keep the row; the file has it when this returns."""
+        """Keep the row of that case; it is written to the file before this returns."""
         self._rows[key] = row
         if self._file is not None:
             self._file.write(json.dumps({"case": key, "code": self._code, "row": row}) + "\n")
@@ -77,7 +80,7 @@ def _open(path: Path) -> TextIO:
     except OSError as error:
         raise StudyError(f"{path}: {error.strerror}; name a folder that can be written") from None
     if torn:
-        file.write("\n")  # the last line may be incomplete because the last run was killed
+        file.write("\n")  # the last line is incomplete, because the run that wrote it was killed
     return file
 
 
@@ -89,4 +92,4 @@ def _read(path: Path) -> Iterator[tuple[str, str, Row]]:
             entry = json.loads(line)
             yield entry["case"], entry["code"], entry["row"]
         except (ValueError, KeyError, TypeError):
-            continue  # an incomplete line: that case runs again
+            continue  # the line is incomplete, so its case runs again

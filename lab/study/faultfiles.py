@@ -14,9 +14,9 @@ FAULTS = "faults"
 
 
 def read_faults(file: str, trace: Trace) -> tuple[tuple[float, Fault], ...]:
-    """Return (seconds after the start, fault) from a CSV or JSON file, for the trace's nodes and jobs.
+    """Return the faults in a CSV or JSON file as (seconds after the start, fault).
 
-    Raises StudyError.
+    Raises StudyError, also for a fault of a node or job that the trace does not have.
     """
     path = Path(file)
     try:

@@ -14,7 +14,7 @@ import yaml
 
 from lab.study.studyerrors import StudyError
 
-SIZE = (9.0, 6.0)  # inches
+SIZE = (9.0, 6.0)  # width and height of a figure in inches
 
 
 def folder(path: Path) -> Path:
@@ -36,9 +36,10 @@ def write_json(path: Path, value: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReportTarget:
-    """How a command reports its result.
+    """Where and in which format a command reports its result.
 
-    ``file`` is a path for JSON besides (``-``: standard output instead); ``form`` is the output format of option -o.
+    ``file`` is a further file that gets the report as JSON; with ``-``, standard output gets it in place of the tables.
+    ``form`` is the output format of option -o.
     """
 
     file: str | None = None
@@ -46,11 +47,14 @@ class ReportTarget:
 
     @property
     def people(self) -> bool:
-        """Tell whether standard output is for people; if not, it has the report and nothing else."""
+        """Tell whether to print tables for people; if not, standard output gets the report and nothing else."""
         return self.file != "-" and self.form not in ("json", "yaml")
 
     def check(self) -> None:
-        """Raise StudyError if the file cannot be written, before hours of work; what the file holds is kept."""
+        """Raise StudyError if the file cannot be written, so that this is found before hours of work.
+
+        The content of an existing file is kept.
+        """
         if self.file in (None, "-"):
             return
         path = Path(self.file or "")
@@ -63,7 +67,7 @@ class ReportTarget:
             path.unlink()
 
     def write(self, value: object) -> None:
-        """Write the report to the file and to standard output, as asked. Raises StudyError."""
+        """Write the report to the file and to standard output, as the options say. Raises StudyError."""
         if self.file not in (None, "-"):
             write_json(Path(self.file or ""), value)
         if self.people:
@@ -112,7 +116,7 @@ def can_draw() -> bool:
 
 def write_figure(path: Path, draw: Callable[[Any], None]) -> Path:
     """Call ``draw`` with a new figure and save it; the suffix of the path chooses the file format."""
-    from matplotlib.figure import Figure  # without pyplot: no display, no global state
+    from matplotlib.figure import Figure  # and not pyplot, which needs a display and has global state
 
     figure = Figure(figsize=SIZE, layout="constrained")
     draw(figure)

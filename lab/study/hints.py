@@ -1,4 +1,4 @@
-"""Warnings about plans that are allowed but leave a policy unable to do what it is for, one line each."""
+"""Warn about comparisons that are allowed, but in which a policy that moves jobs cannot move any."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = 30  # seconds between two reports in SpeCon
 
 
 def hints(plan: ComparisonPlan) -> list[str]:
-    """Return a line for each policy that could move jobs but finds none to move, with the traces concerned."""
+    """Return a warning for each policy that moves jobs but cannot move any on some traces, with the reason."""
     traces: dict[tuple[str, str], list[str]] = {}
     for trace in plan.traces:
         at = scene(trace, plan.seeds[0], plan.simulator)
@@ -36,5 +36,8 @@ def _lacking(policy: NamedSpec, at: StudyScene, pods: bool) -> Iterator[str]:
 
 
 def _mover(names: Sequence[str]) -> str:
-    """Return the name of the system that moves jobs, the outermost first, or "" if none does."""
+    """Return the last of these systems that moves jobs, or "" if none of them does.
+
+    names: the parts of a policy's name, such as ``kod2+specon``; the last part is the outermost system.
+    """
     return next((name for name in reversed(names) if name in REBALANCERS), "")

@@ -15,19 +15,19 @@ from lab.study.specs import NamedSpec, Value
 from lab.study.studyerrors import StudyError, refuse
 from lab.study.traceparameters import check
 
-DEADLOCK_GPUS = 8  # GPUs of the cluster in the deadlock traces
+DEADLOCK_GPUS = 8  # GPUs of the cluster in the trace dragon-deadlock
 
 
 @dataclass(frozen=True, slots=True)
 class StudyScene:
-    """A trace and how it is run; ``faults`` has (seconds after the start, fault)."""
+    """A trace, the simulator settings for it, and faults as (seconds after the start, fault)."""
 
     trace: Trace
     settings: FluidSettings
     faults: tuple[tuple[float, Fault], ...] = ()
 
 
-@wraps(kod2)  # takes over the parameters of the trace
+@wraps(kod2)  # gives this function the signature of the trace, against which parameters are checked
 def _kod2(seed: int, **parameters: Value) -> StudyScene:
     return StudyScene(kod2(seed, **parameters), FluidSettings(patience=1800.0))  # type: ignore[arg-type]
 
@@ -78,11 +78,11 @@ def _oasis_small(seed: int, jobs: int = 10, servers: int = 3, slots: int = 10) -
 
 
 def _in_slots(trace: Trace, slots: int) -> StudyScene:
-    """Return the scene with the slots of the OASiS paper, where only training takes time.
+    """Return a scene of ``slots`` time slots as in the OASiS paper, where only training takes time.
 
-    There is no start-up time: with one, a job would end a slot later than in the paper. Jobs report at each slot,
-    because RRH would otherwise count the work of a paused job as undone; OASiS decides the same with and without
-    reports.
+    Jobs start without delay, because a delay would make a job end one time slot later than in the paper. Jobs report
+    their progress once per time slot; without reports RRH would ignore the work that a paused job has done. OASiS
+    decides the same with and without reports.
     """
     slot = oasis_jobs.SLOT_SECONDS
     settings = FluidSettings(
@@ -112,12 +112,12 @@ ONE = frozenset({"dragon-table-1", "dragon-deadlock"})  # named traces without r
 
 
 def named(spec: NamedSpec, seed: int) -> StudyScene:
-    """Return the scene of that name. Raises StudyError for a parameter that its trace does not have."""
+    """Return the scene of the papers' trace that ``spec`` names. Raises StudyError for a wrong parameter."""
     check(NAMED[spec.name], spec, spec.given())
     try:
         return NAMED[spec.name](seed, **spec.given())
     except StudyError as error:
-        error.args = (f"--trace {spec.text or spec.name}: {error}",)  # says which of several traces it is about
+        error.args = (f"--trace {spec.text or spec.name}: {error}",)  # one of several traces
         raise
     except (TypeError, ValueError) as error:
         raise StudyError(f"--trace {spec.text or spec.name}: {error}; see docs/simulator.md") from None

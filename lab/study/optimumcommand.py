@@ -14,8 +14,8 @@ from lab.study.studyerrors import StudyError
 class OptimumOptions:
     """The command's options.
 
-    ``servers`` is the number of servers for workers and also that for ps; ``seconds`` is the solver's time limit for
-    one instance.
+    ``servers`` is the number of servers for workers, and there are as many for ps. ``slots`` is the number of time
+    slots. ``seconds`` is the solver's time limit for one instance.
     """
 
     jobs: int
@@ -40,7 +40,7 @@ class _Row:
     variables: int
 
     def to_dict(self) -> dict[str, int | float | bool | None]:
-        """Return the row for JSON; ``bound`` is None if the solver has none yet."""
+        """Return the row for JSON; ``bound`` is None if the solver found none in its time."""
         bound = self.bound if math.isfinite(self.bound) else None
         return {
             "seed": self.seed, "optimum": self.best, "bound": bound, "proved": self.proved, "oasis": self.oasis,
@@ -49,7 +49,7 @@ class _Row:
 
 
 def run(asked: OptimumOptions, target: files.ReportTarget) -> None:
-    """Solve each instance, run OASiS on it, and print both."""
+    """Solve each seed's instance exactly, run OASiS on it, and print the utility of both."""
     rows = [_row(asked, seed) for seed in asked.seeds]
     target.write([row.to_dict() for row in rows])
     if not target.people:

@@ -1,4 +1,4 @@
-"""Carry out ``kohort paper``: run the papers' experiments and judge their bars."""
+"""Carry out ``kohort paper``: run the papers' experiments and check our results against their bars."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from lab.study.studyerrors import StudyError
 
 @dataclass(frozen=True, slots=True)
 class PaperOptions:
-    """The command's options; with ``seeds`` None, each experiment runs as many seeds as its bars are stated for."""
+    """The command's options.
+
+    seeds: the number of seeds; None: each experiment runs the number of seeds for which its bars are stated.
+    """
 
     names: tuple[str, ...]
     everything: bool
@@ -40,7 +43,7 @@ def show_list(target: files.ReportTarget) -> None:
 
 
 def run(asked: PaperOptions, runner: Runner) -> bool:
-    """Run the experiments, print and write them; return whether every bar is met and every mutant is caught."""
+    """Run the experiments, print and write the results; return whether all bars are met and all mutants are caught."""
     chosen = _chosen(asked)
     folder = files.folder(asked.out) if asked.out else None
     done = DoneRows(folder / "rows.jsonl" if folder else None)
@@ -81,7 +84,10 @@ def _mutants(asked: PaperOptions, experiment: Experiment) -> Sequence[Mutant]:
 
 
 def _run_all(asked: PaperOptions, chosen: Sequence[Experiment], done: DoneRows, runner: Runner) -> None:
-    """Run the cases of all experiments in one batch, so that no core idles while an experiment's last seed runs."""
+    """Compute the rows of all experiments in one batch, so that no core idles while an experiment's last seed runs.
+
+    The rows are kept in ``done``.
+    """
     variants = [(one, mutant) for one in chosen for mutant in (None, *_mutants(asked, one))]
     run_cases([case for one, mutant in variants for case in _cases(asked, one, mutant)], done, runner, err())
 

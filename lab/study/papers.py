@@ -1,4 +1,8 @@
-"""Find the papers' experiments, run their seeds and mutants, and judge their bars."""
+"""Find the papers' experiments, run their seeds and mutants, and check which bars the results meet.
+
+A bar is a range in which a result must be; a mutant is the experiment with one mechanism switched off, which must
+miss certain bars.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +50,7 @@ def named(names: Iterable[str]) -> list[Experiment]:
 
 
 def cases(experiment: Experiment, seeds: Sequence[int], mutant: Mutant | None = None) -> list[StudyCase]:
-    """Return one case for each seed."""
+    """Return one case for each seed of the experiment, or of its mutant."""
     variant = mutant.name if mutant else ""
     label = f"paper {experiment.name}{f' ({variant})' if variant else ''}"
     return [StudyCase(f"{label} seed {seed}", measure, (experiment.name, variant, seed)) for seed in seeds]
@@ -64,7 +68,10 @@ def measure(name: str, variant: str, seed: int) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A bar and the value that our runs reached; ``spread`` is (p10, p90) over seeds, None without a value per seed."""
+    """A bar, the value that our runs reached, and whether that meets the bar.
+
+    spread: (p10, p90) over the seeds; None if there is only one value for all seeds.
+    """
 
     bar: Bar
     value: float
@@ -74,9 +81,9 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class MutantOutcome:
-    """The experiment's bars judged over a mutant's rows.
+    """The result of a mutant: which of the experiment's bars its rows meet.
 
-    A mutant is ``caught`` if it misses every bar that it names.
+    A mutant is ``caught`` if it misses every bar that it is expected to miss.
     """
 
     mutant: Mutant
@@ -89,18 +96,18 @@ class MutantOutcome:
 
     @property
     def caught(self) -> bool:
-        """Tell whether the mutant missed every bar that it names."""
+        """Tell whether the mutant missed every bar that it is expected to miss, and there is at least one."""
         return bool(self.named) and not any(judged.met for judged in self.named)
 
     @property
     def without_bar(self) -> bool:
-        """Tell whether the mutant names no bar but gives a reason; such a mutant is not counted at all."""
+        """Tell whether the mutant states a reason why it misses no bar; it counts neither as caught nor as missed."""
         return not self.mutant.misses and bool(self.mutant.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentOutcome:
-    """One experiment over its seeds."""
+    """The result of one experiment: a row for each seed, its bars, and its mutants if they were run."""
 
     experiment: Experiment
     seeds: tuple[int, ...]
@@ -110,11 +117,11 @@ class ExperimentOutcome:
 
     @property
     def good(self) -> bool:
-        """Tell whether all bars are met and all mutants that name a bar are caught."""
+        """Tell whether all bars are met, and all mutants that are expected to miss a bar are caught."""
         return all(judged.met for judged in self.bars) and all(one.caught or one.without_bar for one in self.mutants)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the outcome for JSON; a number that is not finite (0 / 0) becomes null."""
+        """Return the outcome for JSON; a number that is not finite (such as 0 / 0) becomes null."""
         experiment = self.experiment
         return {
             "name": experiment.name,
@@ -139,12 +146,15 @@ class ExperimentOutcome:
 
 
 def judge(bars: Iterable[Bar], rows: Sequence[Row]) -> tuple[Judged, ...]:
-    """Return each bar with the value that the rows reach."""
+    """Return each bar with the value that these rows give, and whether it is met."""
     return tuple(Judged(bar, bar.value(rows), bar.met(rows), bar.spread(rows)) for bar in bars)
 
 
 def mutant_outcome(experiment: Experiment, mutant: Mutant, own: Sequence[Row], rows: Sequence[Row]) -> MutantOutcome:
-    """Judge the experiment's bars over the mutant's rows; ``own`` has the experiment's rows of the same seeds."""
+    """Return which of the experiment's bars the mutant meets.
+
+    own: the experiment's own rows. rows: the mutant's rows for the same seeds.
+    """
     return MutantOutcome(mutant, judge(experiment.bars, with_own_rows(own, rows)))
 
 

@@ -12,9 +12,9 @@ SHOWN = ("mean_jct_seconds", "mean_waiting_seconds", "makespan_seconds", "utilis
 
 
 def draw_comparison(lines: Sequence[ComparisonLine], figure: Any) -> None:
-    """Draw one panel for each measure of SHOWN: a bar for each policy and trace, with p10-p90.
+    """Draw a panel for each measure of SHOWN, with a bar for each policy and trace and its range from p10 to p90.
 
-    Utilisation is that of the resource with the highest utilisation by any policy on the trace.
+    The panel of utilisation shows, for each trace, the resource that any policy has used most.
     """
     policies = list(dict.fromkeys(line.policy for line in lines))
     traces = list(dict.fromkeys(line.trace for line in lines))
@@ -47,7 +47,10 @@ def _busiest(lines: Sequence[ComparisonLine]) -> str:
 
 
 def draw_completion(jobs: Sequence[Row], figure: Any) -> None:
-    """Draw the share of jobs finished within a time, by policy and trace; unfinished jobs never count."""
+    """Draw for each policy and trace which share of its jobs had finished after each time.
+
+    Jobs that did not finish keep the share below 1.
+    """
     axes = figure.subplots()
     for name in dict.fromkeys((job["policy"], job["trace"]) for job in jobs):
         mine = [job for job in jobs if (job["policy"], job["trace"]) == name]

@@ -54,22 +54,22 @@ class ComparisonPlan:
         return [StudyRun(policy, trace, seed, *given) for seed in seeds]
 
     def _simulator(self, trace: NamedSpec) -> tuple[tuple[str, Value], ...]:
-        """Return the simulator settings, with the slot length in which all policies on that trace are measured."""
+        """Return the simulator settings, with the length of the time slot that all policies on that trace share."""
         slot = slot_on(trace, self.seeds[0], self.simulator, self.policies)
         return self.simulator if slot is None else ((SLOT, slot), *(one for one in self.simulator if one[0] != SLOT))
 
     def cases(self) -> list[StudyCase]:
-        """Return all cases ordered by seed, so that runs on the same trace and seed follow one another."""
+        """Return all cases ordered by seed, so that runs with the same trace and seed can share the trace."""
         found = [run for trace in self.traces for policy in self.policies for run in self.runs(policy, trace)]
         return [StudyCase(run.key, run_one, (run,)) for run in sorted(found, key=lambda run: run.seed)]
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonLine:
-    """One policy on one trace: the spread of every measure, and its differences to the first policy's.
+    """The results of one policy on one trace: the spread of each measure, and the difference to the first policy.
 
-    ``seeds`` counts the policy's own runs, ``pairs`` those of the difference. There are more pairs than runs where only
-    the first policy is random.
+    ``seeds`` is the number of the policy's runs, ``pairs`` the number of compared pairs of runs. There are more pairs
+    than runs if the policy needed one run only, because it is not random, and the first policy is random.
     """
 
     trace: str
@@ -96,7 +96,7 @@ def compare(plan: ComparisonPlan, rows: dict[str, Row]) -> list[ComparisonLine]:
 
 
 def _pairs(first: list[float], other: list[float]) -> tuple[list[float], list[float]]:
-    """Return both series with one value per seed; a series that was run once is repeated for every seed."""
+    """Return both series with one value per seed; the value of a policy that was run only once is repeated."""
     count = max(len(first), len(other))
     return (first * count if len(first) == 1 else first), (other * count if len(other) == 1 else other)
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StudyCase:
-    """One row to compute.
+    """One row to compute, by calling ``call`` with ``arguments``; ``key`` identifies it.
 
-    ``call`` is a top-level function, because other processes import it; the row that it returns must fit into JSON.
+    ``call`` must be a top-level function, because other processes import it, and must return a row that JSON can hold.
     """
 
     key: str
@@ -36,7 +36,7 @@ Runner = Callable[[Sequence[StudyCase]], Iterator[tuple[StudyCase, Row]]]
 
 
 class CaseError(StudyError):
-    """A case failed; the rows that were done before are kept."""
+    """A case failed. The rows that were finished before are kept."""
 
     code = 1
 
@@ -45,9 +45,10 @@ class CaseError(StudyError):
 
 
 def run(cases: Sequence[StudyCase], done: DoneRows, runner: Runner, to: Console | None = None) -> list[Row]:
-    """Return the row of each case, in the order of the cases; a case that is done already is not run again.
+    """Return the row of each case, in the order of the cases, and add new rows to ``done``.
 
-    The progress bar is shown on ``to``. Raises CaseError at the first case that fails.
+    Cases whose row is in ``done`` are not run again. runner: computes the others. to: the console for the progress bar,
+    if any. Raises CaseError at the first case that fails.
     """
     missing = [case for case in dict.fromkeys(cases) if done.get(case.key) is None]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -71,7 +72,7 @@ def runner_of(workers: int | None, scheduler: str | None) -> Runner:
 
 
 def processes(workers: int | None = None) -> Runner:
-    """Return a runner on this many processes (default: one for each core)."""
+    """Return a runner that computes rows in this many processes (default: one for each core)."""
     return partial(_in_processes, workers or len(os.sched_getaffinity(0)))
 
 
@@ -79,7 +80,7 @@ def _in_processes(workers: int, cases: Sequence[StudyCase]) -> Iterator[tuple[St
     if workers == 1 or len(cases) <= 1:
         yield from _here(cases)
         return
-    # Fork is unsafe here: the parent may have threads (the progress bar has one).
+    # Not "fork", because forking a process that has threads is unsafe, and the progress bar has a thread.
     context = multiprocessing.get_context("forkserver")
     with ProcessPoolExecutor(min(workers, len(cases)), mp_context=context) as pool:
         futures: dict[Future[Row], StudyCase] = {pool.submit(case.call, *case.arguments): case for case in cases}
@@ -103,9 +104,9 @@ def _row(case: StudyCase, ask: Callable[[], Row]) -> Row:
 
 
 def dask(address: str) -> Runner:
-    """Return a runner on the workers of that Dask scheduler, which need the same version of Kohort.
+    """Return a runner that computes rows on the workers of a Dask scheduler; they need the same version of Kohort.
 
-    Raises StudyError.
+    Raises StudyError if Dask is not installed.
     """
     try:
         import distributed
@@ -124,8 +125,7 @@ def _on_dask(distributed: Any, address: str, cases: Sequence[StudyCase]) -> Iter
             f"--scheduler: no Dask scheduler answers at {address!r} ({error}); start one, or give --workers"
         ) from None
     with client:
-        # The calls are not marked pure: Dask would reuse the result of an equal call of another study, whose code may
-        # differ.
+        # With pure=True, Dask would reuse the result of an equal call that another study made with other code.
         futures = {client.submit(case.call, *case.arguments, pure=False): case for case in cases}
         for future in distributed.as_completed(futures):
             yield futures[future], _row(futures[future], future.result)

@@ -20,9 +20,10 @@ WHICH: Final = "name a journal (setting journal.folder, or simulate --journal)"
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A step whose decisions differ from the recorded ones.
+    """A step whose replayed decisions differ from the recorded ones.
 
-    ``recorded`` is JSON; ``now`` is JSON, or the text of an error.
+    ``line`` is the line in the journal, ``at`` the step's time. ``recorded`` has the recorded decisions as JSON;
+    ``now`` has the replayed ones as JSON, or the text of an error.
     """
 
     line: int
@@ -32,7 +33,7 @@ class Departure:
 
     @classmethod
     def of(cls, recorded: Step, now: str) -> Departure:
-        """Return the departure at that step; if the recorded step ended with an error, that error is ``recorded``."""
+        """Return the departure at that step. If the step was recorded with an error, ``recorded`` is that error."""
         was = json.dumps({"error": recorded.error}) if recorded.error else recorded.effects.decode()
         return cls(recorded.line, recorded.at, was, now)
 
@@ -41,8 +42,8 @@ class Departure:
 class Replayed:
     """The outcome of a replay.
 
-    ``departures`` is empty if every byte is the same. ``stopped`` is the error with which both the recorded process and
-    the replay ended.
+    ``departures`` is empty if every decision is the recorded one, byte by byte. ``stopped`` is the error with which
+    both the recorded process and the replay have ended, if any.
     """
 
     steps: int
@@ -53,7 +54,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class DecisionDifference:
-    """A step at which the other policy would have decided differently; both decisions as lines of text."""
+    """A step at which the other policy would have decided differently, with the decisions of both as lines of text."""
 
     line: int
     at: float
@@ -63,12 +64,12 @@ class DecisionDifference:
 
 @dataclass(frozen=True, slots=True)
 class PolicyComparison:
-    """The outcome of asking another policy.
+    """The outcome of asking another policy at each recorded step.
 
-    ``decided`` counts the steps at which a decision was asked for, ``differences`` has those at which the policies
-    differ, and ``counts`` how often each policy takes each action. ``departures`` counts the steps at which the
-    recording policy itself now decides differently from the record. ``stopped`` is the error with which the recorded
-    process ended.
+    ``decided`` is the number of steps at which the policies were asked to decide. ``differences`` has the steps at
+    which they differ, and ``counts`` how often each policy takes each action. ``departures`` is the number of steps at
+    which the recording policy itself now decides differently from the record. ``stopped`` is the error with which the
+    recorded process ended, if any.
     """
 
     decided: int
@@ -79,7 +80,7 @@ class PolicyComparison:
 
 
 def replay_journal(path: Path) -> Replayed:
-    """Replay the journal by the policy that recorded it. Raises StudyError."""
+    """Run each recorded step again with the policy that recorded it, and compare the decisions. Raises StudyError."""
     beginning, steps = _open(path)
     snapshot, count, decisions, departures, stopped = beginning.snapshot, 0, 0, list[Departure](), ""
     for recorded in _read(steps):
@@ -101,9 +102,10 @@ def replay_journal(path: Path) -> Replayed:
 
 
 def ask_other_policy(path: Path, other: Policy) -> PolicyComparison:
-    """Ask the other policy at every step what it would do in the recorded state; the state follows the record.
+    """Ask the other policy at each recorded step what it would do in the recorded state.
 
-    Raises StudyError, also if the other policy fails.
+    Its answers change nothing: the state follows the recording policy. Raises StudyError, also if the other policy
+    fails.
     """
     beginning, steps = _open(path)
     asked, snapshot, found, stopped = (
@@ -151,7 +153,7 @@ def _read(steps: Iterator[Step]) -> Iterator[Step]:
 
 
 def as_json(value: Replayed | DecisionDifference | Departure) -> Any:
-    """Return the value for JSON, with effects as objects instead of JSON text."""
+    """Return the value as JSON data, in which recorded effects are objects and not texts of JSON."""
     if isinstance(value, Replayed):
         return {
             "steps": value.steps,

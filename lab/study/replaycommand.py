@@ -11,7 +11,10 @@ from lab.study.specs import spec
 
 
 def replay_journal(path: Path, most: int, target: files.ReportTarget) -> bool:
-    """Replay the journal; return whether every decision is the recorded one. Raises StudyError."""
+    """Replay the journal and print the outcome; return whether every decision is the recorded one. Raises StudyError.
+
+    most: how many departures to print.
+    """
     found = replay.replay_journal(path)
     target.write(replay.as_json(found))
     if not target.people:
@@ -29,7 +32,7 @@ def replay_journal(path: Path, most: int, target: files.ReportTarget) -> bool:
 
 
 def ask_other_policy(path: Path, policy: str, most: int, target: files.ReportTarget) -> None:
-    """Ask another policy at every step, and print where it differs. Raises StudyError."""
+    """Ask another policy at each recorded step; print at most ``most`` steps at which it differs. Raises StudyError."""
     found = replay.ask_other_policy(path, policy_of(spec(policy, "--policy"), 0))
     steps = [replay.as_json(one) for one in found.differences]
     target.write({

@@ -1,4 +1,4 @@
-"""Build what a policy is run on: a trace by name or file, with the simulator settings that belong to it."""
+"""Build scenes, on which policies are run: a trace by its name or from a file, with settings and faults."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ANY = frozenset({FAULTS, MIGRATABLE, SPEEDS, STEP_TIMES})  # parameters of every
 
 @lru_cache(maxsize=4)
 def scene(spec: NamedSpec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) -> StudyScene:
-    """Return the trace of that name or in that file, for that seed, with its settings. Raises StudyError.
+    """Return the scene of the trace that ``spec`` names, or of the file, for that seed. Raises StudyError.
 
-    ``simulator`` has settings of the job-level simulator (see FluidSettings) that are plain numbers; they win over the
-    trace's own settings, which are its parameters ``sim.NAME``. The parameter ``speeds`` names a speed model,
-    ``step_times`` a folder of measured step times, and ``faults`` a file of faults; ``migratable`` tells whether jobs
-    may be moved, whatever the trace itself says.
+    ``simulator`` has numeric settings of the job-level simulator (see FluidSettings), which win over the trace's
+    parameters ``sim.NAME``. Of the trace's other parameters, ``speeds`` names a speed model, ``step_times`` a folder of
+    measured step times, and ``faults`` a file of faults; ``migratable`` tells whether jobs may be moved, and wins over
+    what the trace says.
     """
     mine = {name.removeprefix(SIM): value for name, value in spec.parameters if name.startswith(SIM)}
     given = {name: value for name, value in spec.parameters if name in ANY}
@@ -53,7 +53,7 @@ def scene(spec: NamedSpec, seed: int, simulator: tuple[tuple[str, Value], ...] =
 
 
 def _check_horizon(horizon: float, trace: Trace, spec: NamedSpec) -> None:
-    """Raise StudyError if jobs would arrive after the end, because the result would lack them."""
+    """Raise StudyError if jobs would arrive after the horizon, because the result would leave them out."""
     last = max((job.arrival for job in trace.jobs), default=0.0)
     if horizon < last:
         late = sum(1 for job in trace.jobs if job.arrival > horizon)
@@ -62,7 +62,7 @@ def _check_horizon(horizon: float, trace: Trace, spec: NamedSpec) -> None:
 
 
 def stamped(spec: NamedSpec) -> NamedSpec:
-    """Return the spec with a hash of the files that the scene reads. Raises StudyError."""
+    """Return the spec with a hash of all files that its scene reads. Raises StudyError."""
     try:
         files = files_of(spec)
         return replace(spec, contents=hash_of((path.name, path) for path in files) if files else "")
@@ -77,7 +77,7 @@ def _moved(trace: Trace, may: Value, what: str) -> Trace:
 
 
 def varies(spec: NamedSpec) -> bool:
-    """Tell whether another seed gives another trace."""
+    """Tell whether the trace depends on the seed."""
     return spec.name in NAMED.keys() - ONE or seeded(spec)
 
 

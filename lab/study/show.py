@@ -22,12 +22,12 @@ def table(to: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], le
 
 
 def number(value: float) -> str:
-    """Format with four digits; large numbers are whole and without an exponent."""
+    """Return the number with four digits; from 1000 on it is rounded to a whole number, without an exponent."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def outcome(to: Console, found: ExperimentOutcome) -> None:
-    """Print one experiment: title, every bar, the assumptions, every mutant."""
+    """Print the result of one experiment: title, every bar, the assumptions, and every mutant."""
     experiment = found.experiment
     first, last = found.seeds[0], found.seeds[-1]
     to.print(f"{experiment.name}: {experiment.title} ({experiment.source}); seeds {first}-{last}")
@@ -43,7 +43,7 @@ def outcome(to: Console, found: ExperimentOutcome) -> None:
 
 
 def _mutants(to: Console, found: ExperimentOutcome) -> None:
-    """Print every mutant with a letter, and the bounded bars that it missed."""
+    """Print a line for each mutant, and a table of the bars with bounds that each of them missed."""
     letters = [chr(ord("A") + index) for index in range(len(found.mutants))]
     for letter, one in zip(letters, found.mutants, strict=True):
         why = f": {one.mutant.reason}" if one.mutant.reason and not one.caught else ""
@@ -73,7 +73,7 @@ def _cell(found: MutantOutcome, index: int) -> str:
 
 
 def counts(found: Sequence[ExperimentOutcome]) -> dict[str, int]:
-    """Count bars met and missed, and mutants caught, not caught, and without a bar."""
+    """Count the bars that are met and missed, and the mutants that are caught, not caught, and to miss no bar."""
     bars = [judged.met for one in found for judged in one.bars if judged.bar.bounded]
     every = [mutant for one in found for mutant in one.mutants]
     mutants = [mutant.caught for mutant in every if not mutant.without_bar]
@@ -87,7 +87,7 @@ def counts(found: Sequence[ExperimentOutcome]) -> dict[str, int]:
 
 
 def summary(found: Sequence[ExperimentOutcome]) -> str:
-    """Return the last line: how many bars were met and missed, and how many mutants were caught."""
+    """Return the last line of the output, with the numbers of `counts`."""
     count = counts(found)
     caught, missed = count["mutants_caught"], count["mutants_missed"]
     mutants = f"; mutants caught: {caught} of {caught + missed}" if caught + missed else ""
@@ -106,7 +106,7 @@ def _value(judged: Judged) -> str:
 
 
 def _spread(judged: Judged) -> str:
-    """Format p10 and p90; ``=`` means that both are the same when printed."""
+    """Return p10 and p90 as text; ``=`` if both are printed alike, and ``-`` if there is no value for each seed."""
     if judged.spread is None:
         return "-"
     low, high = map(number, judged.spread)

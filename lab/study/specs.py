@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from lab.study.studyerrors import refuse
 
 LABEL = "label"
-SEED = "seed"  # if given, it replaces the study's seed
+SEED = "seed"  # the parameter that replaces the study's seed for one trace or policy
 Value = bool | int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)
 class NamedSpec:
-    """A name with its parameters in the order given; ``text`` is the original.
+    """The name of a policy or trace with its parameters, in the order of the command line.
 
-    ``contents`` is the hash of the files that it names, so that a changed file counts as another trace.
+    ``text`` is the text from the command line. ``contents`` is a hash of the files that the spec names, so that a
+    changed file counts as another trace.
     """
 
     name: str
@@ -26,7 +27,7 @@ class NamedSpec:
 
     @property
     def label(self) -> str:
-        """Return the name for tables: the parameter ``label``, or else the original text without a file's folders."""
+        """Return the name to show in tables: the parameter ``label``, or else the text without a file's folders."""
         given = dict(self.parameters)
         if LABEL in given:
             return str(given[LABEL])
@@ -34,12 +35,12 @@ class NamedSpec:
         return self.text[len(folder) + len(slash) :] if rest else self.text
 
     def given(self, **more: Value) -> dict[str, Value]:
-        """Return all parameters except the label; those given win over ``more``."""
+        """Return all parameters except the label, and those of ``more`` that the spec does not state itself."""
         return {**more, **{name: value for name, value in self.parameters if name != LABEL}}
 
 
 def spec(text: str, option: str) -> NamedSpec:
-    """Parse a spec. Raises StudyError."""
+    """Parse ``NAME,PARAMETER=VALUE,...``. Raises StudyError, which names the ``option`` that has the text."""
     name, *rest = text.split(",")
     if not name:
         raise refuse(option, text, "NAME or NAME,PARAMETER=VALUE,...")
@@ -47,7 +48,7 @@ def spec(text: str, option: str) -> NamedSpec:
 
 
 def settings(texts: Iterable[str], option: str) -> dict[str, Value]:
-    """Parse ``name=value`` texts; the last value of a name counts. Raises StudyError."""
+    """Parse texts ``name=value`` into a dict; of a repeated name, the last value counts. Raises StudyError."""
     found: dict[str, Value] = {}
     for text in texts:
         name, sign, value = text.partition("=")

@@ -24,7 +24,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """The mean of the paired differences (this less the first) and its 95 % interval."""
+    """The mean of the differences (another policy minus the first, seed by seed), and its 95 % confidence interval."""
 
     mean: float
     low: float
@@ -37,16 +37,16 @@ class PairedDifference:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Return the spread; quantiles are linear between ranks."""
+    """Return the spread of the values; quantiles are interpolated linearly between ranks."""
     ordered = sorted(values)
     return Spread(fmean(ordered), _quantile(ordered, 0.1), _quantile(ordered, 0.9), ordered[0], ordered[-1])
 
 
 def paired(first: Sequence[float], other: Sequence[float]) -> PairedDifference:
-    """Return the mean difference with its paired percentile bootstrap interval.
+    """Return the mean of ``other`` minus ``first``, seed by seed, with a percentile bootstrap interval.
 
-    Seeds are drawn with replacement, each with both of its values. The draws have a fixed seed, so the same rows give
-    the same interval. With one seed, the interval is the difference itself.
+    The bootstrap draws the differences of single seeds with replacement. Its random numbers are fixed, so the same
+    values give the same interval. With one seed, both ends of the interval are the difference itself.
     """
     differences = [b - a for a, b in zip(first, other, strict=True)]
     draw = random.Random(0)

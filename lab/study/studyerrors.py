@@ -13,5 +13,5 @@ class StudyError(Exception):
 
 
 def refuse(name: str, value: object, allowed: str) -> StudyError:
-    """Return an error in the same form as those of Kohort's settings: name, value, allowed values."""
+    """Return the error for a value that is not allowed, worded like the errors of Kohort's settings."""
     return StudyError(f"{name}: {value!r} is not allowed; allowed: {allowed}")

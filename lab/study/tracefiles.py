@@ -24,7 +24,7 @@ from lab.study.studyerrors import StudyError, refuse
 from lab.study.traceparameters import check
 from policy.cluster.model import Node
 
-# The columns that identify a format, because no other format has them.
+# The format of a file is the one whose columns here are all in the file; no other format has these columns.
 MARKS = {
     "kohort": {"arrival_seconds", "work_seconds"},
     "philly": {"timestamp", "num_gpus"},
@@ -35,15 +35,16 @@ MARKS = {
 
 MORE = "values beyond the last column"
 SLOT = "slot_seconds"
-SAMPLES = frozenset({"sample", "node_sample"})  # parameters whose rows are drawn with the seed
-INSIDE = ("nodes", "jobs", SLOT)  # keys that a JSON file may have
+SAMPLES = frozenset({"sample", "node_sample"})  # parameters that draw some of the file's rows at random, by the seed
+INSIDE = ("nodes", "jobs", SLOT)  # the keys that are allowed in a JSON file of a trace
 
 
 def read_trace(spec: NamedSpec, seed: int, models: Collection[str] | None = None) -> Trace:
-    """Return the trace in that file (openb: in a folder with nodes.csv and pods.csv). Raises StudyError.
+    """Return the trace in the file of ``spec`` (openb: a folder with nodes.csv and pods.csv). Raises StudyError.
 
-    ``models`` are the models that the jobs may have where speeds depend on them (None: any). Parameters are ``format``,
-    if the columns do not identify it, and those of the format's reader in lab/sim/traces.
+    The spec may have the parameter ``format``, which is needed if the columns do not identify the format, and those of
+    the format's reader in lab/sim/traces. ``models`` are the names of models that jobs may have, if speeds depend on
+    the model; None: any.
     """
     path, parameters = Path(spec.name), spec.given()
     rows = table(path / "pods.csv" if path.is_dir() else path)
@@ -70,7 +71,7 @@ def read_trace(spec: NamedSpec, seed: int, models: Collection[str] | None = None
 
 
 def files_of(spec: NamedSpec) -> list[Path]:
-    """Return every file that may be read for the trace: its rows, nodes, faults, and step times of its models."""
+    """Return every existing file that is read for the trace: its rows, nodes, faults, and step times of its models."""
     path, given = Path(spec.name), dict(spec.parameters)
     own = [
         path,
@@ -86,7 +87,7 @@ def files_of(spec: NamedSpec) -> list[Path]:
 
 
 def seeded(spec: NamedSpec) -> bool:
-    """Tell whether another seed of the study draws another trace from the file."""
+    """Tell whether the trace depends on the study's seed, because rows of the file are drawn at random."""
     given = dict(spec.parameters)
     return SEED not in given and not SAMPLES.isdisjoint(given)
 
@@ -129,7 +130,7 @@ def _openb(rows: Table, path: Path, **given: Any) -> Trace:
     return openb(rows, table(beside / "nodes.csv"), **given)
 
 
-# By format: the function with its parameters, and the function to call.
+# By format: the reader whose signature has the parameters, and the function that calls it with rows and path.
 READERS: Mapping[object, tuple[Callable[..., Trace], Callable[..., Trace]]] = {
     "kohort": (_kohort, _kohort),
     "philly": (philly, lambda rows, path, **given: philly(rows, **given)),
@@ -149,7 +150,7 @@ def _format(path: Path, rows: Table) -> str:
 
 
 def table(path: Path) -> Table:
-    """Return the rows of that file, at least one. Raises StudyError."""
+    """Return the rows of a CSV or JSON file. Raises StudyError, also for a file without rows."""
     rows = _json_rows(path) if path.suffix == ".json" else _csv_rows(path)
     if not rows:
         raise StudyError(f"{path}: the file has no row; allowed: one row or more")
@@ -169,7 +170,7 @@ def _csv_rows(path: Path) -> Table:
 
 
 def _once(path: Path, columns: Sequence[str]) -> None:
-    """Raise TraceError if the header has a column twice, because one of them would not be read."""
+    """Raise TraceError if the header repeats a column, because only one of the two would be read."""
     if twice := [name for index, name in enumerate(columns) if name in columns[:index]]:
         raise TraceError(
             [str(FieldError(f"{path.name}, line 1", "header", name, "each column once")) for name in twice]
@@ -177,7 +178,7 @@ def _once(path: Path, columns: Sequence[str]) -> None:
 
 
 def _whole(line: TraceRow) -> tuple[str, Mapping[str, object]]:
-    """Return the row, if it has as many values as there are columns. Raises FieldError."""
+    """Return the row's location and values. Raises FieldError if it has fewer or more values than there are columns."""
     allowed = f"as many values as the header has columns ({len(line.values.keys() - {MORE})})"
     for name, value in line.values.items():
         if value is None or name == MORE:
@@ -195,7 +196,10 @@ def _json_rows(path: Path) -> Table:
 
 
 def _objects(path: Path, found: object, name: str = "") -> Table:
-    """Return the rows of a list of objects. Raises StudyError."""
+    """Return the items of a list in a JSON file as rows. Raises StudyError if it is not a list of objects.
+
+    name: the key of the list in the file; empty if the file is the list.
+    """
     where = f"{path.name}: {name}" if name else path.name
     if not isinstance(found, list):
         raise refuse(f"{path.parent / where}", found, 'a list of objects, or {"nodes": [...], "jobs": [...]}')
@@ -213,7 +217,7 @@ def _json(path: Path) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object. Raises ValueError for a repeated key, because one of them would not be read."""
+    """Return a JSON object as a dict. Raises ValueError for a repeated key, because only its last value would count."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -226,6 +230,6 @@ def _said(error: BaseException) -> str:
 
 
 def lines(error: TraceError) -> str:
-    """Return the error's text; if it lists several faults, they begin on a line of their own."""
+    """Return the error's text; if it has several lines, put a line break before it."""
     text = str(error)
     return f"\n{text}" if "\n" in text else text

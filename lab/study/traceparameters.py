@@ -10,9 +10,9 @@ from lab.sim.traces.reading import TraceRow
 from lab.study.specs import SEED, NamedSpec, Value
 from lab.study.studyerrors import StudyError, refuse
 
-OURS = frozenset({"models"})  # passed by the study itself, so not a parameter on the command line
-LEAST = {SEED: 0}  # the least value of a whole number; 1 for the others
-NUMBERS: Mapping[str, Mapping[str, float]] = {  # bounds; the other numbers must be at least 0
+OURS = frozenset({"models"})  # arguments that the study passes itself; the command line may not give them
+LEAST = {SEED: 0}  # the lowest allowed whole number; 1 for all other parameters
+NUMBERS: Mapping[str, Mapping[str, float]] = {  # the bounds of a number; all others must be at least 0
     "load": {"above": 0.0},
     "traffic": {"above": 0.0},
     "contention": {"most": 1.0},
@@ -21,7 +21,10 @@ NUMBERS: Mapping[str, Mapping[str, float]] = {  # bounds; the other numbers must
 
 
 def check(maker: Callable[..., Any], spec: NamedSpec, given: Mapping[str, Value]) -> None:
-    """Raise StudyError for a parameter that ``maker`` does not have, and for a value out of bounds."""
+    """Raise StudyError for an unknown parameter, or for a value that is out of bounds.
+
+    maker: the function that makes the trace, whose signature has the parameters. given: the parameters of the spec.
+    """
     where = f"--trace {spec.text or spec.name}"
     known = {name: one for name, one in inspect.signature(maker).parameters.items() if _free(one)}
     line = TraceRow(where, given)

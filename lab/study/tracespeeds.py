@@ -1,4 +1,4 @@
-"""Choose a trace's speeds: a model by its name, or measured step times."""
+"""Choose how fast the jobs of a trace train: by a named speed model, or by measured step times."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ KINDS: Mapping[Value, type[Saturating | SharedLinks | SharedCpu | Linear]] = {
     "shared-cpu": SharedCpu,
     "linear": Linear,
 }
-TABLED: Mapping[Value, Collection[str]] = {"shared-links": DRAGON.keys()}  # by kind: the models in its table
+TABLED: Mapping[Value, Collection[str]] = {"shared-links": DRAGON.keys()}  # by speed model: its training models
 
 
 def name_of(speeds: Speeds) -> str:
-    """Return the name by which a trace chooses these speeds."""
+    """Return the value of the parameter ``speeds`` that chooses these speeds, or ``step_times`` for measured ones."""
     return next((str(name) for name, kind in KINDS.items() if isinstance(speeds, kind)), STEP_TIMES)
 
 
 def models_of(trace: NamedSpec) -> frozenset[str] | None:
-    """Return the models that the trace's jobs may have, or None if speeds do not depend on the model.
+    """Return the training models that the trace's jobs may have, or None if speeds do not depend on the model.
 
-    Raises StudyError.
+    Raises StudyError for wrong values of ``speeds`` or ``step_times``.
     """
     given, where = dict(trace.parameters), f"--trace {trace.text or trace.name}: {SPEEDS}"
     if SPEEDS not in given:
@@ -45,9 +45,9 @@ def models_of(trace: NamedSpec) -> frozenset[str] | None:
 
 
 def speeds_of(trace: NamedSpec, read: Trace) -> Speeds | None:
-    """Return the speeds that the trace is given, or None for the default ones.
+    """Return the speeds that the parameters of ``trace`` choose; None: the default ones.
 
-    Raises StudyError for a job whose model they do not have.
+    read: the trace itself. Raises StudyError for a job whose model these speeds do not have.
     """
     given, what = dict(trace.parameters), trace.text or trace.name
     if STEP_TIMES in given:
@@ -63,7 +63,10 @@ def speeds_of(trace: NamedSpec, read: Trace) -> Speeds | None:
 
 
 def _measured(folder: str, trace: NamedSpec) -> frozenset[str]:
-    """Return the models with a table in that folder, which may hold the trace too. Raises StudyError."""
+    """Return the models for which the folder has a file MODEL.csv. Raises StudyError if there is none.
+
+    The trace's own file may be in the same folder, and is left out.
+    """
     own = Path(trace.name)
     found = [path.stem for path in Path(folder).glob("*.csv") if not own.exists() or not path.samefile(own)]
     if not found:
@@ -72,7 +75,10 @@ def _measured(folder: str, trace: NamedSpec) -> frozenset[str]:
 
 
 def _read(folder: str, models: Iterable[str], what: str) -> Measured:
-    """Return the speeds of these models from MODEL.csv in that folder. Raises StudyError."""
+    """Return the measured speeds of these models, read from MODEL.csv in that folder. Raises StudyError.
+
+    what: the name of the trace, for errors.
+    """
     tables = {}
     for model in sorted(set(models)):
         if not model:

@@ -27,7 +27,7 @@ let ahead = Number(body.dataset.now) - Date.now() / 1000; // seconds by which th
 
 // -- the stream ----------------------------------------------------------------------------------
 
-const SOON = 250; // milliseconds: changes without a decision wait so long, because a decision often follows
+const SOON = 250; // milliseconds to wait after a change without a decision, because a decision often follows
 let asking = false;
 let again = false;
 let due = 0;
@@ -52,7 +52,7 @@ async function refresh() {
     if (answer.ok && !paused) show(await answer.json());
     if (answer.ok) heard = performance.now();
   } catch {
-    // nothing to do: the stream's error event shows that the connection is lost
+    // ignore the error: the stream has an error event of its own, which shows that the connection is lost
   } finally {
     asking = false;
     if (again) {
@@ -89,7 +89,7 @@ function listen() {
   });
   stream.addEventListener("revision", (event) => {
     live("live", "live");
-    if (paused) return; // a screen reader is not told either what the page does not show yet
+    if (paused) return; // while the page is paused, a screen reader must not announce what the page does not show
     const { decisions } = JSON.parse(event.data);
     const named = decisions.filter((one) => one.job && one.action !== "Bind");
     if (named.length) say(`${named.length} new decisions: ${named[0].job.name} ${named[0].text}`, false);
@@ -228,7 +228,7 @@ function togglePause() {
 function everySecond() {
   if (!paused && !document.hidden) {
     waits();
-    if (performance.now() - heard > 30_000) refresh(); // the charts change also while nothing is decided
+    if (performance.now() - heard > 30_000) refresh(); // without decisions the stream is silent, but the charts still change
   }
 }
 

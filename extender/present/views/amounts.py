@@ -27,7 +27,7 @@ Amounts = dict[str, Quantity]
 
 
 def amounts(resources: Resources) -> Amounts:
-    """Return every resource in both forms."""
+    """Return the amount of each resource in both forms, by the resource's name."""
     return {name: Quantity(quantity=quantity(name, resources[name]), exact=resources[name]) for name in resources}
 
 

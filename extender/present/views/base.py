@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class View(BaseModel):
-    """An answer of REST. A client of an older version ignores fields that it does not know."""
+    """An answer of REST, or a part of one. Parsing ignores unknown fields, so older clients can read newer answers."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -21,7 +21,7 @@ WARNINGS: Final = (
 class ListView(View):
     """A list at one revision of the ledger.
 
-    With ``limit``, ``continue`` is the value with which to ask for the next page.
+    If the request had a ``limit``, ``continue`` is the value of that parameter for the next page.
     """
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)

@@ -20,7 +20,7 @@ class HeldView(View):
 class NodeMemberView(View):
     """A member of a gang on a node.
 
-    finished: whether its job has ended; then its pod still holds resources.
+    finished: whether its job has ended; its pod is listed because it still holds resources.
     """
 
     job: str

@@ -15,7 +15,7 @@ class ActionView(View):
 
 
 class DifferenceView(View):
-    """A recorded state about which the two policies would have decided differently."""
+    """A recorded state in which the two policies would have decided differently, with both decisions."""
 
     at: float
     recorded: tuple[ActionView, ...]
@@ -23,7 +23,7 @@ class DifferenceView(View):
 
 
 class LoadView(View):
-    """The load of the cluster at one moment. ``used``: the share of what ready nodes have, by resource."""
+    """The load of the cluster at one moment. ``used``: the share in use of what ready nodes have, by resource."""
 
     at: float
     waiting: int
@@ -32,7 +32,10 @@ class LoadView(View):
 
 
 class CourseView(View):
-    """The recorded hours under one policy. Means are over time; ``started`` and ``ended`` count jobs."""
+    """How the recorded hours went, or would have gone, under one policy.
+
+    Means are over time; ``started`` and ``ended`` count jobs.
+    """
 
     policy: str
     started: int

@@ -1,4 +1,4 @@
-"""Decisions: the journal, one job's part of it, and the stream."""
+"""Decisions as the journal has them, in the history of one job, and in the stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from extender.present.views.base import WARNINGS, JobName, View
 
 
 class DecisionView(View):
-    """One entry of the journal. ``job`` is null where the job no longer exists."""
+    """One entry of the journal. ``job`` is null if the job no longer exists."""
 
     sequence: int
     at: float

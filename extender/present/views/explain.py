@@ -16,7 +16,7 @@ from policy.cluster.resources import largest_share
 
 
 class NeedView(View):
-    """What each member of one role asks for, at the gang's minimum."""
+    """What each member of one role requests, and how many of them the gang's minimum has."""
 
     role: str
     members: int
@@ -24,7 +24,7 @@ class NeedView(View):
 
 
 class NodeRoomView(View):
-    """A node as seen by the job: what is free, what it lacks for the whole gang, and why it is excluded, if it is."""
+    """A node, what is free on it, what it lacks for the job's whole gang, and why it is excluded, if it is."""
 
     node: str
     free: Amounts
@@ -34,7 +34,7 @@ class NodeRoomView(View):
 
 
 class AheadView(View):
-    """A job that comes first (namespace/name), and why."""
+    """A job (namespace/name) that comes before the explained job, and why."""
 
     job: str
     why: str = ""
@@ -51,7 +51,10 @@ class ChangeView(View):
 
 
 class RunningView(View):
-    """Why a running job is placed where it is. ``crossing`` of its ``pairs`` of ps and worker are on two nodes."""
+    """Why a running job is placed where it is.
+
+    ``pairs`` counts its ps-worker pairs, ``crossing`` those whose ps and worker are on different nodes.
+    """
 
     placement: str
     pairs: int
@@ -63,7 +66,7 @@ class RunningView(View):
 class DriftView(View):
     """How far a job is ahead of its schedule or behind it, by its last report.
 
-    One worker-slot is one worker that runs for one slot.
+    One worker-slot is the work of one worker in one time slot.
     """
 
     needed: float = Field(description="The worker-slots that it still needed at the time of that report.")
@@ -74,7 +77,10 @@ class DriftView(View):
 
 
 class ExplainView(JobDetail):
-    """GET /v1/explain: a job with the reasons for its state. ``held``: what the job holds after it has finished."""
+    """GET /v1/explain: a job with the reasons for its state.
+
+    ``held``: the resources that pods of the finished job still hold.
+    """
 
     mend: str = Field("", description="What a person can do so that the job starts.")
     needs: tuple[NeedView, ...] = ()
@@ -101,7 +107,7 @@ class ExplainView(JobDetail):
     )
 
     def nearest(self) -> list[NodeRoomView]:
-        """Return the nodes, the one that lacks least for the whole gang first, and excluded nodes last."""
+        """Return the nodes in order of what they lack for the whole gang, the least first; excluded nodes come last."""
         whole = Counter[str]()
         for need in self.needs:
             whole.update({name: need.members * amount.exact for name, amount in need.requests.items()})

@@ -13,7 +13,7 @@ from extender.present.views.refused import RefusedView
 
 
 class RoleView(View):
-    """The replicas of one role, and what each asks for."""
+    """The number of replicas of one role, and what each of them requests."""
 
     role: str
     replicas: int
@@ -71,7 +71,7 @@ class JobsView(ListView):
 
 
 class ExpectedView(View):
-    """When a waiting job may start if no other job comes; both times are null where that is not known."""
+    """When a waiting job may start if no further job arrives; both times are null if that is not known."""
 
     at: float | None = None
     in_seconds: float | None = None
@@ -79,7 +79,7 @@ class ExpectedView(View):
 
 
 class QueuedJob(JobName):
-    """A job that waits. ``position`` counts from 1, in the order in which the policy looks at jobs."""
+    """A job that waits. ``position`` counts from 1, in the order in which the policy considers jobs."""
 
     position: int
     weight: float | None = None
@@ -104,17 +104,21 @@ class InvalidJob(JobName):
 
 
 class UnplacedMembers(JobName):
-    """A running job some of whose members have no node. ``members``: how many; ``detail``: what keeps them waiting."""
+    """A running job that has members without a node.
+
+    ``members``: the number of these members; ``detail``: what they wait for.
+    """
 
     members: int
     detail: str
 
 
 class QueueView(ListView):
-    """GET /v1/queue. ``held``: resources that finished jobs hold.
+    """GET /v1/queue: the waiting jobs, and what else keeps jobs from running.
 
-    ``invalid``: malformed jobs, which do not queue until they are corrected. ``unplaced``: running jobs some of whose
-    members wait. Both are on every page of the list.
+    ``held``: resources that pods of finished jobs still hold. ``invalid``: malformed jobs, which do not queue until
+    they are corrected. ``unplaced``: running jobs that have members without a node. ``invalid`` and ``unplaced`` are on
+    every page of the list.
     """
 
     gated_pods: int

@@ -1,4 +1,4 @@
-"""What the controller should make true."""
+"""The desired state that the controller should bring about."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from policy.cluster.orders import NoteOrder, PodOrder, ReplicaOrder, SuspendOrde
 
 
 class DesiredView(View):
-    """GET /v1/desired.
+    """GET /v1/desired: the orders for the controller.
 
-    ``gate`` is null while this replica does not decide (it is being rebuilt, or does not lead): then the gate stays as
-    it is. ``instance`` names the process that answers: where it changes, generations and sequence numbers begin anew.
+    ``gate`` is null while this replica does not decide (its state is being rebuilt, or it does not lead); then the
+    controller leaves the gate as it is. ``instance`` names the process that answers; generations and sequence numbers
+    of another instance are not comparable.
     """
 
     instance: str

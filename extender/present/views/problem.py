@@ -8,7 +8,7 @@ from extender.present.views.base import View
 
 
 class ProblemView(View):
-    """What is wrong with a request (RFC 9457): the field, its value, and what is allowed, where a field is wrong."""
+    """What is wrong with a request (RFC 9457). If a field is wrong: its name, its value, and what is allowed."""
 
     type: str = Field("about:blank", description="Always about:blank: the title says what is wrong.")
     title: str = Field(description="The HTTP status in words.")

@@ -32,7 +32,7 @@ class RefusedBody(BaseModel):
 
 
 class RefusedWritesBody(BaseModel):
-    """All writes of the controller that are refused now. A write that is missing here is no longer refused."""
+    """All writes of the controller that are refused now. A write that is not in this list is no longer refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,9 +40,9 @@ class RefusedWritesBody(BaseModel):
 
 
 class RefusedView(View):
-    """A write that the API server refuses, or that it refused when a plan was given up for that reason.
+    """A write that the API server refuses, or that it refused before a plan was given up because of that refusal.
 
-    ``job`` is the job of the write (namespace/name). The write is also shown at a job that waits for its effect.
+    ``job`` is the job that the write changes (namespace/name). A job that waits for the write's effect shows it too.
     """
 
     job: str

@@ -31,7 +31,7 @@ class ChangedJobView(JobName):
 
 
 class WhatIfView(View):
-    """POST /v1/what-if: the jobs that would be changed by one decision, in order of arrival."""
+    """POST /v1/what-if: the jobs that the policy's next decision would change, in order of arrival."""
 
     generation: int
     policy: str
