@@ -289,7 +289,7 @@ def _transient(error: ClusterError) -> bool:
     """Tell whether the watch can resume from the same resourceVersion, because no event is known to be missed.
 
     After any other failure, above all 410 (our version is too old), a new list is needed. A busy server (429, 5xx) is
-    spared that.
+    not burdened with one.
     """
     return error.status in (0, 429) or error.status >= 500
 

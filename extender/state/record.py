@@ -220,9 +220,9 @@ class Recorder:
         self._file_bytes, self._files = file_bytes, files
         self._queue: queue.Queue[_Handed | None] = queue.Queue(BEHIND)
         self._new_file = False  # the next step begins a file: after a gap, or under another policy
-        # Three counts of files: how many `write` has asked for, how many were begun on the disk, and the count at which
-        # the last one became full. Each is written by one thread only, so that no change is lost. Steps that are queued
-        # when a file becomes full still go into it, so that not each of them asks for a new file.
+        # Counts of files: asked for by `write`, begun on the disk, and begun when the last one became full. Each count
+        # is written by one thread only, so that no change is lost. Steps that are already queued when a file becomes
+        # full still go into it, so that not each of them asks for a new file.
         self._handed = self._begun = self._full = 0
         self._file: IO[bytes] | None = None
         self._size = 0
