@@ -24,8 +24,7 @@ from policy.systems import make_policy
 KEPT: Final = 16  # answers that are kept
 LEAST_REST: Final = 30.0  # shortest time in seconds for which an answer is good
 SHARE: Final = 0.25  # largest share of all time that comparisons take if a user asks for the same one continually
-# Time beyond the allowed seconds to start the process and to write its answer; then the process is ended. A busy
-# machine takes half a minute to start it, because the service has a higher CPU priority.
+# Seconds beyond the allowed time after which the process is ended; beside a busy service it starts in half a minute.
 GRACE_SECONDS: Final = 60.0
 _log = logging.getLogger(__name__)
 

@@ -52,8 +52,7 @@ def texts_in(value: Mapping[str, Any]) -> dict[str, str] | None:
     return {str(name): text for name, text in data.items() if isinstance(text, str)}
 
 
-# All errors that parsing may raise: PyYAML's own, and those that its constructors do not catch. For example, `!!bool x`
-# raises KeyError, and `!!timestamp x` AttributeError.
+# PyYAML's own error, and those that its constructors raise: KeyError (`!!bool x`), AttributeError (`!!timestamp x`)
 YAML_ERRORS: Final = (
     yaml.YAMLError,
     ValueError,

@@ -142,6 +142,7 @@ def _not_above(lower: tuple[str, float], upper: tuple[str, float]) -> Iterator[s
 def least_http_timeout_seconds(barrier: BarrierSettings) -> float:
     """Return the shortest httpTimeout in seconds with which kube-scheduler waits long enough for every bind.
 
-    The longest bind is held for a whole window, and then the last call to the API server hangs until its deadline.
+    The longest bind is held for a whole window, then the gang's bindings take all their time, and the last call to the
+    API server hangs until its deadline.
     """
     return barrier.window_seconds + barrier.binding_seconds + barrier.api_deadline_seconds + TIMEOUT_MARGIN_SECONDS

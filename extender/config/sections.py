@@ -315,7 +315,7 @@ class JournalSettings(Section):
 
 
 class UsageSettings(Section):
-    """How the nodes' measured usage is read: it is exported as metrics, and SpeCon chooses by it between equal nodes."""
+    """How the nodes' measured usage is read. It is exported as metrics, and SpeCon uses it between equal nodes."""
 
     interval_seconds: SecondsOrZero = Field(
         default=30, description="How often usage is read from metrics.k8s.io, where it is served; 0: never."

@@ -99,7 +99,7 @@ class Controller:
         self._holds: dict[Key, Hold] = {}
         self._under_way: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._wake_up = asyncio.Event()  # set when there may be something to do
+        self._wake_up = asyncio.Event()  # set when there may be a call to make
         self._failures = 0
         seconds = settings.controller.request_timeout_seconds
         self._refusal_reports = RefusalReports(post, seconds, clock, lease)
@@ -230,8 +230,7 @@ class Controller:
     def _is_due(self, call: Call, now: float) -> bool:
         if key(call) in self._under_way or self._hold_of(call, now) is not None:
             return False
-        # kube-scheduler's first attempt of a pod should find its nomination, so the pod is ungated or woken after that.
-        # A nomination that was refused does not keep the pod waiting.
+        # kube-scheduler's first attempt of a pod should find its nomination. A refused nomination is not waited for.
         return not (isinstance(call, Ungate | Wake) and self._is_to_be_nominated(call.order.uid))
 
     def _is_to_be_nominated(self, uid: str) -> bool:

@@ -33,9 +33,9 @@ _T = TypeVar("_T")
 
 
 def decode(decoder: msgspec.json.Decoder[_T], data: bytes | Raw, field: str) -> _T:
-    """Return the decoded value of ``data``. Raises RequestError, which names ``field``, the request's field with it.
+    """Return ``data`` decoded; parts that the decoder skips are only checked to be JSON.
 
-    Parts of ``data`` that the decoder skips are only checked to be JSON.
+    Raises RequestError. ``field``: the path of the request's field that has ``data``, for the error.
     """
     try:
         return decoder.decode(data)

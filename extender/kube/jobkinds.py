@@ -167,8 +167,7 @@ TFJOB: Final = JobKind(
     resource=TFJOBS,
     replicas_at="tfReplicaSpecs",
     roles={"PS": "ps", "Worker": WORKER, "Chief": "chief", "Master": "master", "Evaluator": "evaluator"},
-    # Without enableDynamicWorker the operator treats the removal of a running worker as a failure of the job (training
-    # operator 1.8.1, pkg/core/status.go).
+    # Without it the operator fails the job when a running worker is removed (operator 1.8.1, pkg/core/status.go).
     elastic_if="enableDynamicWorker",
     why_fixed="the operator fails a TFJob of which a running worker is removed",
     one_by_one=True,
@@ -182,8 +181,7 @@ PYTORCHJOB: Final = JobKind(
     resource=PYTORCHJOBS,
     replicas_at="pytorchReplicaSpecs",
     roles={"Master": "master", "Worker": WORKER},
-    # With elasticPolicy the operator starts torchrun with a least and a largest number of nodes; without it every
-    # process waits for a fixed WORLD_SIZE.
+    # With elasticPolicy torchrun is started with a range of nodes; without it each process awaits a fixed WORLD_SIZE.
     elastic_if="elasticPolicy",
     why_fixed="its processes are told a fixed number of workers",
     bounds_at="elasticPolicy",

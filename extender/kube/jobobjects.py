@@ -62,8 +62,7 @@ def read_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | 
     scheduler.
     """
     if MALFORMED in item:
-        # Whether the job names our scheduler cannot be read either, so it may not be ours. Shown as an invalid job, it
-        # is visible to its user and takes no room from others.
+        # It may not even name our scheduler. An invalid job is visible to its user, and takes no room from others.
         return replace(_bare_job(item, kind), invalid=f"the object cannot be read: {text(item, MALFORMED)[:200]}")
     try:
         return valid_job(item, kind, scheduler_name)

@@ -60,8 +60,7 @@ class OwnerIndex:
         owned = self._owners.setdefault(claim, OwnedPods())
         self._claims[uid] = claim
         if (owned.assigns_slots or owned.least) and _has_new_binding(owned.pods.get(uid), member):
-            # The leader that bound the pod wrote its slot on it. If this replica followed then, it may have assigned
-            # another slot to the pod.
+            # The leader that bound the pod wrote a slot on it; this replica, a follower, may have assigned another one.
             owned.slots.pop(uid, None)
         owned.pods[uid] = member
         return list(_events(owned, news=uid))

@@ -241,8 +241,7 @@ def unsupported_in(spec: Json, field: str) -> tuple[str, ...]:
             ("affinity.podAffinity", _required(affinity, f"{field}.affinity", "podAffinity")),
             ("affinity.podAntiAffinity", _required(affinity, f"{field}.affinity", "podAntiAffinity")),
             ("nodeName", bool(string(spec.get("nodeName"), f"{field}.nodeName"))),
-            # Another controller decides when such a pod may start, and the gang's other members would hold room until
-            # then.
+            # Another controller decides when such a pod may start; the other members would hold room until then.
             ("schedulingGates", _foreign_gate(spec, field)),
             # kube-scheduler's own gang scheduling (feature GenericWorkload) would hold the pods back too.
             ("schedulingGroup", bool(mapping(spec.get("schedulingGroup"), f"{field}.schedulingGroup"))),

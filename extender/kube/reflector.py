@@ -160,8 +160,7 @@ class Reflector:
         seconds = self._chance.uniform(*self._times.watch_seconds)
         started = self._clock.monotonic()
         async with aclosing(self._api.watch(self.resource, self._version, seconds)) as batches:
-            # `fresh` is checked each time: if events arrive together with a call of `refresh`, the wait ends because of
-            # the events and does not show that a list is due.
+            # `_next` does not show a call of `refresh` if events arrive at the same time, so `fresh` is checked too.
             while self.fresh and (events := await self._next(batches)) is not None:
                 self.last_seen = self._clock.monotonic()
                 self._refused_since, self.forbidden = None, False
@@ -290,7 +289,7 @@ def _transient(error: ClusterError) -> bool:
     """Tell whether the watch can resume from the same resourceVersion, because no event is known to be missed.
 
     After any other failure, above all 410 (our version is too old), a new list is needed. A busy server (429, 5xx) is
-    spared that.
+    not burdened with one.
     """
     return error.status in (0, 429) or error.status >= 500
 

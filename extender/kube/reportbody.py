@@ -15,7 +15,7 @@ import msgspec
 from extender.http.strict import RequestError, refuse_duplicates
 from policy.cluster.training import AHEAD_SECONDS, MOST_VALUE, Report
 
-MOST_ANNOTATION: Final = 1024  # characters of the annotation
+MOST_ANNOTATION: Final = 1024  # an annotation with more characters is not read
 
 
 class ReportBody(msgspec.Struct, forbid_unknown_fields=True):

@@ -83,7 +83,7 @@ def decode_event(line: bytes) -> Json:
 
 
 def decode_object(body: bytes) -> Json:
-    """Return one object. Raises ClusterError where not even its metadata can be read."""
+    """Return the API object in the body of an answer. Raises ClusterError where not even its metadata can be read."""
     if (found := _object(body)) is None:
         raise ClusterError(200, "Undecodable")
     return found

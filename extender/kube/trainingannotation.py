@@ -21,7 +21,10 @@ Read = Callable[[object, str], Any]
 
 @lru_cache(maxsize=1024)
 def read_training(text: str) -> Training:
-    """Return the annotation's value. Raises ObjectError with the field, its value and what is allowed."""
+    """Return the training that the annotation's YAML text describes.
+
+    Raises ObjectError with the field, its value and what is allowed.
+    """
     if len(text) > LONGEST:
         raise ObjectError(TRAINING, f"{len(text)} characters", f"at most {LONGEST}")
     try:

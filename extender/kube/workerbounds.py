@@ -56,8 +56,7 @@ def read_bounds(notes: Json, spec: Json, kind: JobKind, roles: Sequence[Role]) -
         return WorkerBounds(0, 0)
     own = mapping(spec.get(kind.bounds_at), f"spec.{kind.bounds_at}") if kind.bounds_at else {}
     stated = {**_own_bounds(own, kind), **notes}
-    # minAvailable is not checked where an annotation overrides it, because a resize that the annotations allow would
-    # make it wrong.
+    # minAvailable is not checked where an annotation overrides it, because a resize may make it wrong.
     available = None if MIN_WORKERS in stated else _min_available(spec, roles, workers)
     field = kind.workers_at
     least = _least(stated, available, workers, field)
@@ -79,8 +78,9 @@ def _least(stated: Json, available: int | None, workers: int, field: str) -> int
 
 
 def _at_least_one(workers: int, field: str) -> int:
-    """Return the number of workers. Raises ObjectError for 0, because without a stated minimum a job with a Worker role
-    needs a worker.
+    """Return ``workers`` if that is 1 or more. Raises ObjectError for 0.
+
+    A job with a Worker role needs a worker unless it states a minimum. ``field``: the path of its number of workers.
     """
     if workers < 1:
         raise ObjectError(field, workers, "1 or more")

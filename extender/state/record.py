@@ -28,21 +28,21 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
 FORMAT: Final = 1
-BEHIND: Final = 4096  # steps that may wait to be written
+BEHIND: Final = 4096  # most steps that may wait to be written to the disk
 CLOSE_SECONDS: Final = 3.0  # longest wait for the disk at the end of the process
 NAME: Final = "journal-{:06d}.jsonl"
 _NAMED: Final = re.compile(r"journal-(\d{6,})\.jsonl")
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(Event)}
 EFFECTS: Final = frozenset(kind.__name__ for kind in get_args(Effect))
-# A journal names the kinds of effects that its version had. In a journal that does not, which an older version wrote,
-# the parts of the state tell them: these kinds, and those that came with a part of the state.
+# the kinds of effects of a journal that does not name them, as older versions wrote it
 FIRST_EFFECTS: Final = frozenset(
     {
         "Admit", "Resize", "Migrate", "Reject", "Remember", "Bind", "RefuseBind", "Edited", "Released", "Stalled",
         "ShrinkStalled",
     }
 )  # fmt: skip
-CAME_WITH: Final = {"preemptions": {"Preempted"}, "refused_writes": {"Shown", "WriteRefused"}}  # by part of the state
+# further kinds that such a journal has if its state has a certain part
+CAME_WITH: Final = {"preemptions": {"Preempted"}, "refused_writes": {"Shown", "WriteRefused"}}
 # The largest maps of a state. msgspec can write and read their values by itself, without `codec`.
 FACTS: Final[dict[str, Any]] = {
     "nodes": list[tuple[str, Node]],
@@ -220,9 +220,9 @@ class Recorder:
         self._file_bytes, self._files = file_bytes, files
         self._queue: queue.Queue[_Handed | None] = queue.Queue(BEHIND)
         self._new_file = False  # the next step begins a file: after a gap, or under another policy
-        # Three counts of files: how many `write` has asked for, how many were begun on the disk, and the count at which
-        # the last one became full. Each is written by one thread only, so that no change is lost. Steps that are queued
-        # when a file becomes full still go into it, so that not each of them asks for a new file.
+        # Counts of files: asked for by `write`, begun on the disk, and begun when the last one became full. Each count
+        # is written by one thread only, so that no change is lost. Steps that are already queued when a file becomes
+        # full still go into it, so that not each of them asks for a new file.
         self._handed = self._begun = self._full = 0
         self._file: IO[bytes] | None = None
         self._size = 0
