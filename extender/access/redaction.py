@@ -61,7 +61,7 @@ class Redaction:
         return tuple(self.view(view) for view in views if self._shown(view))
 
     def journal(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Return the decisions about jobs that the caller may read, including jobs that no longer exist."""
+        """Return the journal's entries about namespaces that the caller may read, also those about deleted jobs."""
         if self.visibility.every:
             return list(entries)
         return [entry for entry in entries if self.visibility.sees(entry.subject.namespace)]

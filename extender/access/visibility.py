@@ -1,4 +1,4 @@
-"""What a caller may see, by namespace."""
+"""Says who a caller is and which namespaces the caller may read."""
 
 from __future__ import annotations
 

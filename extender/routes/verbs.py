@@ -120,7 +120,7 @@ class Verbs:
         self._observe = observe
         self._asked = asked
         self._elects = elects
-        self._nominated_only = ""  # uid of the last filter call's pod, if it was asked about its nominated node alone
+        self._nominated_only = ""  # the pod of the last filter call, if only its nominated node was offered
 
     async def filter(self, request: Request) -> Response:
         """Return only the planned node for a member that has one; otherwise refuse all nodes with one reason."""

@@ -111,7 +111,7 @@ def _kohort(
 
 
 def _slot(path: Path, inside: Any) -> float | None:
-    """Return the slot length that the JSON file gives beside its nodes and jobs, or None."""
+    """Return the length of the time slot that the JSON file states beside its nodes and jobs, or None."""
     if not isinstance(inside, dict) or SLOT not in inside:
         return None
     return TraceRow(path.name, inside).number(SLOT, above=0.0)
