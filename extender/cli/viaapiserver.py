@@ -83,7 +83,7 @@ async def ask(given: KubectlOptions, service: str, token: str, question: RestReq
 
 
 async def _by_proxy(api: UserApi, service: str, token: str, question: RestRequest) -> tuple[str, int, bytes]:
-    """Send the request to the Service through the API server's proxy, with the token for Kohort, if any, in a header."""
+    """Send the request to the Service through the API server's proxy, with the token, if any, in a header."""
     from extender.http.headers import FORWARDED_HEADER
     from extender.kube.api import SERVICES, Ref
     from extender.kube.userapi import proxy_path
