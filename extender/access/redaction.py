@@ -25,7 +25,7 @@ OTHER_POD: Final = "a pod of another namespace"
 COMES_FIRST: Final = "comes first"
 REFUSED: Final = f"the API server refuses a write of {OTHER_JOB}"
 _KEY: Final = re.compile(r"(?<![\w./-])([a-z0-9][-a-z0-9]{0,62})/[\w.-]+")
-_OF_RIVAL: Final = ("it needs", "its weight")  # inputs about the job for which one decides (policy/answers/inputs.py)
+_OF_RIVAL: Final = ("it needs", "its weight")  # a decision's inputs about the job that it favours
 ViewT = TypeVar("ViewT", bound=View)
 
 

@@ -199,8 +199,7 @@ class Rest:
         if beating is not None:
             beating.beat()
         ledger = self._ledger
-        # Wait only if the client has the current generation. Another one may be of an earlier process, and this process
-        # might never reach it.
+        # Another generation may be of an earlier process, and this one might never reach it: then do not wait.
         if parameters.timeout_seconds and parameters.after == ledger.snapshot.generation:
             await ledger.changed(parameters.after, parameters.timeout_seconds)
         if beating is not None:

@@ -230,6 +230,6 @@ def _said(error: BaseException) -> str:
 
 
 def lines(error: TraceError) -> str:
-    """Return the error's text; if it has several lines, put a line break before it."""
+    """Return the error's text to put after a file name; a text of several lines begins on a new line."""
     text = str(error)
     return f"\n{text}" if "\n" in text else text
