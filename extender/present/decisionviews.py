@@ -118,7 +118,7 @@ def _planned(admit: Admit, subject: Subject) -> str:
 
 
 def _shown(shown: Shown, rival: Named | None) -> dict[str, object]:
-    """Return the fields of DecisionView for a decision that the API shows as done; ``rival``: the job that it favours."""
+    """Return the fields of DecisionView for a decision that the API shows as done; ``rival``: the job it was for."""
     scaled = f"from {shown.before} to {counted(shown.workers, 'worker')}"
     members, ahead = f"{counted(shown.members, 'member')} on {counted(shown.hosts, 'node')}", _full_name(rival)
     text = {
