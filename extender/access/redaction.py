@@ -25,7 +25,7 @@ OTHER_POD: Final = "a pod of another namespace"
 COMES_FIRST: Final = "comes first"
 REFUSED: Final = f"the API server refuses a write of {OTHER_JOB}"
 _KEY: Final = re.compile(r"(?<![\w./-])([a-z0-9][-a-z0-9]{0,62})/[\w.-]+")
-_OF_RIVAL: Final = ("it needs", "its weight")  # inputs about the job for which one decides (policy/answers/inputs.py)
+_OF_RIVAL: Final = ("it needs", "its weight")  # a decision's inputs about the job that it favours
 ViewT = TypeVar("ViewT", bound=View)
 
 
@@ -61,7 +61,7 @@ class Redaction:
         return tuple(self.view(view) for view in views if self._shown(view))
 
     def journal(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Return the decisions about jobs that the caller may read, including jobs that no longer exist."""
+        """Return the journal's entries about namespaces that the caller may read, also those about deleted jobs."""
         if self.visibility.every:
             return list(entries)
         return [entry for entry in entries if self.visibility.sees(entry.subject.namespace)]

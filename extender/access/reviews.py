@@ -79,7 +79,7 @@ class TokenOwner:
 
 
 class TimedCache(Generic[K, V]):
-    """A cache of answers with a time to live; the least recently used answer is dropped first."""
+    """A cache of answers with a time to live. When it is full, it drops the answer that was used longest ago."""
 
     def __init__(self, clock: Clock, most: int = MOST_KEPT) -> None:
         self._clock = clock

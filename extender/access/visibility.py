@@ -1,4 +1,4 @@
-"""What a caller may see, by namespace."""
+"""Says who a caller is and which namespaces the caller may read."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ ANYBODY_HERE: Final = Caller(EVERYTHING)
 
 
 async def caller_of(request: Request) -> Caller:
-    """Return the caller that the guard has admitted.
+    """Return the caller whom the guard has admitted.
 
-    On a listener without a guard it is a caller who may read everything.
+    On a listener without a guard, return a caller who may read everything.
     """
     found: Caller = request.scope.get(KEY, ANYBODY_HERE)
     return found

@@ -1,1 +1,1 @@
-"""The command line: thin commands that ask REST, write to the API server, or run a process."""
+"""The command line: its commands ask REST, write to the API server, or run the service or the controller."""

@@ -1,4 +1,4 @@
-"""Consoles, tables, ages and amounts for people. Text that users chose is cleaned before it is printed."""
+"""Consoles, tables, ages and amounts for people. Control characters in names that users chose are removed."""
 
 from __future__ import annotations
 

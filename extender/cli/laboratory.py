@@ -1,4 +1,4 @@
-"""The commands of the package ``lab``. Where it is not installed, commands of the same names say how to install it."""
+"""The commands of the package ``lab``. If it is not installed, commands of the same names say how to install it."""
 
 from __future__ import annotations
 

@@ -147,8 +147,7 @@ CONFIG_HELP: Final = (
 )
 OUTPUT_HELP: Final = f"The format of the answer: {', '.join(Output)}; default: {Output.TABLE}."
 CA_HELP: Final = "A file with the CA of the service's certificate, for --server https://...; default: the public CAs."
-# Only the options before the command's name read environment variables. If those after it did too, a variable would
-# win over an option that the user gave before the name.
+# Only options before the command's name read environment variables; after it, a variable would win over those.
 RootServerOption = Annotated[
     str | None, typer.Option("--server", metavar="URL", envvar="KOHORT_CLI_SERVER", help=SERVER_HELP)
 ]

@@ -26,14 +26,17 @@ from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER
 
 
 def start(config: Path | None) -> Settings:
-    """Read the settings and set up the logs."""
+    """Read the settings, set up the logs as they state, and return the settings.
+
+    config: the settings file; None: the file that the environment names, if any.
+    """
     settings = settings_of(config)
     logs.set_up(settings.log_level)
     return settings
 
 
 def settings_of(config: Path | None) -> Settings:
-    """Read the settings. Raise CliError with every field that is wrong."""
+    """Return the settings from file and environment. Raise CliError, which lists every wrong field."""
     try:
         return load_settings(config)
     except SettingsError as error:

@@ -255,7 +255,7 @@ def decision_line(entry: DecisionView, *, wide: bool) -> Text:
 
 
 def inputs(found: dict[str, str]) -> str:
-    """Return the figures that a decision was made from, in one line."""
+    """Return the figures from which a decision was made, in one line; "-" for none."""
     return "; ".join(f"{name} {value}" for name, value in found.items()) or "-"
 
 

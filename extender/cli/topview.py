@@ -13,8 +13,8 @@ from extender.present.views.cluster import NodesView, NodeView
 from extender.present.views.jobs import JobsView, JobView, QueuedJob, QueueView
 from policy.cluster.words import counted
 
-BAR = 24  # characters
-MOST = 20  # rows of each part
+BAR = 24  # the length of a full bar in characters
+MOST = 20  # rows that each part shows
 BARS = ("", "WORKERS", "NEEDS")  # columns to leave out on a narrow terminal, in this order
 
 
@@ -65,7 +65,7 @@ def _more(count: int, most: int | None) -> list[RenderableType]:
 
 
 def used(node: NodeView) -> float:
-    """Return the share of the node's cpu that is requested."""
+    """Return the share of the node's cpu that pods request, from 0 to 1."""
     whole = node.allocatable["cpu"].exact if "cpu" in node.allocatable else 0
     free = node.free["cpu"].exact if "cpu" in node.free else 0
     return 1 - free / whole if whole else 0.0

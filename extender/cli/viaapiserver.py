@@ -1,8 +1,8 @@
 """Requests to the service through the API server that the kubeconfig names.
 
 Without a token the request goes over a forwarded port to the pod that leads, whose REST listens on loopback. The API
-server authenticates the user, by whatever credentials, and checks the right to forward ports. With a token, or where a
-Service is named, the request goes through the API server's proxy to the Service.
+server authenticates the user by the kubeconfig's credentials, and checks the right to forward ports. With a token, or
+if a Service is named, the request goes through the API server's proxy to the Service.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
 NAMESPACE: Final = "kohort-system"
 LABELS: Final = "app.kubernetes.io/name=kohort,app.kubernetes.io/component=scheduler"
 PORT: Final = 8900
-ELECTIONS: Final = ("kohort-scheduler", "kohort-extender")  # the Leases of base and of overlay shared-scheduler
+ELECTIONS: Final = ("kohort-scheduler", "kohort-extender")  # Leases: of base, and of overlay shared-scheduler
 TIMEOUT: Final = 30.0
 
 
@@ -83,7 +83,7 @@ async def ask(given: KubectlOptions, service: str, token: str, question: RestReq
 
 
 async def _by_proxy(api: UserApi, service: str, token: str, question: RestRequest) -> tuple[str, int, bytes]:
-    """Ask the Service through the API server's proxy."""
+    """Send the request to the Service through the API server's proxy, with the token, if any, in a header."""
     from extender.http.headers import FORWARDED_HEADER
     from extender.kube.api import SERVICES, Ref
     from extender.kube.userapi import proxy_path

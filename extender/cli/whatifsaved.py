@@ -1,4 +1,4 @@
-"""What-if on a saved state: the end of a journal that the service or the simulator wrote."""
+"""Answers what-if without the service, for the state at the end of a journal of the service or the simulator."""
 
 from __future__ import annotations
 

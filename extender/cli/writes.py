@@ -163,7 +163,7 @@ def _bounds_field(found: FoundJob) -> str:
 def suspension(found: FoundJob, *, on: bool) -> Change:
     """Return the result and the patch (None: nothing to change) that suspend the job, or with ``on`` False resume it.
 
-    Raise CliError if its kind cannot be suspended, or if Kohort itself has suspended the job.
+    Raise CliError if its kind cannot be suspended, or if a job should be resumed that Kohort itself has suspended.
     """
     from extender.kube.fields import part
     from extender.kube.jobkinds import RELEASED

@@ -20,8 +20,7 @@ FILE: Final = "kustomization.yaml"
 KNOWN: Final = {
     "apiVersion", "kind", "resources", "components", "configMapGenerator", "generatorOptions", "patches", "labels",
 }  # fmt: skip
-# The lists whose items a patch merges, and the field that identifies an item; a patch replaces any other list. This is
-# the strategic merge patch of Kubernetes.
+# The lists whose items a strategic merge patch merges, by the field that identifies an item; it replaces other lists.
 KEYS: Final = {
     "containers": "name", "initContainers": "name", "volumes": "name", "env": "name", "volumeMounts": "mountPath",
 }  # fmt: skip

@@ -234,7 +234,7 @@ class ClusterPage:
 
 
 def _order(snapshot: Snapshot, job: Job) -> tuple[bool, str]:
-    """Sort key: jobs whose state is not running come first."""
+    """Return the sort key: jobs in another state than running come first, each group in order of name."""
     return snapshot.gang(job.uid).state in _SETTLED, job.key
 
 

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar
 
 from extender.clock import Clock
 
-SHARE: Final = 0.25  # the share of the time that frames may take
-AT_ONCE: Final = 0.2  # seconds of this share that can be saved up while no frame is made
+SHARE: Final = 0.25  # of the time that passes, the share that making frames may take
+AT_ONCE: Final = 0.2  # seconds that frames may take without a break, if none was made for a while
 KEPT: Final = 32  # past frames; they take little memory, because equal rows are the same objects
 T = TypeVar("T")
 Lists = Mapping[str, Sequence[str]]

@@ -20,7 +20,7 @@ from policy.cluster.resources import GPU_SUFFIX, Resources
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import counted
 
-SIDE: Final = 30.0  # the side of the square in which a tile's marks are drawn
+SIDE: Final = 30.0  # units: the side of the square in which a tile's marks are drawn
 LEAST_COLUMNS, MOST_COLUMNS = 2, 5
 ROOMY_NODES: Final = 48  # the map shows the names of the nodes if there are at most this many
 SOME_NODES: Final = 240
@@ -103,7 +103,7 @@ class NodeMapDrawer:
     _uses: dict[str, tuple[Node, Resources | None, tuple[int, str]]] = field(default_factory=dict)
 
     def draw(self, snapshot: Snapshot) -> NodeMap:
-        """Return the map of a snapshot."""
+        """Return the node map of a snapshot."""
         self._find_members(snapshot)
         guests: dict[str, list[MapMember]] = defaultdict(list)
         for on_map in self._jobs.values():

@@ -1,4 +1,4 @@
-"""The page's routes and headers. Every link is relative, so that the page also works below a proxy's path."""
+"""The page's routes and headers. Every link is relative, so that the page also works below a path of a proxy."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def routed(revision: Callable[[], str]) -> type[APIRoute]:
                 except HTTPException as error:
                     if error.status_code != 400:
                         raise
-                    return response_of(_problem_of(body_fault(await request.body())))  # the body is not JSON
+                    return response_of(_problem_of(body_fault(await request.body())))  # status 400: not JSON
                 except ProblemError as error:
                     return response_of(error)
                 except DeniedError as error:

@@ -1,7 +1,7 @@
 """Training code reports its progress: POST /v1/progress, or /v1/jobs/NAMESPACE/NAME/progress.
 
 The request carries the pod's own token, projected for the audience of the settings. The API server says whose token it
-is (TokenReview), and only a member of the job may report for it. A wrong report is refused with the name of the field.
+is (TokenReview), and only a member of the job may report for it. A refusal of a wrong report names the field.
 The number of reports per job is limited, so that no job can disturb others.
 """
 

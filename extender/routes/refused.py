@@ -22,7 +22,7 @@ from policy.cluster.refusedwrite import RefusedWrite
 
 
 def router(ledger: Ledger) -> APIRouter:
-    """Return a router with the route."""
+    """Return a router with the route POST /v1/refused-writes."""
     routes = APIRouter(prefix="/v1", route_class=routed(lambda: ""))
 
     async def take(told: RefusedWritesBody, client: Client = "") -> Response:

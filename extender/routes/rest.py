@@ -166,7 +166,7 @@ class Rest:
             return self._known_starts[1]
 
     async def nodes(self, parameters: Annotated[Paged, Query()], caller: Asker) -> Response:
-        """Return every node, what is free on it, and each ps and worker on it by job."""
+        """Return every node with what is free on it and the members on it."""
         snapshot, redaction, warnings = self._ledger.snapshot, Redaction(caller.visibility), self._warnings_for(caller)
 
         def make() -> NodesView:
@@ -194,13 +194,12 @@ class Rest:
         parameters: Annotated[DesiredParameters, Query()],
         client: Client = "",
     ) -> DesiredView:
-        """Return what the controller should make true."""
+        """Return the desired state that the controller should bring about."""
         beating = self._vitals.controller if client == CONTROLLER else None
         if beating is not None:
             beating.beat()
         ledger = self._ledger
-        # Wait only if the client has the current generation. Another one may be of an earlier process, and this process
-        # might never reach it.
+        # Another generation may be of an earlier process, and this one might never reach it: then do not wait.
         if parameters.timeout_seconds and parameters.after == ledger.snapshot.generation:
             await ledger.changed(parameters.after, parameters.timeout_seconds)
         if beating is not None:

@@ -22,9 +22,9 @@ from extender.present.views.decisions import RevisionView
 from extender.state.ledger import Ledger
 
 MOST_STREAMS: Final = 32  # half of the connections that server.reserved_connections keeps for filter
-MOST_DECISIONS: Final = 200  # in one event; a client that missed more asks GET /v1/decisions
+MOST_DECISIONS: Final = 200  # in one event; a client that has missed more must ask GET /v1/decisions
 GAP_SECONDS: Final = 0.05
-HEARTBEAT_SECONDS: Final = 15.0  # proxies close connections that are silent for long
+HEARTBEAT_SECONDS: Final = 15.0  # a heartbeat is due, because proxies close connections that are silent for long
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -42,7 +42,7 @@ class EventStream(StreamingResponse):
 
 
 class Streams:
-    """The open streams of one ledger."""
+    """Opens streams of the ledger's revisions, counts them, and ends them."""
 
     def __init__(self, ledger: Ledger, instance: str) -> None:
         """Begin without open streams. ``instance`` names this process in the ids of events."""

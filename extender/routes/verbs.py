@@ -120,7 +120,7 @@ class Verbs:
         self._observe = observe
         self._asked = asked
         self._elects = elects
-        self._nominated_only = ""  # uid of the last filter call's pod, if it was asked about its nominated node alone
+        self._nominated_only = ""  # the pod of the last filter call, if only its nominated node was offered
 
     async def filter(self, request: Request) -> Response:
         """Return only the planned node for a member that has one; otherwise refuse all nodes with one reason."""
@@ -162,10 +162,9 @@ class Verbs:
         offer = self._offer(args)
         if offer.reason is None:
             return wire.encode_filter(wire.filter_result(args, offer.nodes)), ""
-        # The reason is in FailedAndUnresolvableNodes, so that kube-scheduler preempts no pods for a gang that cannot
-        # run. kube-scheduler refuses nodes that the answer does not name in the same way, so the answer names one node.
-        # The message in the pod's condition counts the nodes with this reason (FitError, NodeToStatus), and each change
-        # of the message would wake the pod; with one name the message stays the same.
+        # FailedAndUnresolvableNodes keeps kube-scheduler from preempting pods for a gang that cannot run.
+        # One name is enough: kube-scheduler refuses nodes that the answer does not name in the same way (NodeToStatus).
+        # More names would change the count in the pod's condition (FitError), and each change of it wakes the pod.
         refused = dict.fromkeys(args.node_names[:1], offer.reason.text)
         return wire.encode_filter(wire.filter_result(args, [], unresolvable=refused)), offer.reason.value
 

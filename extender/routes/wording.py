@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 BODY: Final = "body"
 MOST_CHARACTERS: Final = 100  # of a wrong value that an error shows
-MOST_EXACT: Final = 2**53  # the largest integer that every JSON reader represents exactly
+MOST_EXACT: Final = 2**53  # the largest integer that all JSON readers keep exactly; larger ones are shown as text
 A_BODY: Final = "a JSON object, with content-type: application/json"
 Json = Mapping[str, Any]
 Value = str | bool | int | float

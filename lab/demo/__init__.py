@@ -1,1 +1,1 @@
-"""The command ``kohort demo``: KOD2's ten jobs on the embedded cluster, shown while they run."""
+"""The command ``kohort demo``: ten jobs as in the KOD2 paper on embedded clusters, shown while they run."""

@@ -122,7 +122,7 @@ def _end_on_signals() -> None:
     """Cancel the current task on Ctrl-C and on SIGTERM, so that the demo shuts down cleanly."""
     if this := asyncio.current_task():
         for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(RuntimeError, ValueError):  # raised outside the main thread
+            with contextlib.suppress(RuntimeError, ValueError):  # outside the main thread no handler can be set
                 asyncio.get_running_loop().add_signal_handler(number, this.cancel)
 
 
@@ -174,7 +174,7 @@ def settings_for(port: int = 0) -> Settings:
     )
 
 
-BIND_TIMEOUT = 5.0  # seconds; the same value as in manifests/base/scheduler-config.yaml
+BIND_TIMEOUT = 5.0  # seconds, as in manifests/base/scheduler-config.yaml
 
 
 def scheduler_config(url: str, settings: Settings) -> SchedulerConfig:

@@ -24,8 +24,8 @@ from policy.cluster.gang import Gang
 from policy.cluster.model import PS, Job, Node
 
 FRAMES_PER_SECOND: Final = 4
-LINE_EVERY: Final = 120.0  # seconds of cluster time between two plain lines
-NARROWEST: Final = 150  # columns; a narrower terminal shows one panel instead of two side by side
+LINE_EVERY: Final = 120.0  # seconds of cluster time between two progress lines
+NARROWEST: Final = 150  # columns; a narrower terminal shows a panel for one side and a line for the other
 DECISIONS: Final = 6
 MOST: Final = 10_000
 SHOWN: Final = (

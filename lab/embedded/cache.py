@@ -115,7 +115,7 @@ class SchedulerCache:
             self._charge(before.node, NOTHING - before.requests)
 
     def assume(self, pod: PodInfo, node: str) -> None:
-        """Assume that the pod is on the node, and charge it there, before the API server shows it there."""
+        """Assume that the pod is on the node, and charge it there, before the API server shows the binding."""
         self._assumed[pod.uid] = (pod, node)
         self._charge(node, pod.requests)
 

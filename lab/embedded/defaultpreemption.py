@@ -47,7 +47,7 @@ def _cost(victims: list[PodInfo]) -> tuple[int, int, int]:
 
 
 def _victims(cache: SchedulerCache, pod: PodInfo, node: Node) -> list[PodInfo]:
-    """Return the victims on the node; none if preemption there does not help, or if not resources are what it lacks."""
+    """Return the victims on the node; none if preemption does not help, as when the node lacks no resources."""
     plugin, _ = plugins.refuses(cache, pod, node)
     if plugin != plugins.RESOURCES:
         return []

@@ -62,7 +62,7 @@ class EmbeddedScheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled."""
-        connector = aiohttp.TCPConnector(limit=0)  # kube-scheduler does not limit concurrent binds
+        connector = aiohttp.TCPConnector(limit=0)  # no limit on concurrent binds, as in kube-scheduler
         async with aiohttp.ClientSession(connector=connector) as session:
             self._extenders = [ExtenderClient(config, session, self._clock) for config in self.config.extenders]
             async with asyncio.TaskGroup() as tasks:

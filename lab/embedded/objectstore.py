@@ -21,7 +21,7 @@ SNAPSHOTS = 16  # lists that are kept until clients have read all of their pages
 
 
 class ExpiredError(Exception):
-    """The resourceVersion or the continue token is older than what is kept (status 410)."""
+    """The store no longer has what the resourceVersion or continue token refers to (status 410)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ObjectStore:
 
     def __init__(self) -> None:
         self.version = 1
-        self.compacted = 0  # the log has no changes up to this version
+        self.compacted = 0  # the log no longer has changes up to this version
         self._objects: dict[Resource, dict[Key, Json]] = {}
         self._log: deque[StoreChange] = deque()
         self._snapshots: dict[tuple[Resource, int], list[Json]] = {}

@@ -92,5 +92,5 @@ class RunObserver:
 
 
 def computes(cluster: EmbeddedCluster, job: JobObject) -> bool:
-    """Tell whether the job makes progress now."""
+    """Tell whether the job trains now."""
     return cluster.world.progress(job.uid).rate > 0

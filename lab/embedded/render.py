@@ -163,7 +163,7 @@ def _kept_time(new: Json, before: tuple[Json, ...] | list[Json]) -> Json:
 def template_spec(
     requests: Resources, constraints: Constraints, scheduler: str, kind: WorkloadKind = WorkloadKind.TFJOB
 ) -> Json:
-    """Return the spec of a pod, or of a pod template, with these requests and constraints."""
+    """Return the spec of a pod or pod template; ``scheduler`` is its schedulerName, ``kind`` the kind of its job."""
     asked = {name: text for name, text in quantities(requests).items() if name != "pods"}
     container: Json = {"name": "tensorflow", "image": IMAGE, "resources": {"requests": asked}}
     if ports := list(_host_ports(requests)):

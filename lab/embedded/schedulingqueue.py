@@ -52,7 +52,7 @@ class QueuedPod:
 
 
 class SchedulingQueue:
-    """All pods that wait for a node."""
+    """The queue of all pods that wait for a node or are being scheduled."""
 
     def __init__(self, clock: Clock, initial_backoff: float, max_backoff: float) -> None:
         self._clock = clock
@@ -72,8 +72,7 @@ class SchedulingQueue:
     async def pop(self) -> QueuedPod:
         """Wait for a pod to schedule and return its entry: highest priority first, then longest in the queue."""
         while True:
-            # If no pod is active, take one from back-off, as the feature SchedulerPopFromBackoffQ of kube-scheduler
-            # does.
+            # If no pod is active, take one from back-off, as kube-scheduler's SchedulerPopFromBackoffQ does.
             for place in (QueuePart.ACTIVE, QueuePart.BACKOFF):
                 if entry := self._first(place):
                     entry.place = QueuePart.IN_FLIGHT

@@ -28,15 +28,15 @@ from policy.systems.base import Policy
 PODS_HEED = frozenset({"patience", "horizon"})  # simulator settings that the pod-level simulator supports
 # Measures that the pod-level simulator does not compute.
 UNMEASURED = frozenset({"rejected", "mean_scaling_seconds", "moves", "total_utility", "fairness", "fragmentation"})
-PLAIN = frozenset({"fifo-pod"})  # policies whose jobs run with all replicas or not at all
+PLAIN = frozenset({"fifo-pod"})  # policies under which all jobs are made rigid, with all their replicas
 
 
 @dataclass(frozen=True, slots=True)
 class StudyRun:
     """One run: a policy on a trace with a seed.
 
-    ``pods`` chooses the pod-level simulator (operator, kube-scheduler, kubelets) instead of the job-level one. ``jobs``
-    adds a row for each job to the result.
+    ``simulator`` has settings of the simulator. ``pods`` chooses the pod-level simulator (operator, kube-scheduler,
+    kubelets) instead of the job-level one. ``jobs`` adds a row for each job to the result.
     """
 
     policy: NamedSpec
@@ -84,7 +84,7 @@ def follows_seed(spec: NamedSpec) -> bool:
 
 
 def run_one(run: StudyRun) -> Row:
-    """Return the run's measures, and with ``run.jobs`` a row for each job under ``jobs_table``."""
+    """Run it and return its measures as a row; with ``run.jobs``, key ``jobs_table`` has a row for each job."""
     found = result_of(run, scene(run.trace, run.seed, run.simulator))
     row: Row = dict(measures(found, pods=run.pods))
     if run.jobs:

@@ -95,7 +95,7 @@ def run(plan: ComparisonPlan, where: ComparisonOutput, runner: Runner) -> None:
 
 
 def record(plan: ComparisonPlan, path: Path) -> None:
-    """Run the plan's first case in this process and write its journal. Raises StudyError."""
+    """Run the plan's first case in this process and write its journal to ``path``. Raises StudyError."""
     run = plan.runs(plan.policies[0], plan.traces[0])[0]
     at = scene(run.trace, run.seed, run.simulator)
     try:

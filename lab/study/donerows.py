@@ -33,7 +33,7 @@ def code_version() -> str:
 
 
 def hash_of(files: Iterable[tuple[str, Path]]) -> str:
-    """Return a hash of the names and contents of these files. Raises OSError."""
+    """Return a hash of the names and contents of files, given as (name, path). Raises OSError."""
     found = hashlib.sha256()
     for name, path in files:
         inside = path.read_bytes()

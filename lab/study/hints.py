@@ -11,7 +11,7 @@ from lab.study.specs import NamedSpec
 from policy.systems import REBALANCERS
 
 REPORTS = frozenset({"specon"})  # policies that choose moves from the progress that jobs report
-SECONDS = 30  # seconds between two reports in SpeCon
+SECONDS = 30  # seconds between two reports of a job in the SpeCon paper
 
 
 def hints(plan: ComparisonPlan) -> list[str]:

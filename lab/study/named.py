@@ -108,7 +108,7 @@ NAMED: Mapping[str, Callable[..., StudyScene]] = {
     "oasis-testbed": _oasis_testbed,
     "oasis-small": _oasis_small,
 }
-ONE = frozenset({"dragon-table-1", "dragon-deadlock"})  # named traces without randomness
+ONE = frozenset({"dragon-table-1", "dragon-deadlock"})  # the traces that do not depend on the seed
 
 
 def named(spec: NamedSpec, seed: int) -> StudyScene:

@@ -57,7 +57,7 @@ def cases(experiment: Experiment, seeds: Sequence[int], mutant: Mutant | None = 
 
 
 def measure(name: str, variant: str, seed: int) -> Row:
-    """Run one seed of an experiment, or of its mutant named ``variant``, and return the row.
+    """Run one seed of an experiment, or of its mutant named ``variant`` (empty: no mutant), and return the row.
 
     Experiment and mutant are passed by name, because another process may run this.
     """

@@ -48,7 +48,7 @@ class ComparisonPlan:
                 raise refuse("--measure", measure, ", ".join(known))
 
     def runs(self, policy: NamedSpec, trace: NamedSpec) -> list[StudyRun]:
-        """Return one run for each seed, or a single run where neither the trace nor the policy is random."""
+        """Return one run for each seed, or a single run if neither the trace nor the policy is random."""
         given = self._simulator(trace), self.pods, self.jobs
         seeds = self.seeds if varies(trace) or follows_seed(policy) else self.seeds[:1]
         return [StudyRun(policy, trace, seed, *given) for seed in seeds]

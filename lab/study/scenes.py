@@ -25,7 +25,7 @@ ANY = frozenset({FAULTS, MIGRATABLE, SPEEDS, STEP_TIMES})  # parameters of every
 
 @lru_cache(maxsize=4)
 def scene(spec: NamedSpec, seed: int, simulator: tuple[tuple[str, Value], ...] = ()) -> StudyScene:
-    """Return the scene of the trace that ``spec`` names, or of the file, for that seed. Raises StudyError.
+    """Return the scene of the trace or trace file that ``spec`` names, for that seed. Raises StudyError.
 
     ``simulator`` has numeric settings of the job-level simulator (see FluidSettings), which win over the trace's
     parameters ``sim.NAME``. Of the trace's other parameters, ``speeds`` names a speed model, ``step_times`` a folder of

@@ -73,7 +73,10 @@ def _cell(found: MutantOutcome, index: int) -> str:
 
 
 def counts(found: Sequence[ExperimentOutcome]) -> dict[str, int]:
-    """Count the bars that are met and missed, and the mutants that are caught, not caught, and to miss no bar."""
+    """Return the numbers of bars that are met and missed, and of mutants that are caught and not caught.
+
+    "mutants_untold" counts the mutants that are expected to miss no bar.
+    """
     bars = [judged.met for one in found for judged in one.bars if judged.bar.bounded]
     every = [mutant for one in found for mutant in one.mutants]
     mutants = [mutant.caught for mutant in every if not mutant.without_bar]

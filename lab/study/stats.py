@@ -13,7 +13,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean, quantiles, lowest and highest value over the seeds."""
+    """Mean, 10th and 90th percentile, lowest and highest value of a measure over the seeds."""
 
     mean: float
     p10: float

@@ -111,7 +111,7 @@ def _kohort(
 
 
 def _slot(path: Path, inside: Any) -> float | None:
-    """Return the slot length that the JSON file gives beside its nodes and jobs, or None."""
+    """Return the length of the time slot that the JSON file states beside its nodes and jobs, or None."""
     if not isinstance(inside, dict) or SLOT not in inside:
         return None
     return TraceRow(path.name, inside).number(SLOT, above=0.0)
@@ -230,6 +230,6 @@ def _said(error: BaseException) -> str:
 
 
 def lines(error: TraceError) -> str:
-    """Return the error's text; if it has several lines, put a line break before it."""
+    """Return the error's text to put after a file name; a text of several lines begins on a new line."""
     text = str(error)
     return f"\n{text}" if "\n" in text else text

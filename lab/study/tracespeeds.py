@@ -20,7 +20,7 @@ KINDS: Mapping[Value, type[Saturating | SharedLinks | SharedCpu | Linear]] = {
     "shared-cpu": SharedCpu,
     "linear": Linear,
 }
-TABLED: Mapping[Value, Collection[str]] = {"shared-links": DRAGON.keys()}  # by speed model: its training models
+TABLED: Mapping[Value, Collection[str]] = {"shared-links": DRAGON.keys()}  # the training models that it knows
 
 
 def name_of(speeds: Speeds) -> str:

@@ -17,7 +17,7 @@ BINARY: Final = (("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("K
 
 
 class Quantity(View):
-    """One amount of one resource."""
+    """An amount of one resource in both forms."""
 
     quantity: str = Field(description="The amount as Kubernetes writes it: 500m, 8Gi, 2.")
     exact: int = Field(description="The exact amount: millicores for cpu, bytes for memory and storage, else pieces.")

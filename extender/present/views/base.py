@@ -47,7 +47,7 @@ class JobName(View):
 
 
 class Waits(View):
-    """Why a job waits."""
+    """Why a job waits: the reason's code and sentence, figures, and the job that comes first."""
 
     reason: str = Field(
         description="The reason's code, one of a closed set: filter's answers, metrics and REST use the same codes."

@@ -1,4 +1,4 @@
-"""Nodes with the members and finished pods on them, and the plans of gangs."""
+"""Views of nodes, with the members and the pods of finished jobs on them, and of the plans of gangs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NodeView(View):
 
 
 class NodesView(ListView):
-    """GET /v1/nodes."""
+    """GET /v1/nodes: every node with the members on it."""
 
     nodes: tuple[NodeView, ...]
     held: tuple[HeldView, ...] = Field((), description="Resources that pods of finished jobs still hold.")
@@ -69,6 +69,6 @@ class PlanView(JobName):
 
 
 class PlansView(ListView):
-    """GET /v1/plans."""
+    """GET /v1/plans: the plan of every admitted gang."""
 
     plans: tuple[PlanView, ...]

@@ -1,4 +1,4 @@
-"""The recorded journal compared with the decisions of another policy."""
+"""Views of a comparison: the recorded decisions, and those that another policy would have made."""
 
 from __future__ import annotations
 

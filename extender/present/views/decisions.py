@@ -1,4 +1,4 @@
-"""Decisions as the journal has them, in the history of one job, and in the stream."""
+"""Views of decisions: in the journal, in the history of one job, and in the stream."""
 
 from __future__ import annotations
 

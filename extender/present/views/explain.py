@@ -1,4 +1,4 @@
-"""One job with the reasons for its state and its history."""
+"""Views that explain one job: the reasons for its state, and its history."""
 
 from __future__ import annotations
 

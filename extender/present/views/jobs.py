@@ -1,4 +1,4 @@
-"""Jobs, their members, and the queue."""
+"""Views of jobs, their members, and the queue."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class JobDetail(JobView):
 
 
 class JobsView(ListView):
-    """GET /v1/jobs."""
+    """GET /v1/jobs: every job that opted in."""
 
     jobs: tuple[JobView, ...]
 

@@ -1,4 +1,4 @@
-"""The answer of what-if: the jobs whose state, place or nodes would change."""
+"""Views of what-if's answer: the jobs whose state, place in the queue or nodes would change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class JobStatusView(View):
 
 
 class ChangedJobView(JobName):
-    """A job whose state, place or nodes would change. ``before`` is null for the job that the question is about."""
+    """A job whose state, place in the queue or nodes would change. ``before`` is null for a job that would be new."""
 
     before: JobStatusView | None = None
     after: JobStatusView
