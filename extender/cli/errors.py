@@ -42,7 +42,7 @@ def errors() -> Iterator[None]:
 
 
 class Commands(TyperGroup):
-    """The root command. It adds the value that the user gave to Typer's error messages, which do not show it."""
+    """The root command. Typer's error messages omit the value that the user gave; this command adds it."""
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Parse the options that stand before the command's name; a wrong value is shown in the error."""

@@ -203,7 +203,7 @@ async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
     except ClusterError as error:
         return Refused(error.status, error.reason, error.message)
     if found is None:
-        # Without this ConfigMap, its parameters, the admission policy lets every pod pass, as if the gate were off.
+        # The admission policy reads this ConfigMap; without it, every pod passes, as if the gate were off.
         missing = Refused(
             404,
             "NotFound",

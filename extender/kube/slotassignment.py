@@ -27,9 +27,9 @@ def keep_or_assign_slots(
 ) -> None:
     """Assign a slot to each pod that has none: the slot in which it was bound, or the first that is free.
 
-    A pod that holds a slot in which another pod was bound gives it up, as it would after a restart. A pod that was
-    moved out of the slot in which it was bound returns to it, if that is one of the role's first slots. ``roles``: the
-    role of each pod by uid. ``counts``: the number of first slots by role.
+    A pod gives up a slot in which another pod was bound, so that the result is the same as after a restart of Kohort.
+    A pod returns to the slot in which it was bound if the job still asks for that slot. ``roles``: the role of each pod
+    by uid. ``counts``: how many slots the job asks for by role; their indices begin at 0.
     """
     wanted = {
         uid: bound_slot

@@ -25,7 +25,7 @@ Lists = Mapping[str, Sequence[str]]
 
 
 def let_loop_run() -> None:
-    """Give the interpreter to the event loop's thread if it waits for it.
+    """Release the interpreter lock to the event loop's thread if that thread is waiting.
 
     Without this call the loop would wait for the interpreter's switch interval each time that it has work to do.
     """

@@ -95,7 +95,7 @@ def routed(revision: Callable[[], str]) -> type[APIRoute]:
     """
 
     class Routed(APIRoute):
-        """A route with these answers."""
+        """A route whose OpenAPI description lists the errors that were passed to the function around this class."""
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             """Return FastAPI's handler, wrapped so that it answers errors as problems, and 304 for no change."""

@@ -21,7 +21,7 @@ def slot_of(given: float | None, trace: Trace, policy: Policy) -> float:
 
 
 def delay(arrived: float, ended: float, slot_seconds: float) -> int:
-    """Return the delay that OASiS's f takes: the completion's time slot less the arrival's; 0 within one."""
+    """Return the argument of OASiS's utility function f: the time slot of completion less that of arrival."""
     return max(0, completion(ended, slot_seconds) - arrival(arrived, slot_seconds))
 
 

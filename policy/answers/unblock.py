@@ -25,8 +25,10 @@ from policy.cluster.reasons import Concern
 from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.systems.base import Policy
 
-MOST_PROOFS = 64  # of each kind; each proof is a decision about the whole cluster, and slows the service down meanwhile
-MOST_PRICED = 12  # of each kind; each proof plans a schedule
+# How many changes of each kind are tried at most: a trial is a decision about the whole cluster, during which the
+# service is slower. MOST_PRICED is for policies whose trial plans a schedule.
+MOST_PROOFS = 64
+MOST_PRICED = 12
 
 
 def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tuple[Change, ...]:

@@ -25,7 +25,7 @@ from policy.cluster.sortedtuple import with_changes
 
 
 class Facts(Protocol):
-    """The maps of a snapshot that an index is made from."""
+    """The maps of a snapshot (nodes, pods, jobs, gangs and so on) from which its index is made."""
 
     @property
     def nodes(self) -> Mapping[str, Node]:

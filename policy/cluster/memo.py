@@ -18,9 +18,9 @@ _Changes = tuple[Iterable[str], Any] | None  # a linked list: the jobs of the la
 
 
 class Memo:
-    """The cache of one snapshot or of several equal ones.
+    """A cache of values that were computed from a snapshot; snapshots that are equal share it.
 
-    empty: answers about the cluster as if no job ran, by question. same: for each value, the first object equal to it.
+    empty: what was asked about the cluster with no job running, by question. same: one object for all equal values.
     """
 
     __slots__ = ("_groups", "_jobs", "_tables", "empty", "same")

@@ -136,7 +136,7 @@ class DrsCycle(ElasticCycle):
         self._whole = total(node.allocatable for node in snapshot.nodes.values())
 
     def run(self) -> Decision:
-        """Carry out the main listing, which calls scale-down and scale-up."""
+        """Carry out the main algorithm of the article, which calls scale-down and scale-up."""
         # 0. Not in the article: a running gang that has lost members comes before the queue.
         self.mend(self._victims)
         # 1. Weighting listing: order the waiting jobs by utility, then by requirement.

@@ -205,7 +205,7 @@ class Kod2Cycle(ElasticCycle):
             if self._may_backfill(head):
                 self.leave_class_waiting(waiting, self.verdicts[job.uid])
             else:
-                waiting.pop()  # without backfill, the others of its class wait behind it like all the rest
+                waiting.pop()  # without backfill no job overtakes the head, not even one with the same demand
         return head
 
     def _starts(self, job: Job, *, is_head: bool) -> bool:

@@ -24,7 +24,7 @@ class Rebalanced(Policy):
         return f"{self.base.name}+{self.rebalancer.name}"
 
     def next_moment(self, now: float) -> float:
-        """Return when the base must be asked next."""
+        """Return when the policy beneath the rebalancer must be asked next."""
         return self.base.next_moment(now)
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:

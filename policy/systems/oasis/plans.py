@@ -198,9 +198,9 @@ class Plans:
                 self._trim(uid, plan, need)
 
     def _need(self, uid: str, plan: Plan) -> float | None:
-        """Return how many worker-slots of work the job's own reports leave; None if its plan need not change.
+        """Return the work that remains by the job's own reports; None if its plan need not change.
 
-        For a job that has not reported lately, it is what `_overdue` says.
+        The unit is one worker for one time slot. If the job has not reported lately, `_overdue` estimates the work.
         """
         reports = [report for report in self.snapshot.reports.get(uid, ()) if report.done is not None]
         start = self.slot * self.slot_seconds
