@@ -52,12 +52,14 @@ UNKNOWN: Final = object()
 def until_job_changes(ask: Callable[Concatenate[S, J, P], T]) -> Callable[Concatenate[S, J, P], T]:
     """Cache the answer about a job (given as a Job or its uid) until the job, its gang, pods or refused nodes change.
 
+    The function may have one argument beside the snapshot and the job.
+
     For a Job object that is not the snapshot's own (a modified copy, for example) the function is called each time. A
     function that is never called with such an object should take the uid, because that is looked up faster.
     """
     asked: Any = ask
 
-    # Called thousands of times in a step: so there is a variant without further arguments, and no shared helper.
+    # Called thousands of times in a step: so there are two variants, and no shared helper.
     def alone(snapshot: S, job: J) -> Any:
         uid: Any = job
         if type(job) is not str and snapshot.jobs.get(uid := job.uid) is not job:  # type: ignore[union-attr]
@@ -68,17 +70,17 @@ def until_job_changes(ask: Callable[Concatenate[S, J, P], T]) -> Callable[Concat
         answer = answers[asked] = asked(snapshot, job)
         return answer
 
-    def with_more(snapshot: S, job: J, *args: Hashable) -> Any:
+    def with_one_more(snapshot: S, job: J, more: Hashable) -> Any:
         uid: Any = job
         if type(job) is not str and snapshot.jobs.get(uid := job.uid) is not job:  # type: ignore[union-attr]
-            return asked(snapshot, job, *args)
-        answers, question = snapshot.index.memo.job(uid), (asked, *args)
-        answer = answers.get(question, UNKNOWN)
-        if answer is UNKNOWN:
-            answer = answers[question] = asked(snapshot, job, *args)
+            return asked(snapshot, job, more)
+        answers, question = snapshot.index.memo.job(uid), (asked, more)
+        if question in answers:
+            return answers[question]
+        answer = answers[question] = asked(snapshot, job, more)
         return answer
 
-    kept: Any = wraps(asked)(alone if asked.__code__.co_argcount == 2 else with_more)
+    kept: Any = wraps(asked)(alone if asked.__code__.co_argcount == 2 else with_one_more)
     found: Callable[Concatenate[S, J, P], T] = kept
     return found
 

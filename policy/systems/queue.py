@@ -182,7 +182,7 @@ def _room_after_all(snapshot: Snapshot, _: tuple[()]) -> Room:
 
 def bar(snapshot: Snapshot, job: Job, now: float) -> Verdict | None:
     """Return why the job cannot be considered now, whatever the free room; None if it can."""
-    lasting = _lasting(snapshot, job, snapshot.rules.largest_gang)
+    lasting = _lasting_until_change(snapshot, job, snapshot.rules.largest_gang)
     if lasting is not None:
         return lasting
     gang = snapshot.gang(job.uid)
@@ -196,7 +196,6 @@ def _backing_off(gang: Gang) -> Verdict:
     return Verdict(Reason.BACKING_OFF, f"attempt {gang.tries.attempts} failed{why}")
 
 
-@until_job_changes
 def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
     """Return what bars the job until the job, its gang or its pods change; None if nothing does."""
     if job.released or snapshot.gang(job.uid).state is State.RELEASING:
@@ -207,6 +206,9 @@ def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
         return Verdict(Reason.WINDOW_TOO_SHORT, f"{job.size} members, largest gang {largest_gang}")
     missing = missing_pods(snapshot, job) or _none_to_bind(snapshot, job)
     return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else None
+
+
+_lasting_until_change = until_job_changes(_lasting)  # the queue's groups are kept themselves, and ask without it
 
 
 def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
