@@ -12,6 +12,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Admit, Decision
 from policy.cluster.gang import Gang, State
@@ -30,10 +31,7 @@ from policy.systems.queue import asked_workers, queue
 class FifoBackfill(Policy):
     """``fifo``, except that younger jobs may use idle room where that does not delay the oldest one."""
 
-    @property
-    def name(self) -> str:
-        """Return ``fifo-backfill``."""
-        return "fifo-backfill"
+    name: ClassVar[str] = "fifo-backfill"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start whole jobs at the workers they ask for, in order of arrival, then those that may pass the head."""

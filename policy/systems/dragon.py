@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from policy.cluster.actions import Decision, Remember
 from policy.cluster.frozen import replace
@@ -94,6 +95,9 @@ class Dragon(Policy):
     Figure 5 only demands that nothing was started or shrunk.
     """
 
+    name: ClassVar[str] = "dragon"
+    grows: ClassVar[bool] = True
+
     urgent_threshold: float = 120.0
     idle_threshold: float = 60.0
     victims: Victims = Victims.NODE_AWARE
@@ -109,16 +113,6 @@ class Dragon(Policy):
     def __post_init__(self) -> None:
         patience(self, "urgent_threshold", "idle_threshold")
         from_0(self, "restart_seconds")
-
-    @property
-    def name(self) -> str:
-        """Return ``dragon``."""
-        return "dragon"
-
-    @property
-    def grows(self) -> bool:
-        """Whether running jobs are given more workers whenever there is room; always true here."""
-        return True
 
     @property
     def grows_on(self) -> Where:

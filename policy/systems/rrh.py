@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Decision, Reject, Remember
 from policy.cluster.model import Job
@@ -48,17 +49,14 @@ class Rrh(Policy):
     must exceed.
     """
 
+    name: ClassVar[str] = "rrh"
+
     slot_seconds: float = SLOT_SECONDS
     threshold: float = 0.05
 
     def __post_init__(self) -> None:
         above_0(self, "slot_seconds")
         from_0(self, "threshold")
-
-    @property
-    def name(self) -> str:
-        """Return ``rrh``."""
-        return "rrh"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Rank the jobs again if one has come or ended; then give the chosen jobs what they ask for.

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Decision, Migrate, Remember
 from policy.cluster.frozen import replace
@@ -76,6 +77,9 @@ class SpeCon(Rebalancer):
     Algorithm 2 has let stay may still be moved by Algorithm 3, as in the authors' log); 2: once by each algorithm.
     """
 
+    name: ClassVar[str] = "specon"
+    keeps: ClassVar[bool] = True
+
     alpha: float = 0.01
     interval: float = 30.0
     w_pc: float = 2.0
@@ -102,11 +106,6 @@ class SpeCon(Rebalancer):
                 f"specon: moves_per_job is {self.moves_per_job!r}, must be 1 or 2 (once by each algorithm)"
             )
 
-    @property
-    def name(self) -> str:
-        """Return ``specon``."""
-        return "specon"
-
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Admit gangs first come, first served, spread evenly (section VI-A); then move jobs."""
         scores = partial(self._scores, snapshot, now) if self.first_node is FirstNode.SCORE else None
@@ -129,11 +128,6 @@ class SpeCon(Rebalancer):
         if isinstance(last, float) and last <= now and now // self.interval <= last // self.interval:
             return ()
         return tuple(SpeConRound(self, snapshot, decided, now, promised).run())
-
-    @property
-    def keeps(self) -> bool:
-        """Whether what the policy remembers of a job is written to the job's object; always true here."""
-        return True
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """Return by uid what the job's object should hold: its progress, which says whether it was moved."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Decision, Reject, Remember
 from policy.cluster.frozen import replace
@@ -49,6 +50,10 @@ class Oasis(Policy):
     others are those seen in the last T time slots.
     """
 
+    name: ClassVar[str] = "oasis"
+    keeps: ClassVar[bool] = True
+    judges_once: ClassVar[bool] = True
+
     slot_seconds: float = SLOT_SECONDS
     horizon: int = 100
     end: float = math.inf
@@ -73,11 +78,6 @@ class Oasis(Policy):
             raise ValueError(f"oasis: price_ratio is {self.price_ratio!r}, must be 1 or more, and finite")
         if math.isnan(self.end):
             raise ValueError(f"oasis: end is {self.end!r}, must be seconds since the epoch, or infinite")
-
-    @property
-    def name(self) -> str:
-        """Return ``oasis``."""
-        return "oasis"
 
     @property
     def pricing(self) -> Pricing:
@@ -123,11 +123,6 @@ class Oasis(Policy):
         slot = math.floor(now / self.slot_seconds)
         return PlansAhead(snapshot, book, slot, usable(snapshot)) if isinstance(book, Book) else Promised()
 
-    @property
-    def keeps(self) -> bool:
-        """Whether what the policy remembers of a job is written to the job's object; always true here."""
-        return True
-
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """Return by uid what the book holds about each job, for the job's object."""
         book = memory.get(MEMORY)
@@ -136,11 +131,6 @@ class Oasis(Policy):
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
         """Return the memory, read back from the parts on the job objects."""
         return {MEMORY: read_book(snapshot, parts, self.name, self.slot_seconds)}
-
-    @property
-    def judges_once(self) -> bool:
-        """Whether a job is decided about only once, on arrival; always true here."""
-        return True
 
     def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
         """Return the book without the job's plan or refusal; what it did to the bounds of the prices stays."""
