@@ -21,7 +21,7 @@ from policy.cluster.memo import Memo
 from policy.cluster.model import Job, Node, Pod, Slot
 from policy.cluster.preemption import Preemptions
 from policy.cluster.resources import Resources
-from policy.cluster.sortedtuple import with_changes
+from policy.cluster.sortedgroups import with_changes
 
 
 class Facts(Protocol):

@@ -13,8 +13,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 from policy.cluster.gang import Gang
 from policy.cluster.index import Index
 from policy.cluster.model import Job, Node
-from policy.cluster.sortedgroups import GroupEntry, SortedGroups
-from policy.cluster.sortedtuple import in_sorted
+from policy.cluster.sortedgroups import GroupEntry, SortedGroups, in_sorted
 
 
 class Indexed(Protocol):

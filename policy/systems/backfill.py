@@ -20,11 +20,10 @@ from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.gang import Ask, ask_of, charge
-from policy.placement.misfits import misfits
 from policy.placement.room import Room
 from policy.placement.spread import spread
 from policy.systems.base import Policy
-from policy.systems.queue import asked_workers, queue
+from policy.systems.queue import asked_workers, misfits, queue
 
 
 @dataclass(frozen=True, slots=True)

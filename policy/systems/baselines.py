@@ -20,12 +20,11 @@ from policy.cluster.model import ANYWHERE, Job, Pod, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import Ask, ask_of, barred, charge, place
-from policy.placement.misfits import misfits
 from policy.placement.room import Room, idlest
 from policy.placement.spread import Order, chance, in_turn, spread
 from policy.systems.base import Policy
 from policy.systems.evenly import admit_evenly
-from policy.systems.queue import asked_workers, next_return, queue
+from policy.systems.queue import asked_workers, misfits, next_return, queue
 
 TURN = "spread/turn"  # how many members have been placed
 

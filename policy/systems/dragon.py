@@ -18,14 +18,13 @@ from policy.cluster.kept import until_nodes_change
 from policy.cluster.model import Job
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.training import remaining_seconds
 from policy.placement.gang import Ask, worker_demand
 from policy.placement.grow import Where
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Reclaimable, one_by_one
-from policy.systems.base import Policy
-from policy.systems.bounds import from_0, patience
+from policy.systems.base import Policy, from_0, patience
 from policy.systems.elastic import ElasticCycle, next_moment
-from policy.systems.progress import remaining_seconds
 from policy.systems.queue import EquivalenceClass, WaitingQueue, asked_workers, equivalence_classes
 
 ACTED = "dragon/acted"  # when a job was last started or shrunk for another, or a scale-up was last considered

@@ -21,8 +21,7 @@ from policy.cluster.training import Training
 from policy.placement.gang import ask_of
 from policy.placement.grow import Where
 from policy.placement.shrink import Reclaimable
-from policy.systems.base import Policy
-from policy.systems.bounds import above_0, from_0
+from policy.systems.base import Policy, above_0, from_0
 from policy.systems.elastic import ElasticCycle
 from policy.systems.queue import asked_workers, queue
 

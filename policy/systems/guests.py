@@ -17,8 +17,7 @@ from policy.cluster.actions import Action, Admit, Decision, Remember
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Parts, Promised, Rebalancer
-from policy.systems.bounds import from_0
+from policy.systems.base import Parts, Promised, Rebalancer, from_0
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
 

@@ -19,8 +19,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import GPU_SUFFIX
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
-from policy.systems.base import Policy
-from policy.systems.bounds import from_0, patience
+from policy.systems.base import Policy, from_0, patience
 from policy.systems.elastic import ElasticCycle, next_moment
 from policy.systems.queue import EquivalenceClass, WaitingQueue, equivalence_classes
 from policy.systems.runninggangs import running_by

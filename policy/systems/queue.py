@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from policy.cluster.gang import Gang, State
-from policy.cluster.kept import grouped, until_emptied_room_changes, until_job_changes
+from policy.cluster.kept import grouped, until_emptied_room_changes, until_job_changes, until_room_changes
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, missing_pods
@@ -218,3 +218,14 @@ def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
     """
     free = any(not (pod.node or pod.terminating) for pod in snapshot.pods_of(job.uid))
     return "" if free else "none that is not done"
+
+
+@until_room_changes
+def misfits(snapshot: Snapshot, placement: Hashable) -> set[Ask]:
+    """Return the set of requests that this way of placing could not place in the snapshot's free room.
+
+    The caller adds each request that it cannot place. After every change of the room the set is a new, empty one.
+    ``placement`` identifies the way of placing, with all its parameters.
+    """
+    del snapshot, placement
+    return set()

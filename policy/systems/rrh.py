@@ -18,8 +18,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS, Utility, timed
 from policy.placement.gang import ask_of
-from policy.systems.base import Policy
-from policy.systems.bounds import above_0, from_0
+from policy.systems.base import Policy, above_0, from_0
 from policy.systems.queue import asked_workers, never_fits, queue
 from policy.systems.shares import Orders, Pools, stands
 

@@ -18,12 +18,20 @@ from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import REPORTS_KEPT, Goal
-from policy.systems.base import Parts, Promised, Rebalancer
-from policy.systems.bounds import above_0, from_0
+from policy.systems.base import Parts, Promised, Rebalancer, above_0, from_0
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
-from policy.systems.growth import Category, Growth, Ladder, Monitor, Progress, sample, slowing
-from policy.systems.growthtext import read_progress, write_progress
+from policy.systems.growth import (
+    Category,
+    Growth,
+    Ladder,
+    Monitor,
+    Progress,
+    read_progress,
+    sample,
+    slowing,
+    write_progress,
+)
 from policy.systems.moving import Balance, Reallocation, rebalance
 
 KEY = "specon/job/"

@@ -20,8 +20,8 @@ from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
 from policy.transitions.deadlines.patience import until
 from policy.transitions.gangs import bind, job_of, let_go, move, pod_of, refuse_held, retarget
 from policy.transitions.migrate import leave
-from policy.transitions.recovery.preempted import lose_room
 from policy.transitions.recovery.release import cleared
+from policy.transitions.recovery.repair import lose_room
 from policy.transitions.refusedwrites import take_refused
 
 # A filter call may still show a pod so long after its deletion, because kube-scheduler's own view is older.

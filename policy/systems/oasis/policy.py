@@ -19,8 +19,7 @@ from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS
 from policy.placement.gang import as_its_pods, barred
-from policy.systems.base import Drift, Parts, Policy, Promised
-from policy.systems.bounds import above_0, from_0, share, up_to
+from policy.systems.base import Drift, Parts, Policy, Promised, above_0, from_0, share, up_to
 from policy.systems.oasis.ahead import PlansAhead
 from policy.systems.oasis.drift import drift_of
 from policy.systems.oasis.execute import Slotwork
