@@ -6,38 +6,20 @@ Arguments after the snapshot and the job must be given by position, and must be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from policy.cluster.gang import Gang
-from policy.cluster.index import Index
-from policy.cluster.model import Job, Node
+from policy.cluster.index import Facts, Index
+from policy.cluster.model import Job
 from policy.cluster.sortedgroups import GroupEntry, SortedGroups, in_sorted
 
 
-class Indexed(Protocol):
-    """The fields of a snapshot that the caches use."""
+class Indexed(Facts, Protocol):
+    """The maps of a snapshot with their index, which has the memo with the cached answers."""
 
     @property
-    def nodes(self) -> Mapping[str, Node]:
-        """Nodes by name."""
-        ...
-
-    @property
-    def jobs(self) -> Mapping[str, Job]:
-        """Jobs by uid."""
-        ...
-
-    @property
-    def gangs(self) -> Mapping[str, Gang]:
-        """Gangs by job uid."""
-        ...
-
-    @property
-    def index(self) -> Index:
-        """The index, which has the memo with the cached answers."""
-        ...
+    def index(self) -> Index: ...
 
 
 S = TypeVar("S", bound=Indexed)

@@ -70,8 +70,7 @@ def report_preempted(draft: Draft) -> list[Effect]:
     for uid in sorted(draft.touched()):
         known, found = draft.base.gang(uid).lost, draft.gang(uid).lost
         if new := {slot: node for slot, node in found.items() if known.get(slot) != node}:
-            facts = draft.facts()
-            effects.append(Preempted(uid, new, preemptors(facts.preemptions, facts.pods, new.values())))
+            effects.append(Preempted(uid, new, preemptors(draft.now.preemptions, draft.now.pods, new.values())))
     return effects
 
 
