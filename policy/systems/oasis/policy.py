@@ -251,11 +251,8 @@ class OasisCycle:
         shelved = {uid: plan for uid, plan in self.shelved.items() if uid not in plans}
         book = Book(plans, self.rejected, self.seen, self.slot, ground, righted, shelved, self.policy.slot_seconds)
         remember = [Remember(MEMORY, book)] if book != self.snapshot.memory.get(MEMORY) else []
-        verdicts = {**self._refusals(), **self.verdicts, **orders.verdicts}
-        return Decision((*self.actions, *orders.actions, *remember), verdicts)
-
-    def _refusals(self) -> dict[str, Verdict]:
-        return {uid: Verdict(Reason.REJECTED, self._refused(one)) for uid, one in self.rejected.items()}
+        refused = {uid: Verdict(Reason.REJECTED, self._refused(one)) for uid, one in self.rejected.items()}
+        return Decision((*self.actions, *orders.actions, *remember), {**refused, **self.verdicts, **orders.verdicts})
 
     def _refused(self, one: Refusal) -> str:
         again = self.policy.again(one)
