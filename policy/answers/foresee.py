@@ -17,8 +17,8 @@ from policy.cluster.gang import ADMITTED
 from policy.cluster.model import Job
 from policy.cluster.reasons import Concern, Lasts
 from policy.cluster.snapshot import Snapshot, reason_of
+from policy.cluster.training import remaining_seconds
 from policy.systems.base import Policy
-from policy.systems.progress import remaining_seconds
 
 MOST_ENDS = 64
 MOST_MOMENTS = 64  # moments at which time alone may change the policy's decision

@@ -19,13 +19,13 @@ from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node
 from policy.cluster.reasons import Lasts
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.training import remaining_seconds
 from policy.cluster.words import in_words, lack_in_words
 from policy.placement.fit import accepts
 from policy.placement.gang import barred, worker_demand
 from policy.placement.grow import Where, could_be_together
 from policy.placement.room import Room
 from policy.systems.base import Policy
-from policy.systems.progress import remaining_seconds
 
 NODES_TOLD = 3
 

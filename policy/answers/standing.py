@@ -13,7 +13,7 @@ from policy.answers.unplaced import unplaced_of
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import PS, WORKER, Job
 from policy.cluster.snapshot import Snapshot
-from policy.cluster.sortedtuple import in_sorted
+from policy.cluster.sortedgroups import in_sorted
 from policy.placement.gang import ask_of, cross_node_pairs, place
 from policy.placement.room import Room
 from policy.systems.base import Policy

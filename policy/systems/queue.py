@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from policy.cluster.gang import Gang, State
-from policy.cluster.kept import grouped, until_emptied_room_changes, until_job_changes
+from policy.cluster.kept import grouped, until_emptied_room_changes, until_job_changes, until_room_changes
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, missing_pods
@@ -182,7 +182,7 @@ def _room_after_all(snapshot: Snapshot, _: tuple[()]) -> Room:
 
 def bar(snapshot: Snapshot, job: Job, now: float) -> Verdict | None:
     """Return why the job cannot be considered now, whatever the free room; None if it can."""
-    lasting = _lasting(snapshot, job, snapshot.rules.largest_gang)
+    lasting = _lasting_until_change(snapshot, job, snapshot.rules.largest_gang)
     if lasting is not None:
         return lasting
     gang = snapshot.gang(job.uid)
@@ -196,7 +196,6 @@ def _backing_off(gang: Gang) -> Verdict:
     return Verdict(Reason.BACKING_OFF, f"attempt {gang.tries.attempts} failed{why}")
 
 
-@until_job_changes
 def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
     """Return what bars the job until the job, its gang or its pods change; None if nothing does."""
     if job.released or snapshot.gang(job.uid).state is State.RELEASING:
@@ -209,6 +208,9 @@ def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
     return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else None
 
 
+_lasting_until_change = until_job_changes(_lasting)  # the queue's groups are kept themselves, and ask without it
+
+
 def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
     """Return why no pod of the job can be bound; empty if one can.
 
@@ -216,3 +218,14 @@ def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
     """
     free = any(not (pod.node or pod.terminating) for pod in snapshot.pods_of(job.uid))
     return "" if free else "none that is not done"
+
+
+@until_room_changes
+def misfits(snapshot: Snapshot, placement: Hashable) -> set[Ask]:
+    """Return the set of requests that this way of placing could not place in the snapshot's free room.
+
+    The caller adds each request that it cannot place. After every change of the room the set is a new, empty one.
+    ``placement`` identifies the way of placing, with all its parameters.
+    """
+    del snapshot, placement
+    return set()
