@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 from rich.console import Console
 
 from extender.cli.fitting import FittedTable
-from extender.present.views.amounts import BINARY, Amounts
-from extender.present.views.base import Waits
+from policy.answers.explanation import Waits
+from policy.cluster.amounts import BINARY, Amounts
 from policy.cluster.resources import HOST_PORT
 from policy.cluster.words import BYTES, and_more, cpu_first, said
 

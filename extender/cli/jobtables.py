@@ -13,8 +13,9 @@ from extender.cli.console import age, more, offered, short, table
 from extender.cli.tables import bounded, expected, inputs, text, weight
 from extender.page.formatting import because
 from extender.present.views.decisions import StepView
-from extender.present.views.explain import ExplainView, NodeRoomView
+from extender.present.views.explain import ExplainView
 from extender.present.views.jobs import JobDetail, JobView
+from policy.answers.explanation import NodeRoom
 from policy.cluster.words import and_more, counted
 
 CLOSEST_NODES: Final = 20
@@ -121,15 +122,15 @@ def _rooms(job: ExplainView, most: int | None) -> Iterator[tuple[str, str, str, 
 
     A row has the node's name, what is free, what is missing, and why the node is excluded or reserved.
     """
-    ordered, asked = job.nearest(), {name for need in job.needs for name in need.requests if name != "pods"}
-    for node in ordered[:most]:
+    asked = {name for need in job.needs for name in need.requests if name != "pods"}
+    for node in job.nodes[:most]:
         free = offered(node.free, {}, asked | node.missing.keys())
         yield node.node, free, short(node.missing, pods=True), node.refused or _promised(node) or "-"
-    if most is not None and len(ordered) > most:
-        yield and_more(len(ordered) - most), "", "", "-o wide shows all"
+    if most is not None and len(job.nodes) > most:
+        yield and_more(len(job.nodes) - most), "", "", "-o wide shows all"
 
 
-def _promised(node: NodeRoomView) -> str:
+def _promised(node: NodeRoom) -> str:
     """Return a text that names the pods for which another scheduler keeps room on the node; empty: there are none."""
     return f"room is kept for {', '.join(node.promised)}" if node.promised else ""
 

@@ -11,10 +11,9 @@ from rich.text import Text
 
 from extender.cli.console import age, clean, more, offered, short, table, why
 from extender.page.formatting import because
-from extender.present.views.cluster import HeldView, NodeMemberView, NodesView, NodeView, PlansView, PlanView
+from extender.present.views.cluster import NodeMemberView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
 from extender.present.views.jobs import (
-    ExpectedView,
     InvalidJob,
     JobsView,
     JobView,
@@ -24,6 +23,7 @@ from extender.present.views.jobs import (
 )
 from extender.present.views.refused import RefusedView
 from extender.present.views.whatif import ChangedJobView, JobStatusView, WhatIfView
+from policy.answers.explanation import HeldRoom, Start
 from policy.cluster.model import WORKER
 from policy.cluster.words import counted
 
@@ -137,7 +137,7 @@ def _queued(job: QueuedJob, *, wide: bool) -> tuple[str, ...]:
     return (*row, str(job.gated_pods), basis, job.waits.behind or "-", refused(job.refused)) if wide else row
 
 
-def expected(start: ExpectedView | None) -> str:
+def expected(start: Start | None) -> str:
     """Return when the job may start: ``in 3m12s``, ``now`` or ``unknown``; "-" if that was not asked for."""
     if start is None:
         return "-"
@@ -154,7 +154,7 @@ def _invalid(jobs: Sequence[InvalidJob]) -> Iterator[RenderableType]:
         yield table(("MALFORMED JOB", "KIND", "WHY IT DOES NOT QUEUE"), rows)
 
 
-def _held(rooms: Sequence[HeldView]) -> Iterator[RenderableType]:
+def _held(rooms: Sequence[HeldRoom]) -> Iterator[RenderableType]:
     """Yield a table of resources that pods of finished jobs hold, and how to free them."""
     if rooms:
         yield text("")

@@ -17,9 +17,9 @@ from extender.control.eventreasons import EventReason
 from extender.kube.jobkinds import KINDS, LONE_POD
 from extender.present.views.base import JobName
 from extender.present.views.decisions import DecisionView
-from extender.present.views.explain import ChangeView
 from extender.present.views.jobs import QueuedJob, QueueView
 from policy.answers.explain import MENDS
+from policy.answers.explanation import ProvedChange
 from policy.cluster.reasons import Reason
 
 CONTROLLER: Final = "kohort.dev/controller"
@@ -117,7 +117,7 @@ class WaitingEvents:
         self._written |= {job.uid: (job.waits.reason, now) for job in found}
         return found
 
-    def queued(self, job: QueuedJob, changes: Sequence[ChangeView], now: float) -> dict[str, Any]:
+    def queued(self, job: QueuedJob, changes: Sequence[ProvedChange], now: float) -> dict[str, Any]:
         """Return the Event that says why a job waits. ``changes``: what would admit it now, if that was computed."""
         turn = int(now // CHANGED_SECONDS)
         if turn != self._turn:
@@ -145,7 +145,7 @@ class WaitingEvents:
         return now - at >= (REPEAT_SECONDS if reason == job.waits.reason else CHANGED_SECONDS)
 
 
-def _note(job: QueuedJob, changes: Sequence[ChangeView]) -> str:
+def _note(job: QueuedJob, changes: Sequence[ProvedChange]) -> str:
     """Return the Event's note: the position in the queue, the reason with its figures, and what helps.
 
     What helps are the changes that would admit the job, as trial decisions of the policy have shown: first those that a

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from extender.access.redaction import Redaction
@@ -13,6 +12,7 @@ from extender.page.timeline import Timeline, TimelineEntry
 from extender.present.explainview import explain_view
 from extender.present.names import job_named
 from extender.state.ledger import Ledger
+from policy.answers.explanation import Explanation
 from policy.cluster.model import Job
 
 MOST_LINES = 300
@@ -29,27 +29,23 @@ class JobPage:
     looks: Looks
     rows: Rows
 
-    def make(
-        self, namespace: str, name: str, redaction: Redaction, slow_fields: Mapping[str, object] | None = None
-    ) -> Lists | None:
+    def make(self, namespace: str, name: str, redaction: Redaction, told: Explanation | None = None) -> Lists | None:
         """Return the lists, or None if no job of that name is known or was recorded.
 
-        redaction: hides what the viewer may not read. slow_fields: the result of `explainview.slow_fields`, if the
-        viewer asked for it.
+        redaction: hides what the viewer may not read. told: the job's explanation, if it has been made already.
         """
         self.timeline.read_on()
         job = job_named(self.ledger.snapshot, namespace, name)
         if job is not None:
-            return self._of(job, redaction, slow_fields or {})
+            return self._of(job, redaction, told)
         past = [line for line in self.timeline.lines() if (line.namespace, line.name) == (namespace, name)]
-        told = [replace(line, text=redaction.text(line.text)) for line in past]
-        return self._gone(namespace, name, told) if told else None
+        lines = [replace(line, text=redaction.text(line.text)) for line in past]
+        return self._gone(namespace, name, lines) if lines else None
 
-    def _of(self, job: Job, redaction: Redaction, slow_fields: Mapping[str, object]) -> Lists:
+    def _of(self, job: Job, redaction: Redaction, told: Explanation | None) -> Lists:
         snapshot, now = self.ledger.snapshot, self.ledger.now()
         entries = redaction.journal(self.ledger.journal.since())
-        view = explain_view(snapshot, job, self.ledger.policy, now, entries).model_copy(update=dict(slow_fields))
-        view = redaction.view(view)
+        view = redaction.view(explain_view(snapshot, job, self.ledger.policy, now, entries, told))
         let_loop_run()
         waiting = view.waited_seconds is not None
         row = self.rows.html
@@ -59,7 +55,7 @@ class JobPage:
             "members": [row("member", one=one) for one in view.members[:MOST_MEMBERS]],
             "needs": [row("need", one=one) for one in view.needs],
             "ahead": [row("ahead", one=one) for one in view.ahead[:10]],
-            "rooms": [row("room", one=one) for one in view.nearest()[:MOST_NODES]],
+            "rooms": [row("room", one=one) for one in view.nodes[:MOST_NODES]],
             "history": [row("step", one=one) for one in view.history[: -MOST_LINES - 1 : -1]],
         }
 
