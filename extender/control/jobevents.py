@@ -146,18 +146,20 @@ class WaitingEvents:
 
 
 def _note(job: QueuedJob, changes: Sequence[ProvedChange]) -> str:
-    """Return the Event's note: the position in the queue, the reason with its figures, and what helps.
+    """Return the Event's note: the position in the queue, the reason with its figures, and what would admit the job.
 
-    What helps are the changes that would admit the job, as trial decisions of the policy have shown: first those that a
-    user can make at once, then those that only wait. Without any it is the general advice for the reason.
+    These are changes that trial decisions of the policy have shown to suffice: first those that a user can make at
+    once, then those that only wait. Without any the note has the general advice for the reason.
     """
     waits = job.waits
-    mend = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
+    advice = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
     said = [f"position {job.position} in the queue", waits.text.removeprefix("kohort: "), waits.detail]
-    proved = sorted(changes, key=lambda one: one.kind.only_waits)[:NAMED_CHANGES]
-    helps = " | ".join(one.text for one in proved) or mend
     said += [one.text for one in job.refused[:NAMED_CHANGES]]
-    said += [f"what helps: {helps}"] if helps else []
+    if changes:
+        proved = sorted(changes, key=lambda one: one.kind.only_waits)[:NAMED_CHANGES]
+        said.append(f"would admit it now: {' | '.join(one.text for one in proved)}")
+    elif advice:
+        said.append(f"what helps: {advice}")
     return "; ".join(part for part in said if part)
 
 

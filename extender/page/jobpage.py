@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from extender.access.redaction import Redaction
@@ -18,6 +19,8 @@ from policy.cluster.model import Job
 MOST_LINES = 300
 MOST_NODES = 40
 MOST_MEMBERS = 1_000
+MOST_AHEAD = 10
+OLDER = " that are older"
 
 
 @dataclass(slots=True)
@@ -47,23 +50,30 @@ class JobPage:
         entries = redaction.journal(self.ledger.journal.since())
         view = redaction.view(explain_view(snapshot, job, self.ledger.policy, now, entries, told))
         let_loop_run()
-        waiting = view.waited_seconds is not None
-        row = self.rows.html
+        waiting, row, wide = view.waited_seconds is not None, self.rows.html, "kohort explain -o wide"
         return {
             "head": [row("jobhead", job=view, look=self.looks.of(job.uid), now=now)],
             "why": [row("why", job=view, waiting=waiting)],
-            "members": [row("member", one=one) for one in view.members[:MOST_MEMBERS]],
+            "members": self._cut("member", view.members, MOST_MEMBERS, "rest_of_table", wide),
             "needs": [row("need", one=one) for one in view.needs],
-            "ahead": [row("ahead", one=one) for one in view.ahead[:10]],
-            "rooms": [row("room", one=one) for one in view.nodes[:MOST_NODES]],
-            "history": [row("step", one=one) for one in view.history[: -MOST_LINES - 1 : -1]],
+            "ahead": self._cut("ahead", view.ahead, MOST_AHEAD, "rest_of_list", wide),
+            "rooms": self._cut("room", view.nodes, MOST_NODES, "rest_of_table", wide),
+            "history": self._cut("step", view.history[::-1], MOST_LINES, "rest_of_list", "kohort describe", OLDER),
         }
 
     def _gone(self, namespace: str, name: str, past: list[TimelineEntry]) -> Lists:
         head = self.rows.html("gonehead", namespace=namespace, name=name)
         empty: dict[str, list[str]] = {key: [] for key in ("why", "members", "needs", "ahead", "rooms")}
-        return {
-            **empty,
-            "head": [head],
-            "history": [self.rows.html("historic", line=line) for line in past[:MOST_LINES]],
-        }
+        history = self._cut("historic", past, MOST_LINES, "rest_of_list", "kohort decisions", OLDER)
+        return {**empty, "head": [head], "history": history}
+
+    def _cut(
+        self, macro: str, rows: Sequence[object], most: int, rest: str, shown_by: str, what: str = ""
+    ) -> list[str]:
+        """Return the HTML of the first ``most`` rows, then a row that counts the others and names who shows all.
+
+        rest: the macro of that last row. what: words to put after its "more".
+        """
+        made = [self.rows.html(macro, one=one) for one in rows[:most]]
+        left = len(rows) - len(made)
+        return [*made, self.rows.html(rest, number=left, what=what, shown_by=shown_by)] if left else made

@@ -57,6 +57,7 @@ from policy.answers.explanation import Start
 from policy.answers.foresee import foresee
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.words import listed
 from policy.desired import desired
 from policy.systems.base import Policy
 
@@ -293,7 +294,7 @@ class Rest:
             return job
         here = sorted(job.name for job in self._ledger.snapshot.jobs.values() if job.namespace == namespace)
         allowed = (
-            f"one of {', '.join(here[:20])}" if here else f"none, since no job of namespace {namespace!r} has opted in"
+            f"one of {listed(here, 20)}" if here else f"none, since no job of namespace {namespace!r} has opted in"
         )
         message = f"name: no job {namespace}/{name} is known; allowed: {allowed}"
         if not self._ledger.snapshot.synced:

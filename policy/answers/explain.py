@@ -55,7 +55,7 @@ MENDS: dict[Reason, str] = {
     Reason.BARRIER_FULL: "wait: kube-scheduler tries the pod again; see barrier.gangs_at_once and server.connections",
     Reason.BIND_FAILED: MEND_REFUSED,
     Reason.PREEMPTED: "wait for room, or give the job's pods a PriorityClass as high as that of the pods which came",
-    Reason.MEMBER_REFUSED: "mend what kube-scheduler names, a volume for example: kubectl describe tells more of it",
+    Reason.MEMBER_REFUSED: "correct what kube-scheduler names, a volume for example: kubectl describe tells more of it",
     Reason.MEMBERS_UNPLACED: "wait for room, scale the job back, or add nodes",
     Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
     Reason.NOT_LEADING: "ask the leading replica: kohort without --server finds it by its Lease",
