@@ -22,6 +22,7 @@ from policy.answers.whatif import submitted, what_if
 from policy.cluster.events import Event, NodeGone, NodeSeen, Tick
 from policy.cluster.model import Job, Node
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.words import listed
 from policy.systems import make_policy
 from policy.systems.base import Policy
 
@@ -190,7 +191,7 @@ def _node_events(question: WhatIf, snapshot: Snapshot) -> Iterator[Event]:
 def _node(snapshot: Snapshot, field: str, name: str) -> Node:
     if name not in snapshot.nodes:
         names = sorted(snapshot.nodes)
-        raise wrong(field, name, f"one of {', '.join(names[:20])}" if names else "no node is known")
+        raise wrong(field, name, f"one of {listed(names, 20)}" if names else "no node is known")
     return snapshot.nodes[name]
 
 
