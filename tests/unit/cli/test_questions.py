@@ -336,10 +336,10 @@ def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result]
         (
             ("-f", "job.yaml"),
             "a:\n  - b: [",
-            "kohort: -f: job.yaml: neither YAML nor JSON: expected the node content, but found '<stream end>', "
+            "kohort: -f: job.yaml: neither JSON nor YAML: expected the node content, but found '<stream end>', "
             "in line 2, column 9; give one job's manifest\n",
         ),
-        (("-f", "job.yaml"), "a: 2024-13-45\n", "-f: job.yaml: neither YAML nor JSON: month must be in 1..12"),
+        (("-f", "job.yaml"), "a: !!int x\n", "-f: job.yaml: neither JSON nor YAML: invalid literal"),
         (("-f", "job.yaml"), "kind: A\n---\nkind: B\n", "holds no job (A -, B -); allowed: one job's manifest"),
         (("-f", "job.yaml"), "", "holds no job (nothing); allowed: one job's manifest"),
         (
