@@ -21,8 +21,8 @@ from policy.cluster.resources import largest_share
 from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
 from policy.cluster.trouble import trouble_of
 from policy.cluster.words import counted, lack_in_words, listed
-from policy.placement.binding import binding
 from policy.placement.gang import Ask, ask_of, fits, place, takes_all
+from policy.placement.holders import Holders
 from policy.placement.room import Room
 from policy.systems.base import Policy
 
@@ -241,7 +241,8 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Sequence[NodeRoom]) -> str:
     closest = rows[0].node
     lacks = lack_in_words(ask.whole.shortfall(snapshot.free(closest))) or "nothing"
     workers = sum(ask.worker.how_many(room.free(row.node)) for row in rows if ask.worker.fits(room.free(row.node)))
-    told = [*binding(room, ask, " free"), *_outranked(snapshot, room, ask)]
+    told = [blocker.text for blocker in Holders(snapshot, job.uid).blockers(ask)]
+    told += _outranked(snapshot, room, ask)
     workers_asked = counted(job.min_workers, "worker")
     told.append(f"{min(workers, job.min_workers)} of {workers_asked} would fit on all nodes together")
     told.append(f"for all of it on one node {closest} comes closest and lacks {lacks}")
