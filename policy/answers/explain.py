@@ -56,14 +56,14 @@ MENDS: dict[Reason, str] = {
     Reason.NOT_LEADING: "ask the leading replica: kohort without --server finds it by its Lease",
 }
 BARRED = frozenset({Reason.INVALID, Reason.UNSUPPORTED})
-"""What is wrong with the job itself: no room and nobody's place in the queue has to do with it."""
+"""The reasons that lie in the job object itself; neither room nor other jobs have to do with them."""
 NAMED = 3  # how many members or pods a sentence names
 KEEPS_ROOM = "its pods hold room: set spec.runPolicy.cleanPodPolicy: Running, or delete the job"
 
 
 @dataclass(frozen=True, slots=True)
 class RoleNeed:
-    """What one role asks for: so many members, each with these requests."""
+    """The demand of one role: how many members it has, and what each of them requests."""
 
     role: str
     members: int
@@ -72,7 +72,7 @@ class RoleNeed:
 
 @dataclass(frozen=True, slots=True)
 class NodeRoom:
-    """One node from the job's point of view.
+    """One node and what keeps the job from it.
 
     ``missing``: what it lacks for the whole gang. ``refused``: why the job may not use it; empty if it may.
     ``promised``: pods of other schedulers (namespace/name) that are nominated there and whose room is therefore not

@@ -28,7 +28,7 @@ ENDS = "its end: some of its workers are done already"
 class Grounds:
     """Why a job runs as it does, in words: its nodes, what crosses the network, and what holds its growth back.
 
-    pairs: how many pairs of ps and worker it has; crossing: how many of them are on different nodes.
+    pairs: how many ps-worker pairs it has. crossing: how many of these pairs are on two nodes.
     """
 
     placement: str
@@ -64,7 +64,7 @@ def _placement(snapshot: Snapshot, job: Job, gang: Gang) -> str:
     if len(hosts) == 1:
         return f"whole on {next(iter(hosts))}: one node takes all of it, so no traffic leaves it"
     spread = ", ".join(f"{node}: {count}" for node, count in sorted(hosts.items()))
-    if job.invalid:  # what it asks for cannot be read, so where it would be placed now is not known
+    if job.invalid:  # the requests of a malformed job cannot be read, so it is not known where it would be placed now
         return f"on {len(hosts)} nodes ({spread})"
     room = Room.of(snapshot)
     for slot, node in gang.nodes.items():
@@ -123,7 +123,9 @@ def _unsettled(gang: Gang) -> str:
 
 
 def _rule(gang: Gang, policy: Policy) -> str:
-    """Return how the policy sets numbers of workers: the explanation that is left if no hindrance was found."""
+    """Return in words by which rule the policy sets numbers of workers; it is the answer where no hindrance was
+    found.
+    """
     if policy.base.grows:
         return f"the policy {policy.name} gives it no more workers now"
     workers = "the worker" if gang.workers == 1 else f"the {gang.workers} workers"

@@ -13,7 +13,7 @@ from policy.cluster.sortedgroups import GroupEntry
 
 
 def by_uid(job: Job) -> tuple[str]:
-    """Return the job's uid as its sort key among jobs of the same figure."""
+    """Return the job's uid in a tuple, as the sort key of jobs with equal figures."""
     return (job.uid,)
 
 
@@ -62,7 +62,7 @@ class RunningGangs(MutableMapping[str, Gang]):
         return uid in self._changed or self._ran(uid, self._snapshot.gangs.get(uid))  # type: ignore[arg-type,call-overload]
 
     def _ran(self, uid: str, gang: Gang | None) -> bool:
-        """Tell whether the gang held room in the snapshot."""
+        """Tell whether the gang held room in the snapshot, before the changes of this cycle."""
         job = self._snapshot.jobs.get(uid) if gang is not None and gang.state in ADMITTED else None
         return job is not None and queued(job)
 
@@ -81,7 +81,9 @@ class RunningGangs(MutableMapping[str, Gang]):
         return sum(1 for _ in self)
 
     def listed(self, filed: Collection[str]) -> list[str]:
-        """Return the uids that hold room in ``filed``, a list of the index, and all that this cycle changed; sorted."""
+        """Return the sorted uids of the jobs that hold room and are in ``filed``, a list of the index, or that this
+        cycle changed.
+        """
         if not filed:
             return sorted(self._changed)
         return sorted({*(uid for uid in filed if uid in self), *self._changed})

@@ -180,7 +180,7 @@ def _await_members(draft: Draft, look: Look) -> list[Effect]:
 def _cost_somebody(draft: Draft, uid: str) -> bool:
     """Tell whether other jobs were shrunk for this one.
 
-    Then it backs off after a failed plan, so that a job whose pods come and go does not shrink the others each time.
+    If so, it backs off after a failed plan, so that a job whose pods come and go does not shrink the others each time.
     """
     return any(gang.scaling.on_behalf_of == uid for gang in draft.now.gangs.values())
 
