@@ -12,7 +12,7 @@ from typing import Final
 
 from extender.state.record import Beginning, Step, beginning, journals, read
 
-MOST_BYTES: Final = 16 * 1024 * 1024  # of files older than the newest one; the newest is always read
+MOST_BYTES: Final = 16 * 1024 * 1024  # older files are read only up to this total size; the newest file is always read
 
 
 @dataclass(frozen=True, slots=True)
