@@ -198,7 +198,7 @@ def _replica_order(snapshot: Snapshot, job: Job, workers: int) -> Iterator[Repli
 
 
 def _step(snapshot: Snapshot, job: Job, workers: int) -> int:
-    """Return the number of replicas to ask for next: ``workers``, or more if running workers are removed one by one.
+    """Return the number of replicas to ask for next: ``workers``, or more if the operator removes workers one by one.
 
     Pods that are deleted together end in any order, and the training operator fails if an index below the highest is
     missing (1.8.1: index out of range). Workers that were never bound may all go at once.

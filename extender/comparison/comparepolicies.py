@@ -72,9 +72,11 @@ LOOK_SECONDS: Final = 1.0  # recorded seconds between two counts of how much wor
 SHARES: Final = (0.2, 0.5)
 
 InTime = Callable[[float], bool]
-"""Whether that share of the allowed time has not passed yet."""
+"""A function that tells whether less than the given share of the allowed time has passed."""
 Hours = Sequence[tuple[float, Sequence[Step]]]
-"""Times (seconds since the epoch), each with the recorded steps since the one before."""
+"""The recorded steps in portions: each entry has a time (seconds since the epoch), and the steps since the entry
+before.
+"""
 
 
 class NothingRecordedError(Exception):
@@ -116,7 +118,7 @@ def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonV
 
 
 class _Look(NamedTuple):
-    """The load at one time of a run; ``started`` and ``ended``: numbers of jobs since the run's beginning."""
+    """The load at one time of a run. ``started`` and ``ended``: how many jobs have since the run began."""
 
     load: LoadView
     started: int

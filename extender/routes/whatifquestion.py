@@ -114,7 +114,7 @@ class MoreNodes(_Question):
 
 
 class WhatIf(_Question):
-    """The question: what would be different. Each part may be left out, and nothing is written anywhere."""
+    """The question of what-if: which changes to suppose. Each part may be left out, and nothing is written anywhere."""
 
     job: dict[str, Any] | None = Field(None, description="A job's manifest, as for kubectl create.")
     shape: Shape | None = Field(None, description="A job described by a few figures, in place of a manifest.")

@@ -61,7 +61,7 @@ MENDS: dict[Reason, str] = {
     Reason.NOT_LEADING: "ask the leading replica: kohort without --server finds it by its Lease",
 }
 BARRED = frozenset({Reason.INVALID, Reason.UNSUPPORTED})
-"""What is wrong with the job itself: no room and nobody's place in the queue has to do with it."""
+"""The reasons that lie in the job object itself; neither room nor other jobs have to do with them."""
 NAMED = 3  # how many members or pods a sentence names
 KEEPS_ROOM = "its pods hold room: set spec.runPolicy.cleanPodPolicy: Running, or delete the job"
 

@@ -1,4 +1,4 @@
-"""What holds back the growth of a running job: a set of hindrances without which it grows, and none too many.
+"""What holds back the growth of a running job: a set of hindrances without which it grows, with no needless one.
 
 Each can be lifted on a copy of the snapshot. They are lifted one after the other until the job grows. Then each that
 need not be lifted for this is put back. That takes at most two decisions for each hindrance.
@@ -32,11 +32,11 @@ NODES_TOLD = 3
 
 @dataclass(frozen=True, slots=True)
 class Hindrance:
-    """One thing that may hold the job back.
+    """One possible cause why a running job gets no more workers.
 
-    lift: returns a copy of the snapshot without the hindrance. text: returns it in words, given a function that makes
-    the copy in which all others are lifted. own: it counts only if lifting it leads to no other action than growing
-    jobs.
+    lift: returns a copy of the snapshot without the hindrance. text: returns the hindrance in words, given a function
+    that makes the copy in which all others are lifted. own: the hindrance counts only if lifting it leads to no other
+    action than growing jobs.
     """
 
     lift: Callable[[Snapshot], Snapshot]

@@ -63,7 +63,8 @@ class Draft:
         self._now: dict[str, Any] = vars(fields_now)
         self._own: set[str] = set()  # names of the fields that this draft has copied or replaced
         self._view: Snapshot | None = base
-        self._indexed = True  # whether the index lacks only the changes in _news
+        # False if a map was replaced since the index was last checked against the maps
+        self._indexed = True
 
     def edit(self, name: str) -> MutableMapping[Any, Any]:
         """Return the map of that field as a copy that may be changed; the copy is made on first use.

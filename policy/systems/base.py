@@ -13,7 +13,8 @@ from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 
-# What one job's object holds of a policy's memory, by system: values of JSON's types, which their reader must check.
+# What is written on one job's object of a policy's memory, by system; values of JSON's types, which must be checked
+# when they are read.
 Parts = Mapping[str, object]
 
 
@@ -176,7 +177,9 @@ class Policy(ABC):
 
     @property
     def draws(self) -> bool:
-        """Whether the system makes random choices from its ``seed``, so that another seed can decide otherwise."""
+        """Whether the system makes random choices from its ``seed``, so that it may decide differently with another
+        seed.
+        """
         return False
 
     # -- prices, promises, schedules ---------------------------------------------------------------

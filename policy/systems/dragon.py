@@ -32,7 +32,7 @@ ROOM = "dragon/room"  # each node's free room and since when it has been the sam
 
 
 class Victims(Enum):
-    """Whose workers are taken (box 2).
+    """From which running jobs workers are taken for an urgent job (box 2).
 
     ``NODE_AWARE``: on the one node where the fewest workers have to go, the largest surplus first. ``SURPLUS``: the
     largest surplus first, on whatever node, as the paper says. ``QUEUE``: as in the author's code, job after job in the
@@ -70,7 +70,7 @@ class Sizes(Enum):
 
 
 class Idle(Enum):
-    """From when the idle threshold counts (box 4).
+    """From which moment the idle threshold is counted (box 4).
 
     ``GLOBAL``: from DRAGON's last action, as in the author's code; ``NODE``: for each node from the last change of its
     free room, and only nodes that were idle for long enough are filled.
@@ -155,10 +155,13 @@ class DragonCycle(ElasticCycle):
         in_turn = policy.victims is Victims.QUEUE
         super().__init__(snapshot, now, one_by_one if in_turn else self.largest_surplus, by_node=not blind)
         self.policy = policy
-        self._shares: dict[Resources, float] = {}  # dominant share by a worker's demand
+        self._shares: dict[Resources, float] = {}  # a worker's dominant share of the cluster, by its requests
 
     def run(self) -> Decision:
-        """Carry out the boxes of Figure 5. A start only takes room, so that one look at each waiting job is enough."""
+        """Carry out the boxes of Figure 5.
+
+        One look at each waiting job is enough, because a start only takes room and never frees any.
+        """
         # 0. Not in the paper: a running gang that has lost members comes before the queue.
         self.mend(lambda job: self.reclaimable(self._victims(job)))
         classes, barred = equivalence_classes(self.snapshot, self.now, "workers asked for", asked_workers)

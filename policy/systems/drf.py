@@ -25,7 +25,7 @@ class Drf(Policy):
     name: ClassVar[str] = "drf"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Compute the shares of all jobs again, and order changes only where a number of workers differs."""
+        """Compute the shares of all jobs again, and resize only the jobs whose number of workers has changed."""
         running = [job for job in snapshot.running() if queued(job)]
         line = queue(snapshot, now)
         jobs = sorted((*running, *line.ready), key=lambda job: (job.arrival, job.uid))

@@ -29,7 +29,7 @@ LARGEST_EXPONENT = 700.0
 
 
 class Worth(Enum):
-    """What a job's utility is.
+    """What counts as a job's utility.
 
     ``STATED``: the number that the job object states. ``SIGMOID``: the value of the job's OASiS curve at its earliest
     possible completion; a job without a curve has the stated number.
@@ -40,7 +40,7 @@ class Worth(Enum):
 
 
 class Victims(Enum):
-    """Whose workers may be taken.
+    """From which running jobs workers may be taken.
 
     ``LOWER``: those of jobs with less utility, as the text says. ``ALL``: those of all jobs, the least utility first,
     as the listing says.
@@ -101,7 +101,7 @@ class Drs(Policy):
         DrsCycle(self, snapshot, now).prepare()
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
-        """Return the function that computes the utility as of a job's arrival, which people are shown."""
+        """Return the function that computes a job's utility as of its arrival; people are shown this number."""
         return lambda job: self.utility(snapshot, job, job.arrival)
 
     def utility(self, snapshot: Snapshot, job: Job, since: float) -> float:
@@ -194,7 +194,7 @@ class DrsCycle(ElasticCycle):
                 self.verdicts[job.uid] = self.no_room(job)
 
     def prepare(self) -> None:
-        """Compute in advance what each running job could give, and its requirement."""
+        """Compute in advance, for each running job, the workers that it could give and its requirement."""
         super().prepare()
         for job in self.yielding():
             self._requirement(job)

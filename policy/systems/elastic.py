@@ -81,7 +81,8 @@ class ElasticCycle:
         self.mending: Job | None = None
         self._order, self._by_node = order, by_node
         self._left = resizes_left(snapshot, now)
-        self._limited: set[str] = set()  # jobs that start only by shrinking others, which the limit of resizes forbids
+        # jobs that could start only by shrinking others, while the limit of resizes per minute forbids that
+        self._limited: set[str] = set()
         self._misfits: set[Ask] = set()
         self._grown: dict[str, dict[Slot, str]] = {}
         self._room: Room | None = None
@@ -215,7 +216,7 @@ class ElasticCycle:
         return [Reclaimable.of(NOBODY, (freed_room,)) for freed_room in rooms]
 
     def _refused_pods(self) -> set[str]:
-        """Return the pods whose room will not be freed, because the API server refuses the resize of their job."""
+        """Return the uids of the pods of jobs whose resize the API server refuses: their room will not be freed."""
         jobs = (
             uid for uid, writes in self.snapshot.refused_writes.items()
             if any(one.write == SET_REPLICAS and one.lasting for one in writes)

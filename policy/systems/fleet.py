@@ -92,7 +92,9 @@ class Fleet:
         return (self.snapshot.usage[node]["cpu"] + self.snapshot.free(node)["cpu"] - free) / whole
 
     def takes(self, node: str, one: Movable) -> bool:
-        """Tell whether the job at its present size fits on that node now, and beside the plans of later."""
+        """Tell whether the job at its present size fits on that node now, and leaves the room that the system's plans
+        need.
+        """
         ask = ask_of(self.snapshot, one.job, one.gang.workers)
         fits = node in self.on and ask.whole.fits(self.room.free(node)) and takes_all(self.room.nodes[node], ask)
         return fits and self._promised.leaves(one.job.uid, node)
@@ -131,7 +133,9 @@ def _settled(snapshot: Snapshot, job: Job, gang: Gang) -> bool:
 
 
 def at_rest(snapshot: Snapshot, decided: Decision) -> bool:
-    """Tell whether no job waits for room or is being repaired; else moves must wait, as each needs room twice."""
+    """Tell whether no job waits for room or is being repaired; otherwise nothing is moved, because a move needs room
+    twice.
+    """
     gangs = snapshot.gangs.values()
     freeing = any(gang.waits_for or gang.state is State.REPAIRING for gang in gangs)
     taking = any(isinstance(action, Admit | Resize) and action.waits_for for action in decided.actions)

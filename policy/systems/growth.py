@@ -23,7 +23,7 @@ from policy.cluster.written import SpoiltError, maybe, number, rows, truth, word
 BEFORE_RESTART = 10  # the number of fields in older texts, which lack ``restart``
 ABSURD = 1e12  # no loss function of a working training returns more
 SILENT_INTERVALS = 3.0
-SECONDS_OF_ALPHA = 30.0  # alpha is the growth in this many seconds, whatever the interval
+SECONDS_OF_ALPHA = 30.0  # alpha is stated as the growth in this many seconds, however long the interval is
 
 
 class Category(Enum):
@@ -146,7 +146,10 @@ def sample(monitor: Monitor, known: Progress, reports: Sequence[Report], goal: G
 
 
 def slowing(monitor: Monitor, known: Progress, told: Progress) -> bool:
-    """Tell whether the growth is less than in the last round, and less than alpha (line 6)."""
+    """Tell whether the growth G is less than in the last round and less than alpha (line 6).
+
+    ``known``: the job's progress after the last round; ``told``: its progress now.
+    """
     if known.growth is None or told.growth is None or told.at == known.at:
         return False
     return told.growth < known.growth and told.growth < monitor.alpha
@@ -158,7 +161,10 @@ def _valid(report: Report, now: float) -> bool:
 
 
 def _growth(monitor: Monitor, known: Progress, told: Progress) -> float | None:
-    """Return G between the last sample and this one; None if there is no last sample, or nothing to divide by."""
+    """Return G between the last sample (``known``) and this one (``told``).
+
+    It is None if there is no last sample, or nothing to divide by.
+    """
     if known.value is None or known.at is None or told.value is None or told.at is None:
         return None
     change = abs(told.value - known.value)

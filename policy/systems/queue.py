@@ -20,7 +20,7 @@ from policy.placement.binding import CLOSED, HELD, OTHERS, REFUSED
 from policy.placement.gang import Ask, ask_of
 from policy.placement.holders import binding_of_empty, blockers_of_empty
 
-_UID = itemgetter(-1)  # the uid of an entry
+_UID = itemgetter(-1)  # returns the uid, which ends every entry
 
 
 def in_order(jobs: Iterable[Job], weight: Callable[[Job], float], starving: Callable[[Job], bool]) -> list[Job]:
@@ -54,9 +54,10 @@ def next_return(snapshot: Snapshot, now: float) -> float:
 
 
 class EquivalenceClass(NamedTuple):
-    """Waiting jobs with the same demand and mark: if one of them finds no room, the later ones find none either.
+    """Waiting jobs with the same requests and mark: if one of them finds no room, the later ones find none either.
 
-    ``ask``: the demand of the gang at its minimum. ``entries``: arrival, key and uid of each job, in this order.
+    ``ask``: the placement request of the gang at its minimum. ``entries``: arrival, key and uid of each job, in this
+    order.
     """
 
     ask: Ask
@@ -84,9 +85,10 @@ def equivalence_classes(
 
 
 def _judged(snapshot: Snapshot, now: float, waiting: SortedGroups) -> tuple[list[EquivalenceClass], dict[str, Verdict]]:
-    """Return the classes without jobs that cannot start now, and why those cannot.
+    """Return the classes without the jobs that cannot start now, and the verdicts of those jobs by uid.
 
-    ``waiting``: the jobs, grouped by the verdict that bars them lastingly, or else by demand and mark.
+    ``waiting``: the waiting jobs in groups. A group's key is the verdict that bars its jobs until they change, or the
+    requests and mark of an equivalence class.
     """
     resting = {uid for uid, at in snapshot.index.rests.items() if now < at}
     classes, barred = list[EquivalenceClass](), dict[str, Verdict]()

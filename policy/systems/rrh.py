@@ -1,8 +1,8 @@
 """The risk-reward heuristic (Irwin, Grit, Chase, HPDC 2004), a baseline of OASiS.
 
-A job is admitted if its utility, less what its admission costs other jobs by delay, is above a threshold. When a job
-comes or ends, the jobs that gain most for the room and time they take run; the others pause. A job's number of workers
-never changes.
+A job is admitted if its utility, less the utility that other jobs lose because it delays them, is above a threshold.
+Whenever a job comes or ends, the admitted jobs are ranked by what they gain per unit of room and time; the first that
+fit run, and the others pause. A job's number of workers never changes.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Rrh(Policy):
         return view.worth - cost > self.threshold * view.utility.value
 
     def _fill(self, snapshot: Snapshot, uids: Iterable[str], views: dict[str, RankedJob]) -> tuple[str, ...]:
-        """Return the jobs that run: by rank, each one that still fits."""
+        """Return the jobs that run: in the order of rank, each job that still fits."""
         pools, chosen = Pools(snapshot), []
         for uid in sorted(uids, key=lambda uid: (-views[uid].score, views[uid].job.arrival, uid)):
             if pools.take(views[uid].job, 0, asked_workers(views[uid].job)):
@@ -177,5 +177,7 @@ class RankedJob:
 
     @property
     def score(self) -> float:
-        """The rank: utility now plus the loss by one time slot of waiting, per unit of share and time taken."""
+        """The rank of the job: its utility now plus what it loses by waiting for one time slot, per unit of share and
+        time.
+        """
         return (self.worth + self.loss(1.0)) / (self.share * self.left)

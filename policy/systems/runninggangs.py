@@ -13,7 +13,7 @@ from policy.cluster.sortedgroups import GroupEntry
 
 
 def by_uid(job: Job) -> tuple[str]:
-    """Return the job's uid as its sort key among jobs of the same figure."""
+    """Return the job's uid in a tuple, as the sort key of jobs with equal figures."""
     return (job.uid,)
 
 
@@ -84,7 +84,9 @@ class RunningGangs(MutableMapping[str, Gang]):
         return sum(1 for _ in self)
 
     def listed(self, filed: Collection[str]) -> list[str]:
-        """Return the uids that hold room in ``filed``, a list of the index, and all that this cycle changed; sorted."""
+        """Return the sorted uids of the jobs that hold room and are in ``filed``, a list of the index, or that this
+        cycle changed.
+        """
         if not filed:
             return sorted(self._changed)
         return sorted({*(uid for uid in filed if uid in self), *self._changed})

@@ -35,7 +35,7 @@ from policy.systems.growth import (
 from policy.systems.moving import Balance, Reallocation, rebalance
 
 KEY = "specon/job/"
-CLOCK = "specon/clock"  # when the last round was
+CLOCK = "specon/clock"  # key in the policy's memory of the time of the last round
 COUNTS = "specon/counts"
 
 
@@ -64,7 +64,9 @@ class FirstNode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The decisions so far: requests of Algorithm 1, moves and stays of Algorithm 2, moves of Algorithm 3."""
+    """How many decisions were made so far: requests of Algorithm 1, moves and stays of Algorithm 2, moves of Algorithm
+    3.
+    """
 
     requests: int = 0
     moves: int = 0
@@ -233,9 +235,9 @@ class SpeConRound:
                 yield from self._decide(fleet, one, manager.host(fleet, one))
 
     def _decide(self, fleet: Fleet, one: Movable, node: str | None) -> Iterator[Migrate]:
-        """Move the job to ``node``, or let it stay if that is its own node; None: it may ask again.
+        """Move the job to ``node``, or let it stay if that is its own node; if ``node`` is None, the job may ask again.
 
-        A move or a stay uses up its only request (Algorithm 2, lines 9, 15, 20).
+        A move or a stay uses up the job's only request (Algorithm 2, lines 9, 15, 20).
         """
         counts = replace(self.counts, requests=self.counts.requests + 1)
         told = self.told[one.job.uid]
@@ -256,11 +258,11 @@ class SpeConRound:
         return not asked and slowing(self.policy.monitor(self.snapshot.jobs[uid]), known, told)
 
     def _settled(self, told: Progress) -> bool:
-        """Tell whether Algorithm 2 has decided about the job, or need not because the job has had its only move."""
+        """Tell whether Algorithm 2 has decided about the job, or need not because the job may not be moved any more."""
         return told.moved or self._spent(told)
 
     def _spent(self, told: Progress) -> bool:
-        """Tell whether the job has had its only move; never so if each algorithm may move it once."""
+        """Tell whether the job may not be moved any more, because each job is moved only once and it has been moved."""
         return self.policy.moves_per_job == 1 and told.was_moved
 
     def _may_ask(self, fleet: Fleet, one: Movable) -> bool:

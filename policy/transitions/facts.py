@@ -155,7 +155,7 @@ def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now
     lowered = wanted < gang.workers and asked not in gang.scaling.targets
     if follows or lowered:
         retarget(draft, gang, wanted, {}, now)
-    # Kohort may take workers one by one; then the object shows the numbers in between.
+    # Kohort may take workers one by one; then the job object shows the numbers in between.
     ours = asked in gang.scaling.targets or gang.workers < asked < before
     return [] if ours else [_report(old, before, job, asked, gang.workers, taken=follows or lowered)]
 
@@ -305,7 +305,7 @@ def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
     if leading == draft.now.leading:
         return []
     draft.set("leading", leading)
-    draft.set("refused_writes", {})  # the controller of another term reported them
+    draft.set("refused_writes", {})  # these refusals were reported by the controller of another term
     effects: list[Effect] = []
     for _, gang in sorted(draft.now.gangs.items()):
         settled = gang.state in (State.RUNNING, State.WAITING, State.COMPLETED)

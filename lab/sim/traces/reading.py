@@ -16,7 +16,7 @@ from policy.cluster.words import and_more
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
-TOLD = 20  # faults listed in one message; the others are only counted
+TOLD = 20  # an error message lists at most so many faults, and only counts the others
 
 Table = Sequence[tuple[str, Mapping[str, object]]]
 

@@ -128,7 +128,7 @@ class Oasis(Policy):
         return {uid: {self.name: part} for uid, part in write_book(book).items()} if isinstance(book, Book) else {}
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """Return the memory, read back from the parts on the job objects."""
+        """Return the policy's memory, restored from the parts that were written on the job objects."""
         return {MEMORY: read_book(snapshot, parts, self.name, self.slot_seconds)}
 
     def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
@@ -142,7 +142,9 @@ class Oasis(Policy):
         return {**memory, MEMORY: replace(book, plans=plans, rejected=rejected, shelved=shelved)}
 
     def window(self, now: float) -> Window:
-        """Return the time slots that may still be planned, with the present one only while it counts as not begun."""
+        """Return the time slots that may still be planned; the present one is among them only while it counts as not
+        begun.
+        """
         slot = math.floor(now / self.slot_seconds)
         begun = now - slot * self.slot_seconds > self.grace * self.slot_seconds
         first = slot + 1 if begun else slot
@@ -151,7 +153,7 @@ class Oasis(Policy):
 
 
 class OasisCycle:
-    """One cycle of OASiS. ``plans``, ``rejected`` and ``seen`` are the memory as the cycle leaves it."""
+    """One cycle of OASiS. ``plans``, ``rejected`` and ``seen`` are its memory, as the cycle changes it."""
 
     def __init__(self, policy: Oasis, snapshot: Snapshot, now: float) -> None:
         self.policy, self.snapshot, self.now = policy, snapshot, now
@@ -177,7 +179,9 @@ class OasisCycle:
         return job is not None and lives(job)
 
     def _shelved(self) -> dict[str, Plan]:
-        """Return what is left of the plans of jobs that their users have suspended, until they are planned again."""
+        """Return the rest of the plans of jobs that their users have suspended; they are used when the jobs are
+        resumed.
+        """
         jobs = self.snapshot.jobs
         left = {uid: plan.since(self.slot) for uid, plan in self.book.plans_at(self.slot).items()}
         found = {**left, **self.book.shelved}
@@ -188,7 +192,7 @@ class OasisCycle:
         }
 
     def _work(self, job: Job) -> Work:
-        """Return what is to be planned of a job: all of its work, or what is left if it was admitted before.
+        """Return the work of a job that is still to be planned: all of it, or the rest if the job was admitted before.
 
         Its members take what their pods ask for (LimitRange, sidecars, overhead), not what the template says.
         """
@@ -210,7 +214,7 @@ class OasisCycle:
         # 2. Algorithm 1: decide about each job that has come, in order of arrival.
         for job in arrivals:
             if job.uid in self.shelved:
-                self.plans.resume(job)  # not in the paper: it was admitted before, and its user has resumed it
+                self.plans.resume(job)  # not in the paper: the job was admitted before, and its user has resumed it
             else:
                 self._admit_or_reject(job)
         if began:
@@ -229,14 +233,15 @@ class OasisCycle:
         if nodes_changed:
             plans.repair()
         for job in adopted:
-            self.rejected.pop(job.uid, None)  # another scheduler has bound it: a running job is never refused
+            # another scheduler has bound the refused job, and a running job is never refused
+            self.rejected.pop(job.uid, None)
             plans.adopt(job, self.policy.horizon)
         plans.make_room()
 
     def _carry_out(self, righted: set[str]) -> Slotwork:
         """Return the orders for this time slot.
 
-        righted: jobs that were paused in it already, to start again on their planned nodes.
+        righted: jobs that were paused in this time slot already, to start again on their planned nodes.
         """
         ground = {node.name: (node, room) for node, room in self.plans.nodes}
         seconds = self.policy.slot_seconds
