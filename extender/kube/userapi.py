@@ -91,14 +91,9 @@ class UserApi(KubeApi):
         """Send one request unchanged and return status and body, whatever they are. Raises ClusterError where no answer
         came.
         """
-        try:
-            async with self._clock.timeout(self._deadline):
-                response = await self._open(method, path, query, body, more=headers)
-                return response.status, await self._body(response)
-        except TimeoutError:
-            raise ClusterError(0, "Timeout", f"the API server did not answer within {self._deadline:g} s") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise ClusterError(0, "Unreachable", responses.error_text(error)) from error
+        async with self._in_time():
+            response = await self._open(method, path, query, body, more=headers)
+            return response.status, await self._body(response)
 
     async def ask_pod(self, pod: Ref, port: int, request: bytes, seconds: float) -> tuple[int, bytes]:
         """Send one HTTP/1.1 request to a port of the pod's loopback and return status and body.

@@ -24,19 +24,15 @@ class JobTimesObserver(Protocol):
 
     def waited(self, seconds: float) -> None:
         """Record how long a job that is now admitted for the first time has waited since it was created."""
-        ...
 
     def bound(self, seconds: float) -> None:
         """Record how long a gang that now runs has taken since it got its plan."""
-        ...
 
     def completed(self, seconds: float) -> None:
         """Record how long a job that has now ended has taken since it was created."""
-        ...
 
     def moved(self, arrived: bool) -> None:
         """Record that a migration has ended. ``arrived``: whether the gang runs on the new nodes."""
-        ...
 
 
 class JobTimes:

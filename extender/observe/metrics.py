@@ -46,11 +46,9 @@ class MeasuredLedger(Protocol):
     @property
     def took(self) -> float:
         """Return the seconds that the last step took."""
-        ...
 
     def now(self) -> float:
         """Return the ledger's time in seconds since the epoch."""
-        ...
 
 
 class MeasuredBarrier(Protocol):
@@ -59,7 +57,6 @@ class MeasuredBarrier(Protocol):
     @property
     def held(self) -> int:
         """Return how many bind calls are held now."""
-        ...
 
 
 class MeasuredLease(Protocol):
@@ -67,7 +64,6 @@ class MeasuredLease(Protocol):
 
     def leading(self) -> bool:
         """Tell whether this replica leads now."""
-        ...
 
 
 class MeasuredReload(Protocol):
@@ -76,7 +72,6 @@ class MeasuredReload(Protocol):
     @property
     def problem(self) -> str:
         """Return which settings of the settings file are not in force, and why; empty where all are."""
-        ...
 
 
 class Metrics(Collector):
