@@ -190,10 +190,11 @@ def test_members_of_a_running_job_that_wait_are_found_where_people_look_for_what
 def test_explain_says_how_many_jobs_ahead_and_nodes_it_leaves_out_and_wide_shows_all(
     kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    found = {
+    lists: dict[str, list[dict[str, object]]] = {
         "ahead": [{"job": f"team/first-{at}", "why": "came first"} for at in range(13)],
         "nodes": [{"node": f"first-{at}", "free": {}, "missing": {}} for at in range(23)],
-    }[what]
+    }
+    found = lists[what]
     monkeypatch.setitem(ANSWERS, "/v1/explain/team/big", {**ANSWERS["/v1/explain/team/big"], what: found})
     told, last = kohort("explain", "team/big").stdout, f"first-{len(found) - 1}"
     assert ("and 3 more; -o wide shows all" in told, last in told) == (True, False)
