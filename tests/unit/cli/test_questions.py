@@ -190,12 +190,11 @@ def test_members_of_a_running_job_that_wait_are_found_where_people_look_for_what
 def test_explain_says_how_many_jobs_ahead_and_nodes_it_leaves_out_and_wide_shows_all(
     kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    found = {
-        "ahead": [{"job": f"team/first-{at}", "why": "came first"} for at in range(13)],
-        "nodes": [{"node": f"first-{at}", "free": {}, "missing": {}} for at in range(23)],
-    }[what]
-    monkeypatch.setitem(ANSWERS, "/v1/explain/team/big", {**ANSWERS["/v1/explain/team/big"], what: found})
-    told, last = kohort("explain", "team/big").stdout, f"first-{len(found) - 1}"
+    one = ANSWERS["/v1/explain/team/big"]
+    most, named = {"ahead": (10, "job"), "nodes": (20, "node")}[what]
+    found = [{**one[what][0], named: f"first-{at}"} for at in range(most + 3)]
+    monkeypatch.setitem(ANSWERS, "/v1/explain/team/big", {**one, what: found})
+    told, last = kohort("explain", "team/big").stdout, f"first-{most + 2}"
     assert ("and 3 more; -o wide shows all" in told, last in told) == (True, False)
     wide = kohort("explain", "team/big", "-o", "wide").stdout
     assert ("more" in wide, last in wide) == (False, True)
