@@ -26,7 +26,8 @@ OTHER_POD: Final = "a pod of another namespace"
 COMES_FIRST: Final = "comes first"
 REFUSED: Final = f"the API server refuses a write of {OTHER_JOB}"
 _KEY: Final = re.compile(r"(?<![\w./-])([a-z0-9][-a-z0-9]{0,62})/[\w.-]+")
-_OF_RIVAL: Final = ("it needs", "its weight")  # a decision's inputs about the job that it favours
+# keys of those of a decision's inputs that are figures of the job in whose favour another job was resized
+_OF_RIVAL: Final = ("it needs", "its weight")
 ViewT = TypeVar("ViewT")
 
 
@@ -38,7 +39,7 @@ class Redaction:
         self.visibility = visibility
 
     def text(self, told: str, other: str = OTHER_JOB) -> str:
-        """Return the text with each ``namespace/name`` of a hidden namespace replaced by ``other``."""
+        """Return the text ``told`` with each ``namespace/name`` of a hidden namespace replaced by ``other``."""
         if self.visibility.every or "/" not in told:
             return told
         return _KEY.sub(lambda found: found[0] if self.visibility.sees(found[1]) else other, told)
@@ -85,7 +86,9 @@ class Redaction:
         return tuple(f"{one.partition(':')[0]}: ask an administrator of Kohort to look at it" for one in told)
 
     def inputs(self, told: Mapping[str, str]) -> dict[str, str]:
-        """Return the inputs of a decision, without the figures of the job that it favours if that job is hidden."""
+        """Return the inputs of a decision, without the figures of the job in whose favour it was made if that job is
+        hidden.
+        """
         ours = self.text(told.get("for", "")) == told.get("for", "")
         return {name: self.text(value) for name, value in told.items() if ours or name not in _OF_RIVAL}
 

@@ -73,7 +73,9 @@ RELEASED: Final = EventReason("Released", "The plan was given up; the note has t
 REJECTED: Final = EventReason("Rejected", "The policy refuses the job; the note has its figures.", "Warning")
 
 OF_WAITING: Final = (QUEUED, STARVING, PLANNED, RELEASED, WRITE_REFUSED)
-"""Limited together: nine an hour of one job."""
+"""The reasons of Events that a waiting job may get repeatedly. EventQuota limits them together, to nine an hour per
+job.
+"""
 OF_ACTIONS: Final = {
     "Admit": PLANNED, "Bound": BOUND, "Shrunk": SHRUNK, "Grown": GROWN, "Repaired": REPAIRED, "Paused": PAUSED,
     "Migrate": MIGRATING, "Moved": MOVED, "Released": RELEASED, "Reject": REJECTED, "Edited": EDITED,

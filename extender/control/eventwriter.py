@@ -14,10 +14,9 @@ from urllib.parse import quote
 
 from extender.clock import Clock
 from extender.config.sections import ControllerSettings
-from extender.control.eventquota import EventQuota
 from extender.control.extenderrest import ExtenderError, Fetch, read_view
 from extender.control.jobevents import DecisionEvents, WaitingEvents
-from extender.control.ratelimit import RateLimit
+from extender.control.ratelimit import EventQuota, RateLimit
 from extender.kube.api import Api
 from extender.leading.lease import Leads
 from extender.observe.controllermetrics import ControllerMetrics

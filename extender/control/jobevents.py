@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from extender.control import eventreasons as reasons
-from extender.control.eventquota import EventQuota
 from extender.control.eventreasons import EventReason
+from extender.control.ratelimit import EventQuota
 from extender.kube.jobkinds import KINDS, LONE_POD
 from extender.present.views.base import JobName
 from extender.present.views.decisions import DecisionView

@@ -98,7 +98,8 @@ class Rest:
         self._settings = settings
         self._vitals = vitals
         self._desired: DesiredView | None = None
-        self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()  # long answers; short ones
+        # locks: the first is held while a slow answer is computed, the second while a fast one is
+        self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()
         self._known_starts: tuple[int, Mapping[str, Start]] | None = None
         self.streams = Streams(ledger, self.instance)
 

@@ -21,8 +21,8 @@ from policy.cluster.resources import largest_share
 from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
 from policy.cluster.trouble import trouble_of
 from policy.cluster.words import counted, lack_in_words, listed
-from policy.placement.binding import binding
 from policy.placement.gang import Ask, ask_of, fits, place, takes_all
+from policy.placement.holders import Holders
 from policy.placement.room import Room
 from policy.systems.base import Policy
 
@@ -61,7 +61,7 @@ MENDS: dict[Reason, str] = {
     Reason.NOT_LEADING: "ask the leading replica: kohort without --server finds it by its Lease",
 }
 BARRED = frozenset({Reason.INVALID, Reason.UNSUPPORTED})
-"""What is wrong with the job itself: no room and nobody's place in the queue has to do with it."""
+"""The reasons that lie in the job object itself; neither room nor other jobs have to do with them."""
 NAMED = 3  # how many members or pods a sentence names
 KEEPS_ROOM = "its pods hold room: set spec.runPolicy.cleanPodPolicy: Running, or delete the job"
 
@@ -241,7 +241,8 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Sequence[NodeRoom]) -> str:
     closest = rows[0].node
     lacks = lack_in_words(ask.whole.shortfall(snapshot.free(closest))) or "nothing"
     workers = sum(ask.worker.how_many(room.free(row.node)) for row in rows if ask.worker.fits(room.free(row.node)))
-    told = [*binding(room, ask, " free"), *_outranked(snapshot, room, ask)]
+    told = [blocker.text for blocker in Holders(snapshot, job.uid).blockers(ask)]
+    told += _outranked(snapshot, room, ask)
     workers_asked = counted(job.min_workers, "worker")
     told.append(f"{min(workers, job.min_workers)} of {workers_asked} would fit on all nodes together")
     told.append(f"for all of it on one node {closest} comes closest and lacks {lacks}")

@@ -13,7 +13,7 @@ from policy.answers.unplaced import unplaced_of
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import PS, WORKER, Job
 from policy.cluster.snapshot import Snapshot
-from policy.cluster.sortedtuple import in_sorted
+from policy.cluster.sortedgroups import in_sorted
 from policy.placement.gang import ask_of, cross_node_pairs, place
 from policy.placement.room import Room
 from policy.systems.base import Policy
@@ -50,7 +50,7 @@ def _placement(snapshot: Snapshot, job: Job, gang: Gang) -> str:
     if len(hosts) == 1:
         return f"whole on {next(iter(hosts))}: one node takes all of it, so no traffic leaves it"
     spread = ", ".join(f"{node}: {count}" for node, count in sorted(hosts.items()))
-    if job.invalid:  # what it asks for cannot be read, so where it would be placed now is not known
+    if job.invalid:  # the requests of a malformed job cannot be read, so it is not known where it would be placed now
         return f"on {len(hosts)} nodes ({spread})"
     room = Room.of(snapshot)
     for slot, node in gang.nodes.items():
@@ -109,7 +109,9 @@ def _unsettled(gang: Gang) -> str:
 
 
 def _rule(gang: Gang, policy: Policy) -> str:
-    """Return how the policy sets numbers of workers: the explanation that is left if no hindrance was found."""
+    """Return in words by which rule the policy sets numbers of workers; it is the answer where no hindrance was
+    found.
+    """
     if policy.base.grows:
         return f"the policy {policy.name} gives it no more workers now"
     workers = "the worker" if gang.workers == 1 else f"the {gang.workers} workers"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from policy.cluster.model import PS
+from policy.cluster.model import PS, Pod
 from policy.cluster.resources import HOST_PORT, Resources
 
 BYTES = ("memory", "ephemeral-storage", "hugepages-")
@@ -60,6 +60,14 @@ def said(name: str, amount: int) -> str:
     if name == "pods":
         return counted(amount, "pod")
     return f"{amount} {name}"
+
+
+def ending_in_words(pod: Pod) -> str:
+    """Return in words that the pod is terminating, where, and which finalizers keep it."""
+    where = f" on {pod.node}" if pod.node else ""
+    noun = "finalizer" if len(pod.finalizers) == 1 else "finalizers"
+    kept = f", kept by its {noun} {', '.join(pod.finalizers)}" if pod.finalizers else ""
+    return f"{pod.key}{where} is terminating{kept}"
 
 
 def _bytes(amount: int) -> str:

@@ -27,10 +27,9 @@ from extender.control.calls import (
     perform,
 )
 from extender.control.controller import Controller
-from extender.control.eventquota import EventQuota
 from extender.control.extenderrest import ExtenderError
 from extender.control.jobevents import DecisionEvents, WaitingEvents
-from extender.control.ratelimit import RateLimit
+from extender.control.ratelimit import EventQuota, RateLimit
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused
 from extender.kube.jobkinds import GATE, LEADER, RELEASED
 from extender.present.views.base import JobName

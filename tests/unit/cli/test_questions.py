@@ -190,11 +190,13 @@ def test_members_of_a_running_job_that_wait_are_found_where_people_look_for_what
 def test_explain_says_how_many_jobs_ahead_and_nodes_it_leaves_out_and_wide_shows_all(
     kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    one = ANSWERS["/v1/explain/team/big"]
-    most, named = {"ahead": (10, "job"), "nodes": (20, "node")}[what]
-    found = [{**one[what][0], named: f"first-{at}"} for at in range(most + 3)]
-    monkeypatch.setitem(ANSWERS, "/v1/explain/team/big", {**one, what: found})
-    told, last = kohort("explain", "team/big").stdout, f"first-{most + 2}"
+    lists: dict[str, list[dict[str, object]]] = {
+        "ahead": [{"job": f"team/first-{at}", "why": "came first"} for at in range(13)],
+        "nodes": [{"node": f"first-{at}", "free": {}, "missing": {}} for at in range(23)],
+    }
+    found = lists[what]
+    monkeypatch.setitem(ANSWERS, "/v1/explain/team/big", {**ANSWERS["/v1/explain/team/big"], what: found})
+    told, last = kohort("explain", "team/big").stdout, f"first-{len(found) - 1}"
     assert ("and 3 more; -o wide shows all" in told, last in told) == (True, False)
     wide = kohort("explain", "team/big", "-o", "wide").stdout
     assert ("more" in wide, last in wide) == (False, True)
@@ -335,10 +337,10 @@ def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result]
         (
             ("-f", "job.yaml"),
             "a:\n  - b: [",
-            "kohort: -f: job.yaml: neither YAML nor JSON: expected the node content, but found '<stream end>', "
+            "kohort: -f: job.yaml: neither JSON nor YAML: expected the node content, but found '<stream end>', "
             "in line 2, column 9; give one job's manifest\n",
         ),
-        (("-f", "job.yaml"), "a: 2024-13-45\n", "-f: job.yaml: neither YAML nor JSON: month must be in 1..12"),
+        (("-f", "job.yaml"), "a: !!int x\n", "-f: job.yaml: neither JSON nor YAML: invalid literal"),
         (("-f", "job.yaml"), "kind: A\n---\nkind: B\n", "holds no job (A -, B -); allowed: one job's manifest"),
         (("-f", "job.yaml"), "", "holds no job (nothing); allowed: one job's manifest"),
         (

@@ -86,7 +86,8 @@ def test_figures_are_of_the_nodes_that_take_the_gang_and_rules_name_those_that_w
     gang = job("a").workers(4, cpu=0.1, memory=0, constraints=Constraints(node_selector=(("for", "few"),)))
     assert waiting(few, other, small, of=gang) == (
         Reason.TOO_LARGE,
-        "4 pods asked for, the nodes open to it have 3 pods; other does not match its node selector or node affinity",
+        "4 pods asked for, the nodes open to it have 3 pods; "
+        "or other does not match its node selector or node affinity",
     )
 
 
@@ -94,7 +95,7 @@ def test_of_two_constraints_that_bind_both_are_told() -> None:
     gang = job("a").ps(1, cpu=4).workers(3, cpu=4, memory=1)
     assert waiting(built("n1", pods=3), of=gang) == (
         Reason.TOO_LARGE,
-        "16 cpu asked for, the nodes have 8 cpu; 4 pods asked for, the nodes have 3 pods",
+        "16 cpu asked for, the nodes have 8 cpu; and 4 pods asked for, the nodes have 3 pods",
     )
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from lab.sim.invariants import bound_into_taken
 from policy.answers.explain import explain
 from policy.cluster.actions import Preempted
-from policy.cluster.invariants import bound_into_taken
 from policy.cluster.model import Job, Phase, Pod
 from policy.cluster.preemption import VACATED_SECONDS, Preemption
 from policy.cluster.snapshot import Snapshot
