@@ -24,8 +24,7 @@ from extender.comparison.comparisons import Comparisons
 from extender.config.reload import Reload
 from extender.config.settings import Settings
 from extender.http.asgi import App
-from extender.http.handshakes import MOST as MOST_HANDSHAKES
-from extender.http.limits import BindConnections, Limits, people_limits, probe_limits, report_limits
+from extender.http.limits import BindConnections, Limits, limits_of, people_limits, probe_limits, report_limits
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
 from extender.http.servertls import RotatingContext, only_peers
@@ -228,35 +227,6 @@ class Live:
             tasks.create_task(self.ledger.tick(self.settings.tick_seconds))
             tasks.create_task(self.lease.run(self.term.led))
             tasks.create_task(self.page.history.run())
-
-
-def limits_of(settings: Settings) -> Limits:
-    """Return the limits that the settings set for the listeners."""
-    server = settings.server
-    return Limits(
-        body_bytes=server.body_limit_bytes,
-        header_seconds=server.header_seconds,
-        body_seconds=server.body_seconds,
-        answer_seconds=server.answer_seconds,
-        connections=server.connections,
-        reserved_connections=server.reserved_connections,
-        keep_alive_seconds=server.keep_alive_seconds,
-        graceful_seconds=server.graceful_seconds,
-    )
-
-
-def most_connections(settings: Settings) -> int:
-    """Return how many connections all listeners of `endpoints` together may have open."""
-    limits, people = limits_of(settings), settings.api
-    behind_tls = limits.connections + MOST_HANDSHAKES if settings.server.tls.on else 0
-    of_api = people_limits(limits).connections + (0 if people.without_tls else MOST_HANDSHAKES)
-    return (
-        behind_tls
-        + limits.connections
-        + probe_limits(limits).connections
-        + (of_api if people.enabled else 0)
-        + (report_limits(limits).connections if settings.progress.enabled else 0)
-    )
 
 
 def endpoints(live: Live, reviewer: Reviewer | None = None) -> Sequence[Endpoint]:
