@@ -12,6 +12,7 @@ from extender.present.views.decisions import DecisionView
 from extender.state.journal import Entry
 from extender.state.resizes import Direction
 from extender.state.subjects import Named, Subject
+from policy.answers.inputs import SHORT
 from policy.cluster.actions import (
     Admit,
     Bind,
@@ -53,7 +54,9 @@ def decision_view(entry: Entry) -> DecisionView:
         inputs=dict(entry.inputs),
         text="",
     )
-    return base.model_copy(update=_fields_of(entry.effect, entry.subject, entry.way))
+    found = _fields_of(entry.effect, entry.subject, entry.way)
+    short = f": {entry.inputs[SHORT]}" if SHORT in entry.inputs else ""
+    return base.model_copy(update={**found, "text": f"{found['text']}{short}"})
 
 
 def action_of(effect: Effect) -> str:
