@@ -22,7 +22,7 @@ from lab.study.studyerrors import StudyError, refuse
 from lab.study.traceparameters import check
 from policy.cluster.model import Node
 
-# The format of a file is the one whose columns here are all in the file; no other format has these columns.
+# For each format, columns that only its files have; a file has the format whose columns it has all of.
 MARKS = {
     "kohort": {"arrival_seconds", "work_seconds"},
     "philly": {"timestamp", "num_gpus"},
@@ -134,7 +134,7 @@ def _named(folder: Path, names: Sequence[str]) -> list[Path]:
     return [folder / f"{name}{end}" for name in names for end in ("", ".gz")]
 
 
-# By format: the reader whose signature has the parameters, and the function that calls it with rows and path.
+# For each format, the reader, whose signature has the parameters, and the function that calls it with rows and path.
 READERS: Mapping[object, tuple[Callable[..., Trace], Callable[..., Trace]]] = {
     "kohort": (_kohort, _kohort),
     "philly": (philly, lambda rows, path, **given: philly(rows, **given)),

@@ -20,7 +20,8 @@ KINDS: Mapping[Value, type[Saturating | SharedLinks | SharedCpu | Linear]] = {
     "shared-cpu": SharedCpu,
     "linear": Linear,
 }
-TABLED: Mapping[Value, Collection[str]] = {"shared-links": DRAGON.keys()}  # the training models that it knows
+# the training models that a speed model knows, where it does not know every model
+TABLED: Mapping[Value, Collection[str]] = {"shared-links": DRAGON.keys()}
 
 
 def name_of(speeds: Speeds) -> str:

@@ -17,7 +17,7 @@ from lab.sim.fluid.speedmodels import RunningGang
 from lab.sim.traces.reading import FieldError, Table, TraceError, TraceRow, read
 from policy.cluster.model import Node
 
-Placement = tuple[int, ...]  # workers on each node, the most first
+Placement = tuple[int, ...]  # a placement: the numbers of workers on each node, the largest first
 
 
 @dataclass(frozen=True)

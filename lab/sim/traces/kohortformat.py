@@ -19,7 +19,7 @@ REQUIRED = (
     "name", "arrival_seconds", "workers", "min_workers", "max_workers", "worker_millicores", "worker_memory_bytes",
     "work_seconds",
 )  # fmt: skip
-UTILITY = ("utility_value", "utility_steepness", "utility_target")  # either all of them are given, or none
+UTILITY = ("utility_value", "utility_steepness", "utility_target")  # a row has either all of these columns or none
 TRAINING = (
     "epochs", "chunks", "batches", "batch_seconds", "gradient_megabytes", "worker_gbps", "ps_gbps", "all_reduce",
     "goal", "alpha", *UTILITY,
@@ -134,7 +134,7 @@ def _job(line: TraceRow, models: Collection[str] | None) -> JobSpec:
         raise FieldError(line.where, PS_SELECTOR, line.values[PS_SELECTOR], "nothing, as the job has no ps")
     server = Role(PS, servers, _requests(line, "ps", 0), _constraints(line, PS_SELECTOR)) if servers else None
     roles = (server, worker) if server else (worker,)
-    blank = JobSpec("", (), 0, 0, 0.0)  # only for its default values
+    blank = JobSpec("", (), 0, 0, 0.0)  # has the default values of the fields that a row may leave out
     return JobSpec(
         name=line.text("name"),
         roles=roles,

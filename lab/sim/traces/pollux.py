@@ -24,7 +24,9 @@ NODES = 16
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The hours of the whole job on one GPU, and ``a`` of the saturating speed model."""
+    """A training application: the hours of the whole job on one GPU, and the contention ``a`` of the saturating speed
+    model.
+    """
 
     hours: float
     contention: float

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+from policy.cluster.words import and_more
+
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
-TOLD = 20  # faults listed in one message; the others are only counted
+TOLD = 20  # an error message lists at most so many faults, and only counts the others
 
 Table = Sequence[tuple[str, Mapping[str, object]]]
 
@@ -24,7 +26,7 @@ class TraceError(ValueError):
 
     def __init__(self, faults: Sequence[str]) -> None:
         more = len(faults) - TOLD
-        super().__init__("\n".join([*faults[:TOLD], *([f"and {more} more"] if more > 0 else [])]))
+        super().__init__("\n".join([*faults[:TOLD], *([and_more(more)] if more > 0 else [])]))
         self.faults = tuple(faults)
 
 
