@@ -109,7 +109,7 @@ def read_owned_pod(item: dict[str, Any], pod: Pod, of: Membership, group: GroupK
     )
 
 
-# Fields that are not supported in a template but in an existing pod: its node, once it is bound, and its pod group.
+# Fields that a plan supports in an existing pod but not in a template: the node of a bound pod, and its pod group.
 ACCEPTED = ("nodeName", "schedulingGroup")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from policy.cluster.gang import ADMITTED, Gang
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.snapshot import Snapshot
-from policy.cluster.sortedtuple import in_sorted
+from policy.cluster.sortedgroups import in_sorted
 from policy.placement.gang import ask_for
 from policy.placement.holders import Holders
 from policy.placement.holes import holes

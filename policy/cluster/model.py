@@ -29,7 +29,7 @@ class Slot(NamedTuple):
         return f"{self.role}-{self.index}"
 
 
-@lru_cache(maxsize=256)  # bounded: only the gang sizes that are in use now are worth keeping
+@lru_cache(maxsize=256)  # only the gang sizes that are in use now are worth keeping
 def worker_slots(count: int) -> tuple[Slot, ...]:
     """Return the slots of ``count`` workers, from index 0."""
     return tuple(Slot(WORKER, index) for index in range(count))
@@ -38,7 +38,9 @@ def worker_slots(count: int) -> tuple[Slot, ...]:
 TAINTS_OF_CLOSED_NODES: Final = frozenset(
     f"node.kubernetes.io/{name}" for name in ("unschedulable", "not-ready", "unreachable")
 )
-"""Set and taken away by the node lifecycle controller (kubernetes/pkg/controller/nodelifecycle)."""
+"""The taints that the node lifecycle controller (kubernetes/pkg/controller/nodelifecycle) sets on cordoned and unready
+nodes, and removes again.
+"""
 
 
 class Taint(NamedTuple):

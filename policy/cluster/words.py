@@ -16,9 +16,13 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 or noun == PS else f"{number:,} {noun}s"
 
 
-def and_more(number: int) -> str:
-    """Return the end of a list that is cut short: ``and 3 more``."""
-    return f"and {number:,} more"
+def and_more(number: int, what: str = "", shown_by: str = "") -> str:
+    """Return the end of a list that is cut short: ``and 3 more``, ``and 3 more that are older; -o wide shows all``.
+
+    number: how many entries are not shown. what: words to put after "more". shown_by: the option or command that shows
+    all entries; empty if there is none.
+    """
+    return f"and {number:,} more{what}" + (f"; {shown_by} shows all" if shown_by else "")
 
 
 def listed(names: Sequence[str], most: int) -> str:

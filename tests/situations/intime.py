@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from policy.answers.explain import Explanation, explain
+from policy.answers.explain import explain
+from policy.answers.explanation import Explanation, Waits
 from policy.cluster.events import JobGone, NodeNotOffered, PodGone
 from policy.cluster.gang import State
 from policy.cluster.model import Constraints, Job, Node, Pod, Requirement, Role, Taint, Term
@@ -50,6 +51,12 @@ class InTime:
         """Return the explanation of the gang's state."""
         found = explain(self.world.snapshot, GANG, self.world.policy, self.world.now)
         assert found is not None
+        return found
+
+    def waits(self) -> Waits:
+        """Return why the gang waits."""
+        found = self.explained().waits
+        assert found is not None, "the gang does not wait"
         return found
 
     def binding(self) -> tuple[frozenset[str], list[Blocker]]:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from policy.cluster.reasons import Reason
 from tests.situations.draw import is_live, pairs, singles
 from tests.situations.intime import InTime
 from tests.situations.kinds import ALONE
@@ -30,7 +29,7 @@ def marked(scenes: Iterable[Scene]) -> list[object]:
 def named(stage: InTime, constraint: Constraint) -> None:
     """Check that the explanation names the constraint, with its values, and that the placement agrees."""
     found = stage.explained()
-    told = f"{found.detail}; {found.arithmetic}; {found.missing_pods}"
+    told = f"{stage.waits().detail}; {found.arithmetic}; {found.missing_pods}"
     names, _ = stage.binding()
     assert not constraint.kind or constraint.kind in names, (constraint, told)
     missing = [value for value in constraint.values if value not in told]
@@ -40,7 +39,7 @@ def named(stage: InTime, constraint: Constraint) -> None:
 @pytest.mark.parametrize("scene", marked(SINGLES))
 def test_the_one_constraint_is_named_and_lifting_it_starts_the_gang(scene: Scene) -> None:
     stage, (constraint,) = InTime(scene), scene.constraints
-    assert stage.explained().reason is Reason(constraint.code), stage.explained().detail
+    assert stage.waits().reason == constraint.code
     named(stage, constraint)
     assert stage.binding()[0] <= {constraint.kind}, "nothing else is blamed"
     assert not stage.starts()
@@ -52,7 +51,7 @@ def test_the_one_constraint_is_named_and_lifting_it_starts_the_gang(scene: Scene
 def test_both_constraints_are_named_and_only_lifting_both_starts_the_gang(scene: Scene) -> None:
     for first, second in (scene.constraints, scene.constraints[::-1]):
         stage = InTime(scene)
-        assert stage.explained().reason in {Reason(one.code) for one in scene.constraints}, stage.explained().detail
+        assert stage.waits().reason in {one.code for one in scene.constraints}
         named(stage, first)
         named(stage, second)
         stage.lift(*first.lift)

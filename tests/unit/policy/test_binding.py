@@ -110,7 +110,8 @@ def test_pods_that_a_gang_outranks_and_does_not_preempt_are_told(priority: int, 
     world.see(*(replace(member, priority=priority) for member in members(gang.done())))
     found = explain(world.snapshot, "job-a", world.policy, world.now)
     assert found is not None
-    assert found.reason is Reason.ROOM_OF_OTHERS
+    assert found.waits is not None
+    assert found.waits.reason == Reason.ROOM_OF_OTHERS.value
     assert ("lower priority (team/other), which Kohort does not preempt" in found.arithmetic) is told
 
 
@@ -154,6 +155,7 @@ def test_what_binds_now_is_told_where_the_gang_waits_for_room() -> None:
     world.submit(job("a").workers(3, cpu=0.1, memory=0))
     told = explain(world.snapshot, "job-a", world.policy, world.now)
     assert told is not None
-    assert told.reason is Reason.NO_ROOM
+    assert told.waits is not None
+    assert told.waits.reason == Reason.NO_ROOM.value
     assert "3 pods asked for, the nodes have 1 pod free" in told.arithmetic
     assert "comes closest and lacks 2 pods" in told.arithmetic
