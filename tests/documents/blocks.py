@@ -21,6 +21,7 @@ from policy.cluster.lifecycle import diagram
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import BANDWIDTH
 from policy.cluster.training import Training
+from policy.placement.plugins import PLUGINS
 from policy.systems.oasis import workload
 from tests.documents import facts
 
@@ -166,6 +167,15 @@ def reasons() -> str:
 
 def lifecycle() -> str:
     return f"```mermaid\n{diagram()}\n```"
+
+
+def plugins() -> str:
+    rows = (
+        (f"`{one.name}`", one.checked, ", ".join(f"`{field}`" if " " not in field else field for field in one.fields),
+         "yes" if one.others else "")
+        for one in PLUGINS.values()
+    )  # fmt: skip
+    return table(("Plugin", "Kohort checks", "Must be absent from the pod", "Other pods count"), rows)
 
 
 def rooms() -> str:
