@@ -174,7 +174,7 @@ def settings_for(port: int = 0) -> Settings:
     )
 
 
-BIND_TIMEOUT = 5.0  # seconds, as in manifests/base/scheduler-config.yaml
+BIND_TIMEOUT = 5.0  # seconds; the bindTimeoutSeconds of manifests/base/scheduler-config.yaml
 
 
 def scheduler_config(url: str, settings: Settings) -> SchedulerConfig:

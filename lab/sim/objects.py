@@ -144,7 +144,9 @@ class JobObject:
 
     @property
     def stopped(self) -> bool:
-        """Tell whether the job is suspended, or has no replicas where its kind cannot be suspended."""
+        """Tell whether the job's user has stopped it: by suspending it, or by 0 replicas if its kind cannot be
+        suspended.
+        """
         return self.suspended if self.spec.kind.ends else not self.spec.workers
 
 
@@ -251,7 +253,10 @@ class WorldRefusal:
 
 
 def facts(change: WorldChange, scheduler: str = KOHORT) -> Event | None:
-    """Return the event that this change is for a Kohort with that scheduler name; None if it ignores the change."""
+    """Return the event that Kohort's translator would make of this change, or None if it would ignore the change.
+
+    ``scheduler``: the schedulerName by which pods opt in.
+    """
     gone, found = change.verb is Verb.DELETED, change.object
     if isinstance(found, Node):
         return NodeGone(found.name) if gone else NodeSeen(found)

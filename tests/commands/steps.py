@@ -12,7 +12,7 @@ from typing import Final
 
 from tests.commands.places import CHECKOUT
 
-PROCESSES: Final = 6  # four for tests that wait, two for tests that compute (tests/commands/spreading.py)
+PROCESSES: Final = 6  # four processes for tests that wait, two for tests that compute (tests/commands/spreading.py)
 EVERYTHING: Final = "not soak and not skew"
 # What make exports: a test that runs make itself would take over the options of the run that it belongs to.
 OF_MAKE: Final = frozenset({"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"})

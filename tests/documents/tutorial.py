@@ -1,4 +1,4 @@
-"""The shell blocks of docs/tutorial.md for each terminal in order, as a reader types them."""
+"""Runs the shell blocks of docs/tutorial.md in order, those of each terminal as a reader types them."""
 
 from __future__ import annotations
 

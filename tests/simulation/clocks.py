@@ -13,7 +13,7 @@ from typing import Any
 
 from extender.clock import Clock
 
-START = 10_000.0  # so that an hour earlier is still after the epoch
+START = 10_000.0  # the wall clock at the start; large enough that an hour earlier is still after the epoch
 Timer = tuple[float, int, "asyncio.TimerHandle | asyncio.Future[None]"]
 
 
@@ -52,7 +52,7 @@ class SimLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def get_debug(self) -> bool:
-        return False  # every handle asks for it
+        return False  # asyncio asks for debug mode at every callback
 
     def call_soon(  # type: ignore[override]  # its type variables are newer than our oldest Python
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -114,7 +114,7 @@ async def sleep(seconds: float) -> None:
 
 
 class ProcessClock(Clock):
-    """One process's time.
+    """The clock of one process.
 
     While the process is paused, none of its tasks wakes. Its wall clock may be off by ``offset`` seconds.
     """
@@ -162,4 +162,4 @@ class ProcessClock(Clock):
                 try:
                     waiting.reschedule(self.paused_until + 1e-6)
                 except (AssertionError, RuntimeError):
-                    continue  # not entered yet, or over
+                    continue  # the time limit was not entered yet, or has ended
