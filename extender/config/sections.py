@@ -106,6 +106,11 @@ class BarrierSettings(Section):
     checkpoint_seconds: SecondsOrZero = Field(
         default=30, description="Time that a job gets to save its state before it is moved; 0: it is not asked to save."
     )
+    commit: Literal["all", "first"] = Field(
+        default="all",
+        description="When a gang is bound: all: when its minimum is held; first: at its first bind call, if "
+        "kube-scheduler's plugins would look at nothing in its pods but what Kohort checks itself.",
+    )
     gangs_at_once: Count = Field(
         default=1024, ge=1, le=1024, description="Gangs whose binds may be held at the same time."
     )
@@ -127,6 +132,11 @@ class SchedulerSettings(Section):
     pods_per_second: Rate = Field(
         default=60,
         description="Scheduling rate of kube-scheduler, from which the size of the largest gang is computed.",
+    )
+    plugins: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=(),
+        description="Plugins that kube-scheduler's profile enables beyond its defaults; with one that Kohort does not "
+        "know, barrier.commit: first binds no gang early.",
     )
 
 

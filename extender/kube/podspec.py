@@ -32,7 +32,7 @@ __all__ = ["ObjectError", "constraints_of", "limits_of", "places_of", "requests_
 
 Ask = Callable[[Json, str], Resources]  # a container and its path -> its requests
 BY_DEFAULT = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
@@ -254,7 +254,7 @@ def unsupported_in(spec: Json, field: str) -> tuple[str, ...]:
         for name, asked in (
             ("resourceClaims", bool(items(spec.get("resourceClaims"), f"{field}.resourceClaims"))),
             # Capacity of a device class, which no node has among its allocatable resources.
-            ("a device class", any(name.startswith(DEVICE_CLASS) for name in _names(spec, field))),
+            ("a device class", any(name.startswith(DEVICE_CLASS_PREFIX) for name in _names(spec, field))),
             ("topologySpreadConstraints", _hard_spread(spec, field)),
             ("affinity.podAffinity", _required(affinity, f"{field}.affinity", "podAffinity")),
             ("affinity.podAntiAffinity", _required(affinity, f"{field}.affinity", "podAntiAffinity")),

@@ -17,6 +17,7 @@ from extender.config.plainyaml import YamlError
 from extender.config.relations import BACKOFF_MARGIN_SECONDS
 from extender.config.settings import Settings
 from extender.kubescheduler.checkextender import check_extenders
+from extender.kubescheduler.checkplugins import check_plugins
 from extender.kubescheduler.schedulerconfig import (
     API_VERSION,
     DEFAULT_BIND_TIMEOUT_SECONDS,
@@ -65,6 +66,7 @@ def findings(config: Mapping[str, Any], settings: Settings) -> list[ConfigFindin
         *_check_backoff(parsed, settings),
         *_check_profiles(parsed, settings),
         *check_extenders(parsed, settings),
+        *check_plugins(parsed, settings),
     ]
 
 

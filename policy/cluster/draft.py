@@ -41,6 +41,7 @@ class Now(Facts, Protocol):
     memory: Mapping[str, object]
     refused_writes: Mapping[str, tuple[RefusedWrite, ...]]
     texts: Mapping[str, str]
+    repelling: Mapping[str, tuple[str, ...]]
     index: Index
 
 
@@ -219,6 +220,7 @@ class Draft:
         self._recharge(pod.uid, pod_charge(pod))
         self._recount_foreign(old, pod)
         self._recount_promised(old, pod, now)
+        self._put_or_drop("repelling", pod.uid, () if pod.ended else pod.repels)
         if pod.holds_room and not (old is not None and old.holds_room):
             self.filled.add(pod.node)
 
@@ -231,6 +233,7 @@ class Draft:
             self._recharge(uid, NO_CHARGE)
             self._recount_foreign(old, None)
             self._recount_promised(old, None, now)
+            self._put_or_drop("repelling", uid, ())
 
     def settle(self) -> None:
         """Compute the charges of changed gangs again: the planned room that no bound pod holds yet."""

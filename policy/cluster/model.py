@@ -332,6 +332,9 @@ class Pod:
     example), and not because no node takes the pod.
     volumes: the names of its PersistentVolumeClaims.
     limits: its limits, which only ResourceQuotas count; empty for pods that did not opt in.
+    unchecked: for an unbound pod that opted in, the parts of its spec at which kube-scheduler's plugins look and which
+    Kohort's placement does not check (``policy/placement/plugins.py``).
+    repels: the namespaces whose pods its required anti-affinity may keep from a node; "*" stands for all of them.
     woken: the plan's name in the pod's wake annotation.
     saves: the name of the plan for which its training was asked for a checkpoint.
     plan: the name of the plan under which it was bound.
@@ -368,6 +371,8 @@ class Pod:
     numbered: Slot | None = None
     nominated: str = ""
     preempted: bool = False
+    unchecked: tuple[str, ...] = ()
+    repels: tuple[str, ...] = ()
     priority: int = 0
     since: float = 0.0
     version: int = 0
