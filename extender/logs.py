@@ -68,7 +68,7 @@ class Pipe(logging.Handler):
         line = {
             "level": "warning",
             "logger": __name__,
-            "msg": "log lines were dropped, because nobody read them in time",
+            "msg": "log lines were dropped, because their reader was too slow",
             "lines": self._reported - before,
         }
         self._put(json.dumps(line) + "\n")

@@ -118,7 +118,7 @@ class Lease:
             return
         if self._reported is not None:
             which = "now leads" if leading else "no longer leads"
-            _log.info("this replica %s; the lease is held by %s", which, self.holder or "nobody")
+            _log.info("this replica %s; the lease is held by %s", which, self.holder or "no pod")
         self._reported = leading
         self._on_change(leading)
 

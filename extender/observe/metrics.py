@@ -287,7 +287,7 @@ def _watch_metrics(watches: Sequence[WatchHealth], now: float) -> Iterator[Metri
 
 
 def _dropped_lines() -> Metric:
-    text = "Log lines dropped because nobody read them."
+    text = "Log lines dropped because their reader was too slow."
     return CounterMetricFamily("kohort_log_lines_dropped", text, value=logs.dropped())
 
 

@@ -84,7 +84,7 @@ class Slotwork:
         if later is None:
             return Verdict(Reason.PAUSED, "its schedule is over and no room was found for what is left")
         seconds = later.slot * self.slot_seconds - self.now
-        return Verdict(Reason.PAUSED, f"it goes on in slot {later.slot}, {seconds:.0f} s from now")
+        return Verdict(Reason.PAUSED, f"it goes on in time slot {later.slot}, {seconds:.0f} s from now")
 
     # -- jobs that have members ------------------------------------------------------------------
 
