@@ -26,7 +26,7 @@ BOUND = ""
 UNKNOWN_OUTCOME = (
     "kohort: the API server's answer to the binding was lost; the pod's reservation stays until it is known"
 )
-# For so long an API server may still carry out a request whose client has given up.
+# An API server may carry out a request up to so many seconds after its client has given up.
 LATE_SECONDS = 10.0
 # first and longest pause in seconds between two reads of a pod whose binding has no known outcome
 LOOK_SECONDS = (0.5, 4.0)
@@ -119,7 +119,8 @@ class Barrier:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._held[uid] = HeldBind(node, answer)
         try:
-            # Many calls come at the same time, and none is urgent, so one step handles all that come within a moment.
+            # The event is only queued for a step soon: many bind calls come at the same time, and one step handles all
+            # of them.
             self._ledger.post(BindHeld(uid, node))
             ends: list[asyncio.Future[str] | asyncio.Future[None]] = [answer, leaving]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -134,7 +135,8 @@ class Barrier:
         kube-scheduler has then given up its attempt, so that its checks of pod and node no longer hold.
         """
         self._answer(uid, text)
-        # If one connection breaks, others often do: one step must see all of them before it binds the other members.
+        # The event is only queued: if one connection breaks, others often do, and one step must see all of them before
+        # it binds other members.
         self._ledger.post(BindDropped(uid))
 
     def _answer(self, uid: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Printing an answer for people or for scripts, once, or with --watch whenever it changes."""
+"""Prints an answer for people or for scripts, once, or with --watch whenever it changes."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Comparisons:
             return found
 
     def check(self, policy: str) -> None:
-        """Raise ComparisonError where no journal is written or there is no such policy."""
+        """Raise ComparisonError where the service writes no journal, or there is no policy of that name."""
         if not self.records:
             raise ComparisonError(
                 "no journal is kept: set journal.folder to a folder that the service can write, and restart it"

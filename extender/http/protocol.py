@@ -88,7 +88,7 @@ class LimitedProtocol(HttpToolsProtocol):
             raise TooManyRequestsError
 
     def on_body(self, body: bytes) -> None:
-        """Take the body's bytes out of the count of the head's bytes, which `data_received` added them to."""
+        """Subtract the body's bytes from the count of the head's bytes, to which `data_received` has added them."""
         self._head_bytes = max(0, self._head_bytes - len(body))
         super().on_body(body)
 
@@ -144,12 +144,16 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def unread(self) -> bool:
-        """Tell whether the connection only waits for its client to read the answer, or to read before it can close."""
+        """Tell whether the connection only waits for its client to read: the answer, or what must be read before it can
+        close.
+        """
         return self.flow.write_paused or self.transport.is_closing()
 
     @property
     def evictable(self) -> bool:
-        """Tell whether the connection only waits for its client: for a request, the rest of one, or to read."""
+        """Tell whether the connection only waits for its client: to send a request or the rest of one, or to read the
+        answer.
+        """
         return self.idle or self.cycle.more_body or self.unread
 
     def _cut_the_longest_waiting(self) -> bool:

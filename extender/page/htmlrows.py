@@ -1,4 +1,7 @@
-"""Templates of whole pages and of rows. A row's HTML is reused while its content stays, so most frames are cheap."""
+"""The templates of whole pages and of the rows of lists.
+
+The HTML of a row is reused until its content changes, so that most updates of a page cost little.
+"""
 
 from __future__ import annotations
 

@@ -118,7 +118,10 @@ def _planned(admit: Admit, subject: Subject) -> str:
 
 
 def _shown(shown: Shown, rival: Named | None) -> dict[str, object]:
-    """Return the fields of DecisionView for a decision that the API shows as done; ``rival``: the job it was for."""
+    """Return the fields of DecisionView for a decision that has been carried out, as the API shows.
+
+    ``rival``: the job for which workers were taken, if any.
+    """
     scaled = f"from {shown.before} to {counted(shown.workers, 'worker')}"
     members, ahead = f"{counted(shown.members, 'member')} on {counted(shown.hosts, 'node')}", _full_name(rival)
     text = {

@@ -41,7 +41,7 @@ FIRST_EFFECTS: Final = frozenset(
         "ShrinkStalled",
     }
 )  # fmt: skip
-# further kinds that such a journal has if its state has a certain part
+# further kinds of such a journal's effects, by the part of its state that is there only if it has them
 CAME_WITH: Final = {"preemptions": {"Preempted"}, "refused_writes": {"Shown", "WriteRefused"}}
 # The largest maps of a state. msgspec can write and read their values by itself, without `codec`.
 FACTS: Final[dict[str, Any]] = {

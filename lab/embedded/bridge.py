@@ -27,7 +27,7 @@ NOTES: Final = (REPORTS, MEMORY)  # the annotations that Kohort writes to a job 
 
 
 Observe = Callable[[float, list[WorldChange]], None]
-"""Called with a time in seconds and the changes of the world at that time."""
+"""A function that is called with a time in seconds and the changes of the world at that time."""
 
 
 class Bridge:

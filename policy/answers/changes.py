@@ -145,7 +145,9 @@ def _given(room: Room, victims: Sequence[Reclaimable], counts: dict[int, int]) -
 
 
 def _without_workers(counts: dict[str, int], snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot as if so many workers of each of these jobs, those of the highest indices, had gone."""
+    """Return the snapshot as if ``counts`` (job uid -> number) workers of the highest indices had gone from these
+    jobs.
+    """
     draft = Draft(snapshot)
     for uid, count in counts.items():
         job, gang = snapshot.jobs[uid], snapshot.gang(uid)

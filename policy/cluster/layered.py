@@ -81,7 +81,8 @@ class Layered(MutableMapping[K, V]):
         if key not in self:
             self._len += 1
             if key in self._layers[1]:
-                self._lay_in()  # a key that was deleted and is set again comes last, as in a dict
+                # merged first, because a key that was deleted and is set again must come last, as in a dict
+                self._lay_in()
         self._layers[1][key] = value
 
     def __delitem__(self, key: K) -> None:

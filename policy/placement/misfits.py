@@ -11,7 +11,7 @@ from policy.placement.gang import Ask
 
 @until_room_changes
 def misfits(snapshot: Snapshot, placement: Hashable) -> set[Ask]:
-    """Return the set of requests that this way of placing could not place in the snapshot's free room.
+    """Return the set of requests for which no placement was found in the snapshot's free room by this way of placing.
 
     The caller adds each request that it cannot place. After every change of the room the set is a new, empty one.
     ``placement`` identifies the way of placing, with all its parameters.

@@ -70,7 +70,10 @@ def _make(name: str, parameters: dict[str, object]) -> Policy:
 
 
 def built(name: str, system: type[Any], parameters: dict[str, object]) -> Any:
-    """Return that system or rebalancer from plain values; a wrong one raises a ValueError that names it."""
+    """Return the system or rebalancer ``system`` with these parameters, given as plain values.
+
+    A wrong value raises a ValueError that names the parameter.
+    """
     known = {field.name: field for field in fields(system)}
     told = {long: short for long, short in WITH_UNIT.items() if short in known}
     if twice := sorted(long for long, short in told.items() if {long, short} <= parameters.keys()):

@@ -36,7 +36,9 @@ class FifoBackfill(Policy):
         return "fifo-backfill"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Start whole jobs at the workers they ask for, in order of arrival, then those that may pass the head."""
+        """Start whole jobs with the workers they ask for, in order of arrival, then those that may pass the
+        reservation's job.
+        """
         return BackfillCycle(snapshot, now).run()
 
 
@@ -121,7 +123,9 @@ class BackfillCycle:
 
 
 def _seconds(job: Job, workers: int) -> float:
-    """Return how long the job trains with so many workers, by its annotation; infinite if it does not state that."""
+    """Return how long the job trains with ``workers`` workers, by its annotation; infinite if that states no
+    duration.
+    """
     training = job.training
     if training is None or not training.is_timed or workers == 0:
         return math.inf

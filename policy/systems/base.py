@@ -12,8 +12,8 @@ from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 
-# What is written on one job's object of a policy's memory, by system; values of JSON's types, which must be checked
-# when they are read.
+# What is written on one job's object of a policy's memory, by system; values of JSON's types,
+# which must be checked when they are read.
 Parts = Mapping[str, object]
 
 

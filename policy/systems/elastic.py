@@ -134,7 +134,7 @@ class ElasticCycle:
     # -- starting ----------------------------------------------------------------------------------
 
     def start(self, job: Job, workers: int) -> bool:
-        """Admit the job with so many workers if there is room for the whole gang; tell whether it was admitted."""
+        """Admit the job with ``workers`` workers if there is room for the whole gang; tell whether it was admitted."""
         ask = ask_of(self.snapshot, job, workers)
         nodes = None if ask in self._misfits else place(self.room, ask)
         if nodes is None:
@@ -208,7 +208,7 @@ class ElasticCycle:
     # -- shrinking ---------------------------------------------------------------------------------
 
     def leaving(self) -> list[Reclaimable]:
-        """Return the room of pods that are leaving anyway and that no plan waits for yet."""
+        """Return the room that pods of Kohort's jobs will free in any case, and that no plan waits for yet."""
         if not self.snapshot.index.leaving:
             return []
         freeing = self.gangs.listed(self.snapshot.index.freeing)
@@ -243,7 +243,7 @@ class ElasticCycle:
         if gang.state is not State.RUNNING or victim.uid in self.scaled or victim.uid == job.uid or not victim.elastic:
             return False
         if gang.scaling.kept_at is not None and self.now - gang.scaling.kept_at < TURN_SECONDS:
-            return False  # its workers did not go when it was last shrunk, so it is left alone for a while
+            return False  # the victim's workers did not go when it was last shrunk, so it is not shrunk for a while
         turns = sum(1 for turn in gang.scaling.turns if self.now - turn < TURN_SECONDS) if gang.scaling.turns else 0
         # If the plan fails once more, the victim is grown back: that turn is counted in advance.
         return turns + 1 < TURNS or not self.snapshot.gang(job.uid).tries.attempts

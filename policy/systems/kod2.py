@@ -133,7 +133,9 @@ class Kod2(Policy):
         return now - job.arrival > self.starve_limit
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """Return when a job starves, a back-off or a cool-down ends, or a turn (elastic.py) no longer counts."""
+        """Return the next time at which a job starves, a back-off or cool-down ends, or a turn (``TURNS`` in
+        elastic.py) no longer counts.
+        """
         return next_moment(snapshot, now, self.starve_limit, self.cooldown)
 
 

@@ -147,8 +147,8 @@ class SpeCon(Rebalancer):
         found = ((uid, read_progress(part[self.name])) for uid, part in parts.items() if self.name in part)
         known = {uid: told for uid, told in found if told is not None and not snapshot.jobs[uid].finished}
         memory: dict[str, object] = {KEY + uid: told for uid, told in known.items()}
-        # The last round is taken to be the last one in which a job reported something new, so that the next one is due
-        # in time.
+        # The last round is taken to be the last one in which a job reported something
+        # new, so that the next one is due in time.
         return memory | ({CLOCK: max(told.since for told in known.values())} if known else {})
 
     def monitor(self, job: Job) -> Monitor:

@@ -213,7 +213,7 @@ class _Free:
         self._seconds = self._lost = 0.0
 
     def run(self, passed: float) -> None:
-        """Count so many seconds with the present fragmentation."""
+        """Count ``passed`` seconds with the present fragmentation."""
         self._seconds += passed
         if self._all > 0:
             self._lost += (1.0 - self._useful / self._all) * passed

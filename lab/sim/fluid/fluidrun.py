@@ -79,8 +79,8 @@ class FluidRun:
         self._uids = _uids(trace)
         self._to_come = len(trace.jobs)
         self._inbox: list[Event] = []
-        # facts about job objects that were deleted in this instant; they are sent one batch after the facts about their
-        # pods
+        # facts about job objects that were deleted in this instant; they are sent
+        # one batch after the facts about their pods
         self._ended: list[Event] = []
         self._forgotten: list[Event] = []  # facts about deleted job objects that are sent with the next batch
         # jobs whose pods may change in a later step although no effect of that step names them

@@ -19,8 +19,8 @@ from policy.cluster.model import WORKER, Role
 from policy.systems.base import Policy
 from policy.systems.specon import SpeCon
 
-# The exponents k of the loss exp(-k p), from SpeCon's Figure 1: 65, 98 and 90 % of the reduction after 20 % of the
-# time.
+# The exponents k of the loss exp(-k p), from SpeCon's Figure 1: 65, 98 and 90 %
+# of the reduction after 20 % of the time.
 VAE, BI_RNN, GRU = 5.20, 19.56, 11.51
 MODELS = (VAE, BI_RNN, GRU)
 # The results in docs/policies/specon.md were run with this: each algorithm may move a job once. The default, one move

@@ -94,8 +94,8 @@ class Slotwork:
                 self._pause(job, later)
             return  # the job runs past the end of its plan: it stays unchanged until it ends or is planned again
         if gang.state is State.MIGRATING or not within(job, shift):
-            # the user's new bounds forbid this shift's number of workers; later time slots are planned within the
-            # bounds
+            # the user's new bounds forbid this shift's number of workers; later
+            # time slots are planned within the bounds
             return
         if _lacks_ps(job, shift):
             self._pause(job, shift)
