@@ -14,8 +14,7 @@ from policy.transitions.barrier import apply_bind_event, in_order
 from policy.transitions.carry import carry_out
 from policy.transitions.deadlines.expiry import expire
 from policy.transitions.facts import apply_fact
-from policy.transitions.recovery.preempted import report_preempted
-from policy.transitions.recovery.repair import repair
+from policy.transitions.recovery.repair import repair, report_preempted
 from policy.transitions.recovery.taken import give_up_taken
 from policy.transitions.refusedwrites import heed_refused
 from policy.transitions.settle import settle

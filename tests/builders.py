@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from lab.sim.invariants import bound_into_taken, index_errors, promised_beyond, violations
 from policy.cluster.actions import Admit, Bind, Effect, RefuseBind, Released, Resize
 from policy.cluster.events import (
     BindDone,
@@ -28,7 +29,6 @@ from policy.cluster.events import (
     Tick,
 )
 from policy.cluster.gang import Gang, State
-from policy.cluster.invariants import bound_into_taken, index_errors, promised_beyond, violations
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Pod, Role, Slot, Taint
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules, Snapshot

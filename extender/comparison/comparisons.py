@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from extender.comparison.messages import ComparisonAnswer, ComparisonRequest
+from extender.comparison.comparingprocess import ComparisonAnswer, ComparisonRequest
 from extender.config.settings import Settings
 from extender.present.views.comparison import ComparisonView
 from extender.state.ledger import Ledger

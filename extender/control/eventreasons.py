@@ -17,9 +17,9 @@ class EventReason:
 
 QUEUED: Final = EventReason(
     "Queued",
-    "The job waits. The note has its position in the queue, the reason with its figures, and what helps; for the first "
-    "five jobs what would admit them, with changes that take effect at once first and waiting last. Written after "
-    "20 s, when the reason changes (at most every ten minutes), and once an hour. A new position alone writes no "
+    "The job waits. The note has its position in the queue, the reason with its figures, and what helps, or for the "
+    "first five jobs what would admit them now, with changes that take effect at once first and waiting last. Written "
+    "after 20 s, when the reason changes (at most every ten minutes), and once an hour. A new position alone writes no "
     "Event: `kohort explain` shows the present one.",
 )
 STARVING: Final = EventReason(

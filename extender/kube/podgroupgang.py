@@ -8,8 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 
-from extender.kube.ownedpods import OwnedPod, OwnedPods
-from extender.kube.slotassignment import close_gaps, keep_or_assign_slots
+from extender.kube.ownedpods import OwnedPod, OwnedPods, close_gaps, keep_or_assign_slots
 from policy.cluster.model import WORKER, Job, Role, Slot
 from policy.cluster.resources import NOTHING
 

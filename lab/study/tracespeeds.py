@@ -9,9 +9,9 @@ from lab.sim.fluid.link import DRAGON, SharedLinks
 from lab.sim.fluid.speedmodels import Linear, Saturating, SharedCpu, Speeds
 from lab.sim.fluid.step_times import Measured, step_times
 from lab.sim.traces import Trace, TraceError
+from lab.study.rowfiles import lines, table
 from lab.study.specs import NamedSpec, Value
 from lab.study.studyerrors import StudyError, refuse
-from lab.study.tracefiles import lines, table
 
 SPEEDS, STEP_TIMES = "speeds", "step_times"
 KINDS: Mapping[Value, type[Saturating | SharedLinks | SharedCpu | Linear]] = {

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from policy.answers.explanation import Start
 from policy.answers.operated import forward, without
 from policy.answers.refusals import backs_off_from_refusal
 from policy.cluster import words
@@ -17,8 +18,8 @@ from policy.cluster.gang import ADMITTED
 from policy.cluster.model import Job
 from policy.cluster.reasons import Concern, Lasts
 from policy.cluster.snapshot import Snapshot, reason_of
+from policy.cluster.training import remaining_seconds
 from policy.systems.base import Policy
-from policy.systems.progress import remaining_seconds
 
 MOST_ENDS = 64
 MOST_MOMENTS = 64  # how many moments are tried at which the passing of time alone may change the policy's decision
@@ -28,14 +29,6 @@ LEAST_STEP = 1.0
 JUST_AFTER = 0.01
 NAMED = 3
 REFUSED = "the API server has refused its binding; that is tried again after each back-off"
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """When a job may start (``at``, in seconds since the epoch; None: not known), and in words what that depends on."""
-
-    at: float | None
-    basis: str
 
 
 def foresee(snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:

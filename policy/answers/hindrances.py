@@ -19,13 +19,13 @@ from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node
 from policy.cluster.reasons import Lasts
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot
-from policy.cluster.words import in_words, lack_in_words
+from policy.cluster.training import remaining_seconds
+from policy.cluster.words import and_more, in_words, lack_in_words
 from policy.placement.fit import accepts
 from policy.placement.gang import barred, worker_demand
 from policy.placement.grow import Where, could_be_together
 from policy.placement.room import Room
 from policy.systems.base import Policy
-from policy.systems.progress import remaining_seconds
 
 NODES_TOLD = 3
 
@@ -214,7 +214,7 @@ def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
     text = f"room: no node that it may grow on has what one more worker asks for ({asked})"
     told = [_lacking(snapshot, job, host, requests) for host in hosts[:NODES_TOLD]]
     more = len(hosts) - len(told)
-    text += "".join(f"; {one}" for one in told) + (f"; nor have {more} more of its nodes" if more else "")
+    text += "".join(f"; {one}" for one in told) + (f"; {and_more(more, ' of its nodes')}" if more else "")
     refused, constraints = barred(snapshot, job), job.worker.constraints if job.worker else ANYWHERE
     near = {host.name for host in hosts}
     away = [

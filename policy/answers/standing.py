@@ -6,14 +6,14 @@ What holds its growth back is found by asking the policy again on copies of the 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
+from policy.answers.explanation import Grounds
 from policy.answers.hindrances import grows, held_by
 from policy.answers.unplaced import unplaced_of
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import PS, WORKER, Job
 from policy.cluster.snapshot import Snapshot
-from policy.cluster.sortedtuple import in_sorted
+from policy.cluster.sortedgroups import in_sorted
 from policy.placement.gang import ask_of, cross_node_pairs, place
 from policy.placement.room import Room
 from policy.systems.base import Policy
@@ -22,20 +22,6 @@ ALL_GROWTH = "nothing: it has as many workers as it may have"
 MALFORMED = "its malformed field: it keeps what it runs, and gets nothing until that is corrected"
 RIGID = "its bounds: it is a rigid gang; state kohort.dev/max-workers to let it grow"
 ENDS = "its end: some of its workers are done already"
-
-
-@dataclass(frozen=True, slots=True)
-class Grounds:
-    """Why a job runs as it does, in words: its nodes, what crosses the network, and what holds its growth back.
-
-    pairs: how many ps-worker pairs it has. crossing: how many of these pairs are on two nodes.
-    """
-
-    placement: str
-    pairs: int
-    crossing: int
-    traffic: str
-    growth: str
 
 
 def grounds(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Grounds | None:

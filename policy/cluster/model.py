@@ -331,6 +331,7 @@ class Pod:
     plan: the name of the plan under which it was bound.
     numbered: the slot in the annotation by which its controller chooses the pods to delete first; only for kinds whose
     pods have no index in their names.
+    finalizers: the finalizers that it still has, if it is terminating: until they are removed it holds its room.
     nominated: the node on which its scheduler keeps room for it.
     preempted: whether a scheduler has chosen it as a victim, to make room for a pod of higher priority (condition
     DisruptionTarget, reason PreemptionByScheduler).
@@ -348,6 +349,7 @@ class Pod:
     owner: str = ""
     opted_in: bool = False
     terminating: bool = False
+    finalizers: tuple[str, ...] = ()
     gated: bool = False
     places: Constraints | None = None
     refused: bool = False
@@ -376,6 +378,11 @@ class Pod:
     def holds_room(self) -> bool:
         """Whether the pod is bound and has not ended; a terminating pod holds its room until it is gone."""
         return bool(self.node) and self.phase not in ENDED
+
+    @property
+    def key(self) -> str:
+        """The pod's name for people: ``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
 
     @property
     def claims(self) -> bool:

@@ -12,6 +12,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Admit, Decision
 from policy.cluster.gang import Gang, State
@@ -19,21 +20,17 @@ from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.gang import Ask, ask_of, charge
-from policy.placement.misfits import misfits
 from policy.placement.room import Room
 from policy.placement.spread import spread
 from policy.systems.base import Policy
-from policy.systems.queue import asked_workers, queue
+from policy.systems.queue import asked_workers, misfits, queue
 
 
 @dataclass(frozen=True, slots=True)
 class FifoBackfill(Policy):
     """``fifo``, except that younger jobs may use idle room where that does not delay the oldest one."""
 
-    @property
-    def name(self) -> str:
-        """Return ``fifo-backfill``."""
-        return "fifo-backfill"
+    name: ClassVar[str] = "fifo-backfill"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start whole jobs with the workers they ask for, in order of arrival, then those that may pass the

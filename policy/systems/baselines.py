@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Admit, Decision, Remember, Resize
 from policy.cluster.gang import ADMITTED, State
@@ -19,12 +20,11 @@ from policy.cluster.model import ANYWHERE, Job, Pod, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import Ask, ask_of, barred, charge, place
-from policy.placement.misfits import misfits
 from policy.placement.room import Room, idlest
 from policy.placement.spread import Order, chance, in_turn, spread
 from policy.systems.base import Policy
 from policy.systems.evenly import admit_evenly
-from policy.systems.queue import asked_workers, next_return, queue
+from policy.systems.queue import asked_workers, misfits, next_return, queue
 
 TURN = "spread/turn"  # key in the policy's memory of the number of members that have been placed so far
 
@@ -43,13 +43,10 @@ class FifoPod(Policy):
     ``seed``: chooses the random order in which pods are tried again, under ``Retry.RANDOM``.
     """
 
+    name: ClassVar[str] = "fifo-pod"
+
     retry: Retry = Retry.FIFO
     seed: int = 0
-
-    @property
-    def name(self) -> str:
-        """Return ``fifo-pod``."""
-        return "fifo-pod"
 
     @property
     def draws(self) -> bool:
@@ -108,14 +105,11 @@ class KubeflowSpread(Policy):
     whole-numbered scores; under ``turn`` none do, because the nodes take turns.
     """
 
+    name: ClassVar[str] = "kubeflow-spread"
+
     backfill: bool = True
     seed: int = -1
     order: Order = Order.APART
-
-    @property
-    def name(self) -> str:
-        """Return ``kubeflow-spread``."""
-        return "kubeflow-spread"
 
     @property
     def draws(self) -> bool:
@@ -158,10 +152,7 @@ class LocalityOnly(Policy):
     Jobs start in order of arrival, and any that fits may pass those that do not (AFCFS in the paper).
     """
 
-    @property
-    def name(self) -> str:
-        """Return ``locality-only``."""
-        return "locality-only"
+    name: ClassVar[str] = "locality-only"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start every waiting job that fits, in order of arrival."""
@@ -176,10 +167,7 @@ class LocalityOnly(Policy):
 class Fifo(Policy):
     """OASiS's baseline: whole jobs strictly in order of arrival, at the workers they ask for, spread over the nodes."""
 
-    @property
-    def name(self) -> str:
-        """Return ``fifo``."""
-        return "fifo"
+    name: ClassVar[str] = "fifo"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start whole jobs in order of arrival, until one does not fit."""
@@ -194,10 +182,7 @@ class Fifo(Policy):
 class RoundRobin(Policy):
     """SpeCon's baseline "DS": jobs are placed as SpeCon first places them, and never moved (section VI-A)."""
 
-    @property
-    def name(self) -> str:
-        """Return ``round-robin``."""
-        return "round-robin"
+    name: ClassVar[str] = "round-robin"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start whole jobs, first come, first served, each on the next node."""

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from policy.cluster.actions import Decision, Remember
 from policy.cluster.frozen import replace
@@ -17,14 +18,13 @@ from policy.cluster.kept import until_nodes_change
 from policy.cluster.model import Job
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.training import remaining_seconds
 from policy.placement.gang import Ask, worker_demand
 from policy.placement.grow import Where
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Reclaimable, one_by_one
-from policy.systems.base import Policy
-from policy.systems.bounds import from_0, patience
+from policy.systems.base import Policy, from_0, patience
 from policy.systems.elastic import ElasticCycle, next_moment
-from policy.systems.progress import remaining_seconds
 from policy.systems.queue import EquivalenceClass, WaitingQueue, asked_workers, equivalence_classes
 
 ACTED = "dragon/acted"  # when a job was last started or shrunk for another, or a scale-up was last considered
@@ -94,6 +94,9 @@ class Dragon(Policy):
     Figure 5 only demands that nothing was started or shrunk.
     """
 
+    name: ClassVar[str] = "dragon"
+    grows: ClassVar[bool] = True
+
     urgent_threshold: float = 120.0
     idle_threshold: float = 60.0
     victims: Victims = Victims.NODE_AWARE
@@ -109,16 +112,6 @@ class Dragon(Policy):
     def __post_init__(self) -> None:
         patience(self, "urgent_threshold", "idle_threshold")
         from_0(self, "restart_seconds")
-
-    @property
-    def name(self) -> str:
-        """Return ``dragon``."""
-        return "dragon"
-
-    @property
-    def grows(self) -> bool:
-        """Whether running jobs are given more workers whenever there is room; always true here."""
-        return True
 
     @property
     def grows_on(self) -> Where:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from policy.cluster.actions import Decision
 from policy.cluster.model import Job
@@ -20,8 +21,7 @@ from policy.cluster.training import Training
 from policy.placement.gang import ask_of
 from policy.placement.grow import Where
 from policy.placement.shrink import Reclaimable
-from policy.systems.base import Policy
-from policy.systems.bounds import above_0, from_0
+from policy.systems.base import Policy, above_0, from_0
 from policy.systems.elastic import ElasticCycle
 from policy.systems.queue import asked_workers, queue
 
@@ -69,6 +69,9 @@ class Drs(Policy):
     by growing is not grown; 0: every job may grow, as in the article.
     """
 
+    name: ClassVar[str] = "drs"
+    grows: ClassVar[bool] = True
+
     worth: Worth = Worth.STATED
     requirement: Requirement = Requirement.MINIMUM
     victims: Victims = Victims.LOWER
@@ -83,16 +86,6 @@ class Drs(Policy):
     def __post_init__(self) -> None:
         from_0(self, "cooldown", "restart_seconds")
         above_0(self, "slot_seconds")
-
-    @property
-    def name(self) -> str:
-        """Return ``drs``."""
-        return "drs"
-
-    @property
-    def grows(self) -> bool:
-        """Whether running jobs are given more workers whenever there is room; always true here."""
-        return True
 
     @property
     def grows_on(self) -> Where:

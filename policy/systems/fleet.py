@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from policy.cluster.actions import Admit, Decision, Migrate, Resize
+from policy.cluster.actions import Action, Admit, Decision, Migrate, Resize
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Lasts
-from policy.cluster.snapshot import Snapshot, queued
-from policy.placement.after import room_after
+from policy.cluster.snapshot import Snapshot, demand, queued
 from policy.placement.gang import ask_of, takes_all
+from policy.placement.room import Room
 from policy.systems.base import Promised
 from policy.systems.growth import Category
 
@@ -141,3 +141,18 @@ def at_rest(snapshot: Snapshot, decided: Decision) -> bool:
     taking = any(isinstance(action, Admit | Resize) and action.waits_for for action in decided.actions)
     waiting = any(verdict.reason.lasts is Lasts.TURN for verdict in decided.verdicts.values())
     return not (freeing or taking or waiting)
+
+
+def room_after(snapshot: Snapshot, actions: Iterable[Action]) -> Room:
+    """Return the snapshot's free room less the room that the actions give to jobs.
+
+    Room that a shrink among the actions will free does not count, because it is not free yet.
+    """
+    room = Room.of(snapshot)
+    for action in actions:
+        if isinstance(action, Admit | Resize | Migrate):
+            job, planned = snapshot.jobs[action.job_uid], snapshot.gang(action.job_uid).nodes
+            for slot, node in action.nodes.items():
+                if planned.get(slot) != node:
+                    room.take(node, demand(job, slot, snapshot.member(job.uid, slot)))
+    return room

@@ -3,6 +3,8 @@
 Reports are not trusted: one that has no metric, or a metric that is not a number or absurdly large, does not count, and
 one that repeats the last value says nothing. A job that has reported nothing new for a while is neutral: it counts like
 a job that has just started, it is never moved, and no job is moved for it.
+
+A job's progress is written to its object, and read back at a restart; no value that is read there is trusted.
 """
 
 from __future__ import annotations
@@ -12,10 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from statistics import median
+from typing import Any
 
 from policy.cluster.frozen import replace
 from policy.cluster.training import Goal, Report
+from policy.cluster.written import SpoiltError, maybe, number, rows, truth, word
 
+BEFORE_RESTART = 10  # the number of fields in older texts, which lack ``restart``
 ABSURD = 1e12  # no loss function of a working training returns more
 SILENT_INTERVALS = 3.0
 SECONDS_OF_ALPHA = 30.0  # alpha is stated as the growth in this many seconds, however long the interval is
@@ -192,3 +197,25 @@ def _slower(monitor: Monitor, told: Progress, now: float) -> Progress:
             return replace(told, category=Category.CONVERGED, converged=now)
         case _:
             return told
+
+
+def write_progress(told: Progress) -> list[Any]:
+    """Return the values in the order of Progress's fields."""
+    return [
+        told.since, told.category.value, told.first, told.best, told.value, told.at, told.growth, told.converged,
+        told.moved, told.balanced, told.restart,
+    ]  # fmt: skip
+
+
+def read_progress(written: object) -> Progress | None:
+    """Return the progress that ``write_progress`` wrote; None for a value that it could not have written."""
+    try:
+        told = rows(written)
+        told = [*told, None] if len(told) == BEFORE_RESTART else told
+        since, category, first, best, value, at, growth, converged, moved, balanced, restart = rows(told, 11)
+        return Progress(
+            number(since), Category(word(category)), maybe(first), maybe(best), maybe(value), maybe(at), maybe(growth),
+            maybe(converged), truth(moved), truth(balanced), maybe(restart),
+        )  # fmt: skip
+    except (SpoiltError, ValueError):
+        return None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import takewhile
-from typing import Any
+from typing import Any, ClassVar
 
 from policy.cluster.actions import Decision
 from policy.cluster.kept import of_each_job, until_nodes_change
@@ -19,8 +19,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import GPU_SUFFIX
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
-from policy.systems.base import Policy
-from policy.systems.bounds import from_0, patience
+from policy.systems.base import Policy, from_0, patience
 from policy.systems.elastic import ElasticCycle, next_moment
 from policy.systems.queue import EquivalenceClass, WaitingQueue, equivalence_classes
 from policy.systems.runninggangs import running_by
@@ -63,6 +62,9 @@ class Kod2(Policy):
     for room that no shrink can give, unless the first of these starves; the prose of Algorithm 1 leaves this open.
     """
 
+    name: ClassVar[str] = "kod2"
+    grows: ClassVar[bool] = True
+
     starve_limit: float = 600.0
     gate: Gate = Gate.LOOSE
     backfill: bool = True
@@ -77,16 +79,6 @@ class Kod2(Policy):
     def __post_init__(self) -> None:
         patience(self, "starve_limit")
         from_0(self, "cooldown", "restart_seconds")
-
-    @property
-    def name(self) -> str:
-        """Return ``kod2``."""
-        return "kod2"
-
-    @property
-    def grows(self) -> bool:
-        """Whether running jobs are given more workers whenever there is room; always true here."""
-        return True
 
     @property
     def grows_on(self) -> Where:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Decision, Reject, Remember
 from policy.cluster.model import Job
@@ -17,8 +18,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS, Utility, timed
 from policy.placement.gang import ask_of
-from policy.systems.base import Policy
-from policy.systems.bounds import above_0, from_0
+from policy.systems.base import Policy, above_0, from_0
 from policy.systems.queue import asked_workers, never_fits, queue
 from policy.systems.shares import Orders, Pools, stands
 
@@ -48,17 +48,14 @@ class Rrh(Policy):
     must exceed.
     """
 
+    name: ClassVar[str] = "rrh"
+
     slot_seconds: float = SLOT_SECONDS
     threshold: float = 0.05
 
     def __post_init__(self) -> None:
         above_0(self, "slot_seconds")
         from_0(self, "threshold")
-
-    @property
-    def name(self) -> str:
-        """Return ``rrh``."""
-        return "rrh"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Rank the jobs again if one has come or ended; then give the chosen jobs what they ask for.

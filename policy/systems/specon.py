@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Decision, Migrate, Remember
 from policy.cluster.frozen import replace
@@ -17,12 +18,20 @@ from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import REPORTS_KEPT, Goal
-from policy.systems.base import Parts, Promised, Rebalancer
-from policy.systems.bounds import above_0, from_0
+from policy.systems.base import Parts, Promised, Rebalancer, above_0, from_0
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
-from policy.systems.growth import Category, Growth, Ladder, Monitor, Progress, sample, slowing
-from policy.systems.growthtext import read_progress, write_progress
+from policy.systems.growth import (
+    Category,
+    Growth,
+    Ladder,
+    Monitor,
+    Progress,
+    read_progress,
+    sample,
+    slowing,
+    write_progress,
+)
 from policy.systems.moving import Balance, Reallocation, rebalance
 
 KEY = "specon/job/"
@@ -78,6 +87,9 @@ class SpeCon(Rebalancer):
     Algorithm 2 has let stay may still be moved by Algorithm 3, as in the authors' log); 2: once by each algorithm.
     """
 
+    name: ClassVar[str] = "specon"
+    keeps: ClassVar[bool] = True
+
     alpha: float = 0.01
     interval: float = 30.0
     w_pc: float = 2.0
@@ -104,11 +116,6 @@ class SpeCon(Rebalancer):
                 f"specon: moves_per_job is {self.moves_per_job!r}, must be 1 or 2 (once by each algorithm)"
             )
 
-    @property
-    def name(self) -> str:
-        """Return ``specon``."""
-        return "specon"
-
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Admit gangs first come, first served, spread evenly (section VI-A); then move jobs."""
         scores = partial(self._scores, snapshot, now) if self.first_node is FirstNode.SCORE else None
@@ -131,11 +138,6 @@ class SpeCon(Rebalancer):
         if isinstance(last, float) and last <= now and now // self.interval <= last // self.interval:
             return ()
         return tuple(SpeConRound(self, snapshot, decided, now, promised).run())
-
-    @property
-    def keeps(self) -> bool:
-        """Whether what the policy remembers of a job is written to the job's object; always true here."""
-        return True
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """Return by uid what the job's object should hold: its progress, which says whether it was moved."""

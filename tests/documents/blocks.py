@@ -17,7 +17,7 @@ from extender.kube import jobkinds
 from extender.kube.jobkinds import KINDS
 from extender.kube.trainingannotation import FIELDS
 from policy.answers.explain import MENDS
-from policy.cluster.lifecycle import diagram
+from policy.cluster.lifecycle import TABLE, State
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import BANDWIDTH
 from policy.cluster.training import Training
@@ -166,7 +166,13 @@ def reasons() -> str:
 
 
 def lifecycle() -> str:
-    return f"```mermaid\n{diagram()}\n```"
+    """Return the lifecycle table as a Mermaid state diagram."""
+    edges: dict[tuple[State, State], list[str]] = {}
+    for (state, how), after in TABLE.items():
+        edges.setdefault((state, after), []).append(how.value)
+    lines = [f"    {old.value} --> {new.value}: {', '.join(moves)}" for (old, new), moves in edges.items()]
+    start = f"    [*] --> {State.WAITING.value}"
+    return "\n".join(["```mermaid", "stateDiagram-v2", start, *lines, "```"])
 
 
 def rooms() -> str:

@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from lab.sim.invariants import violations
 from lab.sim.papers.experiment import Experiment
 from lab.sim.papers.kod2 import EXPERIMENTS, TEN_JOBS
 from lab.sim.papers.kod2cells import BATCHES, MODELS, NETWORK
@@ -15,7 +16,6 @@ from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import kod2
 from lab.study import papers
 from lab.study.donerows import Row
-from policy.cluster.invariants import violations
 from policy.systems.kod2 import Kod2
 
 pytestmark = pytest.mark.timeout(300)

@@ -9,6 +9,7 @@ import pytest
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.speedmodels import Linear
+from lab.sim.invariants import violations
 from lab.sim.papers.experiment import Experiment
 from lab.sim.papers.oasis import EXPERIMENTS, SLOTS, TESTBED
 from lab.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, trace
@@ -17,7 +18,6 @@ from lab.sim.papers.oasis_world import oasis, run
 from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.study import papers
 from lab.study.donerows import Row
-from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Rules
 from policy.systems.drf import Drf
 from policy.systems.oasis.prices import Floor

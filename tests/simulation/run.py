@@ -25,12 +25,12 @@ from extender.state.ledger import Ledger
 from extender.state.rules import policy_of
 from lab.embedded.bridge import JOBS
 from lab.embedded.embeddedcluster import EmbeddedCluster
+from lab.sim.invariants import bound_into_taken, violations
 from lab.sim.objects import JobObject, WorkloadKind
 from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize
 from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import Gang, State
-from policy.cluster.invariants import bound_into_taken, violations
 from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot

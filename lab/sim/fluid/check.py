@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lab.sim.fluid.pricecheck import falling_prices
+from lab.sim.invariants import violations
 from lab.sim.pods.simulatedservice import SimulatedStep
 from policy.cluster.actions import Admit, Migrate, Resize
 from policy.cluster.gang import Gang, State
-from policy.cluster.invariants import violations
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot

@@ -31,7 +31,7 @@ def faults_of(table: Table, trace: Trace) -> tuple[tuple[float, Fault], ...]:
 
 
 def _row(line: TraceRow, named: _Named) -> tuple[float, Fault]:
-    line.only(COLUMNS)
+    line.columns(COLUMNS[:2], COLUMNS[2:])
     seconds = line.number(WHEN)
     needed, make = line.choice(WHAT, KINDS)
     for name in COLUMNS[2:]:

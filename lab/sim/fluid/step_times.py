@@ -96,6 +96,7 @@ def step_times(table: Table) -> StepTimes:
 
 
 def _row(line: TraceRow) -> tuple[Placement, float, float]:
+    line.columns(("placement", "local_bsz", "step_time"))
     text = line.text("placement")
     if not (text.isascii() and text.isdigit()) or "0" in text:
         raise FieldError(line.where, "placement", text, "the workers on each node as digits from 1 to 9")

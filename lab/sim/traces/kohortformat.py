@@ -29,7 +29,7 @@ OPTIONAL = (
     "worker_gpus", "ps", "ps_millicores", "ps_memory_bytes", "contention", "clean_pods", "utility", "model",
     "local_batch", "decay", "migratable", "ps_elastic", *SELECTORS, *TRAINING,
 )  # fmt: skip
-NODE_COLUMNS = ("name", "cpu_millicores", "memory_bytes", "gpus", "pods", "gbps", "labels")
+OF_NODES, ALSO_OF_NODES = ("name", "cpu_millicores", "memory_bytes"), ("gpus", "pods", "gbps", "labels")
 
 
 def rows(jobs: Iterable[JobSpec]) -> list[dict[str, object]]:
@@ -112,7 +112,7 @@ def nodes_of(table: Table) -> tuple[Node, ...]:
 
 
 def _node(line: TraceRow) -> Node:
-    line.only(NODE_COLUMNS)
+    line.columns(OF_NODES, ALSO_OF_NODES)
     pods = line.count("pods", least=1) if line.has("pods") else PODS_PER_NODE
     amounts = {"cpu": line.count("cpu_millicores"), "memory": line.count("memory_bytes"), "pods": pods}
     more = {GPU: line.count("gpus") if line.has("gpus") else 0}
@@ -123,7 +123,7 @@ def _node(line: TraceRow) -> Node:
 
 
 def _job(line: TraceRow, models: Collection[str] | None) -> JobSpec:
-    line.only((*REQUIRED, *OPTIONAL))
+    line.columns(REQUIRED, OPTIONAL)
     least = line.count("min_workers", least=1)
     workers = line.count("workers", least=least, bound="min_workers")
     most = line.count("max_workers", least=workers, bound="workers")

@@ -58,6 +58,7 @@ def pollux(
 
 
 def _job(line: TraceRow, known: Mapping[str, Application]) -> JobSpec:
+    line.columns(("name", "time", "application", "num_replicas", "batch_size"))
     model = line.text("application")
     application = line.choice("application", known)
     batch, workers = line.count("batch_size", least=1), line.count("num_replicas", least=1)

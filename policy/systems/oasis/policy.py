@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Decision, Reject, Remember
 from policy.cluster.frozen import replace
@@ -18,8 +19,7 @@ from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS
 from policy.placement.gang import as_its_pods, barred
-from policy.systems.base import Drift, Parts, Policy, Promised
-from policy.systems.bounds import above_0, from_0, share, up_to
+from policy.systems.base import Drift, Parts, Policy, Promised, above_0, from_0, share, up_to
 from policy.systems.oasis.ahead import PlansAhead
 from policy.systems.oasis.drift import drift_of
 from policy.systems.oasis.execute import Slotwork
@@ -49,6 +49,10 @@ class Oasis(Policy):
     others are those seen in the last T time slots.
     """
 
+    name: ClassVar[str] = "oasis"
+    keeps: ClassVar[bool] = True
+    judges_once: ClassVar[bool] = True
+
     slot_seconds: float = SLOT_SECONDS
     horizon: int = 100
     end: float = math.inf
@@ -73,11 +77,6 @@ class Oasis(Policy):
             raise ValueError(f"oasis: price_ratio is {self.price_ratio!r}, must be 1 or more, and finite")
         if math.isnan(self.end):
             raise ValueError(f"oasis: end is {self.end!r}, must be seconds since the epoch, or infinite")
-
-    @property
-    def name(self) -> str:
-        """Return ``oasis``."""
-        return "oasis"
 
     @property
     def pricing(self) -> Pricing:
@@ -123,11 +122,6 @@ class Oasis(Policy):
         slot = math.floor(now / self.slot_seconds)
         return PlansAhead(snapshot, book, slot, usable(snapshot)) if isinstance(book, Book) else Promised()
 
-    @property
-    def keeps(self) -> bool:
-        """Whether what the policy remembers of a job is written to the job's object; always true here."""
-        return True
-
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """Return by uid what the book holds about each job, for the job's object."""
         book = memory.get(MEMORY)
@@ -136,11 +130,6 @@ class Oasis(Policy):
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
         """Return the policy's memory, restored from the parts that were written on the job objects."""
         return {MEMORY: read_book(snapshot, parts, self.name, self.slot_seconds)}
-
-    @property
-    def judges_once(self) -> bool:
-        """Whether a job is decided about only once, on arrival; always true here."""
-        return True
 
     def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
         """Return the book without the job's plan or refusal; what it did to the bounds of the prices stays."""
@@ -267,11 +256,8 @@ class OasisCycle:
         shelved = {uid: plan for uid, plan in self.shelved.items() if uid not in plans}
         book = Book(plans, self.rejected, self.seen, self.slot, ground, righted, shelved, self.policy.slot_seconds)
         remember = [Remember(MEMORY, book)] if book != self.snapshot.memory.get(MEMORY) else []
-        verdicts = {**self._refusals(), **self.verdicts, **orders.verdicts}
-        return Decision((*self.actions, *orders.actions, *remember), verdicts)
-
-    def _refusals(self) -> dict[str, Verdict]:
-        return {uid: Verdict(Reason.REJECTED, self._refused(one)) for uid, one in self.rejected.items()}
+        refused = {uid: Verdict(Reason.REJECTED, self._refused(one)) for uid, one in self.rejected.items()}
+        return Decision((*self.actions, *orders.actions, *remember), {**refused, **self.verdicts, **orders.verdicts})
 
     def _refused(self, one: Refusal) -> str:
         again = self.policy.again(one)

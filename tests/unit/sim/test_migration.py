@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from lab.sim.invariants import violations
 from lab.sim.pods.podrun import START, simulate
 from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.pods.world import SimulatedWorld
@@ -13,7 +14,6 @@ from lab.sim.report import RunResult
 from lab.sim.traces import Trace, node
 from policy.cluster.actions import Decision, Migrate, Remember
 from policy.cluster.gang import State
-from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 from policy.systems.kod2 import Kod2

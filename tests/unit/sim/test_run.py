@@ -8,6 +8,7 @@ from statistics import fmean
 
 import pytest
 
+from lab.sim.invariants import violations
 from lab.sim.objects import KOHORT, CleanPods, JobSpec, PodObject
 from lab.sim.pods.podrun import START, Fault, pod_by_pod, simulate
 from lab.sim.pods.simulatedservice import Gating, ServiceSettings, SimulatedStep
@@ -17,7 +18,6 @@ from lab.sim.report import RunResult
 from lab.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.cluster.actions import Bind, RefuseBind
 from policy.cluster.events import BindHeld
-from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Rules
 from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Kod2
