@@ -27,7 +27,7 @@ OPTIONS: Final = {
 }
 ONE: Final = "one job's manifest"
 STANDARD_INPUT: Final = "-"
-MOST_DIGITS: Final = 10  # the service refuses so many nodes in any case
+MOST_DIGITS: Final = 10  # a number of nodes with more digits is refused by the service in any case
 
 
 def manifest(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:

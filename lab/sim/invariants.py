@@ -1,6 +1,6 @@
 """What must hold in every snapshot; tests check it after every step (rules S1 to S4 and S9 of docs/reliability.md).
 
-What `Gang` refuses to be made of is not checked again.
+Rules that the constructor of `Gang` enforces are not checked here again.
 """
 
 from __future__ import annotations

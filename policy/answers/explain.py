@@ -69,7 +69,7 @@ KEEPS_ROOM = "its pods hold room: set spec.runPolicy.cleanPodPolicy: Running, or
 def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Explanation | None:
     """Return why the job is in its present state; None if there is no such job.
 
-    `with_trials` adds the fields that take long.
+    `with_trials` adds the fields that need trial decisions and so take long.
     """
     job = snapshot.jobs.get(job_uid)
     if job is None:

@@ -238,7 +238,9 @@ class Draft:
     # -- a job's pods: the newest pod of a slot is its member, the replaced pods are strays -------
 
     def _file(self, pod: Pod, *, gone: bool = False) -> None:
-        """Give the pod a place among its job's pods, or take it away if it is gone."""
+        """Update which pods of the job are members and which are replaced pods, after ``pod`` has changed or is
+        gone.
+        """
         if not pod.job_uid:
             self._news.pods.add(pod.uid)
             return

@@ -1,4 +1,7 @@
-"""Sorted tuples used as sets, and jobs in sorted groups; both are updated for what changed, so no step sorts all."""
+"""Sorted tuples used as sets, and jobs in sorted groups.
+
+Both are updated only for what has changed, so that no step has to sort all jobs.
+"""
 
 from __future__ import annotations
 

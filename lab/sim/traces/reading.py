@@ -143,7 +143,8 @@ def read(table: Table, one: Callable[[TraceRow], T]) -> list[T]:
     Raises TraceError with the first fault of each faulty row, and with each fault of the columns once.
     """
     found, faults = [], []
-    columns = defaultdict[str, list[tuple[str, str]]](list)  # by fault: location and details of each row that has it
+    # for each fault of the columns: location and details of each row that has it
+    columns = defaultdict[str, list[tuple[str, str]]](list)
     for position, (where, values) in enumerate(table, 1):
         try:
             found.append(one(TraceRow(where, values, position)))
@@ -158,7 +159,9 @@ def read(table: Table, one: Callable[[TraceRow], T]) -> list[T]:
 
 
 def _once(fault: str, rows: Sequence[tuple[str, str]], count: int) -> str:
-    """Return the fault of the columns of these rows; ``count`` is the number of rows in the whole table."""
+    """Return one message for a fault of the columns that these rows have; ``count``: how many rows the whole table
+    has.
+    """
     where, details = rows[0]
     others = len(rows) - 1
     if others and len(rows) == count:
