@@ -85,7 +85,7 @@ class Barrier:
         self._leads = leads
         self._leader = leader
         self._held: dict[str, HeldBind] = {}
-        self._in_flight: dict[asyncio.Task[None], str] = {}  # each task that makes a binding, and its pod's uid
+        self._in_flight: dict[asyncio.Task[None], str] = {}  # for each task that makes a binding: the uid of the pod
         self._lost: dict[str, LostBinding] = {}  # the bindings of each pod whose answers were lost, by pod uid
         self._closed = False
         ledger.carry_with(self.carry_out)
@@ -119,8 +119,8 @@ class Barrier:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._held[uid] = HeldBind(node, answer)
         try:
-            # The event is only queued for a step soon: many bind calls come at the same time, and one step handles all
-            # of them.
+            # The event is only queued for a step soon: many bind calls come at the same
+            # time, and one step handles all of them.
             self._ledger.post(BindHeld(uid, node))
             ends: list[asyncio.Future[str] | asyncio.Future[None]] = [answer, leaving]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -135,8 +135,8 @@ class Barrier:
         kube-scheduler has then given up its attempt, so that its checks of pod and node no longer hold.
         """
         self._answer(uid, text)
-        # The event is only queued: if one connection breaks, others often do, and one step must see all of them before
-        # it binds other members.
+        # The event is only queued: if one connection breaks, others often do, and one step must see
+        # all of them before it binds other members.
         self._ledger.post(BindDropped(uid))
 
     def _answer(self, uid: str, text: str) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final, TextIO
 
 import structlog
 
-LINES: Final = 10_000  # lines waiting to be written; more are dropped
+LINES: Final = 10_000  # at most so many lines wait to be written; further ones are dropped
 FLUSH_SECONDS: Final = 1.0  # longest time to write waiting lines at the end of the process
 _LONGEST_TEXT: Final = 4096
 _current: Pipe | None = None

@@ -22,7 +22,7 @@ from extender.state.ledger import Ledger
 from policy.systems import make_policy
 
 KEPT: Final = 16  # how many answers are kept at most
-LEAST_REST: Final = 30.0  # shortest time in seconds for which an answer is good
+LEAST_REST: Final = 30.0  # an answer is good for at least so many seconds
 # a comparison that is requested continually may take at most this share of the time, so its answer is kept longer
 SHARE: Final = 0.25
 # Seconds beyond the allowed time after which the process is ended; beside a busy service it starts in half a minute.

@@ -72,11 +72,11 @@ class Lease:
         self._clock = clock
         self._looking = asyncio.Lock()  # held during a look, so that looks do not overtake one another
         self._begun = self._ended = 0  # numbers of the last look of `check` that began, and of the last that ended
-        self._checked = -QUICK_SECONDS  # clock.monotonic() at the end of the last check
+        self._checked = -QUICK_SECONDS  # the value of clock.monotonic() when the last check ended
         self._reported: bool | None = None
         self._on_change: Callable[[bool], object] = lambda leading: None
-        self._seen: tuple[str, str] | None = None  # holder and renewTime at the last look
-        self._looked: float | None = None  # clock.monotonic() before the last look that had an answer
+        self._seen: tuple[str, str] | None = None  # the holder and the renewTime of the Lease at the last look
+        self._looked: float | None = None  # the value of clock.monotonic() before the last look that got an answer
         self._good_until = 0.0  # clock.monotonic() at which the last renewal that was seen stops counting
         self._lapses = 0.0  # clock.monotonic() before which no other scheduler may take the Lease
 

@@ -106,7 +106,7 @@ def _price(name: str) -> Value:
 
 
 def _rank(name: str) -> tuple[int, str]:
-    return {"cpu": 1, "memory": 2}.get(name, 0), name  # devices first, since they cost most
+    return {"cpu": 1, "memory": 2}.get(name, 0), name  # the sort key puts devices first, since they cost most
 
 
 def _share(value: float) -> str:

@@ -25,7 +25,7 @@ ASSETS: Final = {
     "lists.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
-_ROWS_AT_ONCE: Final = 20  # rows to make before the event loop may run
+_ROWS_AT_ONCE: Final = 20  # after so many rows have been made, the event loop may run
 _PLACE: Final = '<td class="number"></td>'
 _SINCE: Final = re.compile(r'(<time data-since="([\d.]+)">)(?=</time>)')
 

@@ -104,7 +104,8 @@ def promised_beyond(snapshot: Snapshot) -> list[str]:
     Plans that wait for room are not active.
     """
     waiting = {uid for uid, gang in snapshot.gangs.items() if gang.waits_for}
-    waiting.update(map(key_of, snapshot.preemptions))  # promised room, which victims may still hold
+    # room that is promised to a preemptor may still be held by the victims, so it does not count
+    waiting.update(map(key_of, snapshot.preemptions))
     over = []
     for name, node in sorted(snapshot.nodes.items()):
         charges = (charge for key, charge in snapshot.charges.items() if key not in waiting)

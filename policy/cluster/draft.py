@@ -194,7 +194,8 @@ class Draft:
         self.edit("gangs")[gang.job_uid] = gang
         self._touched.add(gang.job_uid)
         self._news.jobs.add(gang.job_uid)
-        if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:  # only these change the charge
+        # a gang's charge depends only on its nodes and its bindings in flight
+        if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:
             self._stale.add(gang.job_uid)
 
     def drop_gang(self, job_uid: str) -> None:

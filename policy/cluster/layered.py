@@ -35,7 +35,8 @@ class Layered(MutableMapping[K, V]):
     __slots__ = ("_layers", "_len")
 
     def __init__(self, base: dict[K, V], over: dict[K, V] | None = None) -> None:
-        self._layers = base, {} if over is None else over  # one tuple, replaced at once, because other threads read it
+        # both layers are replaced in one assignment, because other threads read them
+        self._layers = base, {} if over is None else over
         self._len = len(base)
 
     def branch(self) -> Layered[K, V]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from policy.cluster.layered import copied
 
-E = TypeVar("E", bound=Any)  # a name, or a tuple that ends with a name
+E = TypeVar("E", bound=Any)  # the type of an entry: a name, or a tuple that ends with a name
 
 
 def in_sorted(names: tuple[str, ...], name: str) -> bool:

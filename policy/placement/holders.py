@@ -83,7 +83,8 @@ def _pod_part(snapshot: Snapshot, pod: Pod, own: str, requests: Resources) -> Pa
 
 def _kind_of(snapshot: Snapshot, pod: Pod, own: str) -> str:
     job = snapshot.jobs.get(pod.job_uid)
-    if pod.terminating and not pod.preempted:  # the room of a preempted pod is promised to the preemptor
+    # the room of a terminating pod becomes free, except that of a preempted pod, which is promised to the preemptor
+    if pod.terminating and not pod.preempted:
         return LEAVING
     if not pod.opted_in or job is None or pod.preempted:
         return OTHERS

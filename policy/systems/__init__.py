@@ -36,7 +36,7 @@ SYSTEMS: dict[str, type[Any]] = {
     "rrh": Rrh,
 }
 POD_BY_POD = frozenset({"fifo-pod"})
-# What may move jobs under another system: ``kod2+specon``.
+# The rebalancers, which may move jobs under another system, as in ``kod2+specon``.
 REBALANCERS: dict[str, type[Any]] = {"specon": SpeCon, "guests": Guests}
 # Documented names, with their unit, of parameters that some systems name without it; both names are accepted.
 WITH_UNIT = {"starve_limit_seconds": "starve_limit", "cooldown_seconds": "cooldown"}

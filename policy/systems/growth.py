@@ -21,7 +21,7 @@ from policy.cluster.training import Goal, Report
 from policy.cluster.written import SpoiltError, maybe, number, rows, truth, word
 
 BEFORE_RESTART = 10  # the number of fields in older texts, which lack ``restart``
-ABSURD = 1e12  # no loss function of a working training returns more
+ABSURD = 1e12  # a metric above this is not believed, because no loss function of a working training returns it
 SILENT_INTERVALS = 3.0
 SECONDS_OF_ALPHA = 30.0  # alpha is stated as the growth in this many seconds, however long the interval is
 

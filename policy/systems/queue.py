@@ -117,7 +117,8 @@ class WaitingQueue:
         self, classes: Iterable[EquivalenceClass], rank: Callable[[EquivalenceClass, float, str], Any]
     ) -> None:
         self._classes, self._rank = list(classes), rank
-        self._heap: list[tuple[Any, int, int]] = []  # rank, number of the class, index in the class
+        # for each class: its rank, its number, and the index of its first job that is left
+        self._heap: list[tuple[Any, int, int]] = []
         for number in range(len(self._classes)):
             self._push(number, 0)
         heapify(self._heap)

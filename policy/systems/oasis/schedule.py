@@ -17,7 +17,7 @@ from policy.systems.oasis.workload import Work
 
 MEMORY = "oasis"
 MOST_SLOTS = 10_000  # a plan that is converted to shorter time slots gets at most so many
-Layout = tuple[tuple[str, str, int], ...]  # role, node, how many members there; sorted
+Layout = tuple[tuple[str, str, int], ...]  # the entries of a layout: role, node, and how many members are there; sorted
 
 
 @dataclass(frozen=True, slots=True)
