@@ -49,7 +49,7 @@ class Pipe(logging.Handler):
             self.dropped += 1
 
     def finish(self, seconds: float = FLUSH_SECONDS) -> None:
-        """Write what is queued, for at most ``seconds``."""
+        """Write the queued lines, for at most ``seconds``."""
         with contextlib.suppress(queue.Full):
             self._lines.put(None, timeout=seconds)
             self._thread.join(seconds)
@@ -130,7 +130,7 @@ def set_up(level: str, stream: TextIO | None = None) -> Pipe:
 
 
 def dropped() -> int:
-    """Return how many lines were dropped since the start."""
+    """Return how many log lines were dropped since the start."""
     return _current.dropped if _current is not None else 0
 
 

@@ -103,7 +103,7 @@ class TimedCache(Generic[K, V]):
         return value
 
     def keep(self, key: K, value: V, seconds: float) -> V:
-        """Store the answer for ``seconds`` and return it."""
+        """Store the answer for ``seconds`` seconds, and return it."""
         self._known[key] = value, self._clock.monotonic() + seconds
         self._known.move_to_end(key)
         if len(self._known) > self._most:
@@ -111,7 +111,7 @@ class TimedCache(Generic[K, V]):
         return value
 
     def forget(self, key: K) -> None:
-        """Drop the answer."""
+        """Remove the key's answer from the cache."""
         self._known.pop(key, None)
 
 

@@ -35,7 +35,7 @@ class ComparisonError(Exception):
 
 
 class UnknownPolicyError(ComparisonError):
-    """There is no policy of that name."""
+    """No policy has the name that the user gave."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def idle(self) -> bool:
-        """Tell whether no request is being answered."""
+        """Tell whether the connection has no request that is being answered."""
         return not self._asked or self.cycle.response_complete
 
     @property

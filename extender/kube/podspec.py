@@ -187,7 +187,7 @@ def places_of(spec: Json) -> Constraints:
 
 @lru_cache(maxsize=4096)
 def _one_of(constraints: Constraints) -> Constraints:
-    """Return one shared object for all pods with equal constraints."""
+    """Return an object equal to ``constraints``, the same one for all pods with equal constraints, to save memory."""
     return constraints
 
 

@@ -49,7 +49,7 @@ class Leads(Protocol):
         ...
 
     def leading(self) -> bool:
-        """Tell whether this replica may write now."""
+        """Tell whether this replica leads and so may write now."""
         ...
 
     async def check(self) -> None:
@@ -123,7 +123,7 @@ class Lease:
         self._on_change(leading)
 
     def _pause(self) -> float:
-        """Return seconds until the next look."""
+        """Return the seconds to wait before the next look."""
         now = self._clock.monotonic()
         if self._always or self._reported or (now < self._good_until and not self._ours):
             return LOOK_SECONDS

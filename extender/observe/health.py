@@ -67,7 +67,7 @@ class Readiness:
 
 
 class Heartbeat:
-    """Remembers when a peer was last heard from."""
+    """Remembers when another process (the peer) was last heard from."""
 
     def __init__(self, clock: Clock) -> None:
         """Start with a peer that was not heard from yet."""
@@ -91,7 +91,7 @@ class Heartbeat:
 
 
 class WatchHealth(Protocol):
-    """The part of a reflector that health checks need."""
+    """The attributes of a reflector that health checks need."""
 
     @property
     def resource(self) -> Resource:

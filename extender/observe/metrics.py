@@ -37,7 +37,7 @@ FAULTS: Final = ("RequestError", "InternalError")
 
 
 class MeasuredLedger(Protocol):
-    """The part of the ledger that metrics need."""
+    """The attributes of the ledger that metrics need."""
 
     snapshot: Snapshot
     policy: Policy
@@ -54,7 +54,7 @@ class MeasuredLedger(Protocol):
 
 
 class MeasuredBarrier(Protocol):
-    """The part of the barrier that metrics need."""
+    """The attribute of the barrier that metrics need."""
 
     @property
     def held(self) -> int:
@@ -63,7 +63,7 @@ class MeasuredBarrier(Protocol):
 
 
 class MeasuredLease(Protocol):
-    """The part of the lease that metrics need."""
+    """The attribute of the lease that metrics need."""
 
     def leading(self) -> bool:
         """Tell whether this replica leads now."""
@@ -71,7 +71,7 @@ class MeasuredLease(Protocol):
 
 
 class MeasuredReload(Protocol):
-    """The part of the settings reload that metrics need."""
+    """The attribute of the settings reload that metrics need."""
 
     @property
     def problem(self) -> str:
@@ -209,7 +209,7 @@ class Metrics(Collector):
         self._completions.observe(seconds)
 
     def moved(self, arrived: bool) -> None:
-        """Count a migration that has ended."""
+        """Count a migration that has ended, by whether the gang arrived."""
         self._migrations.labels("arrived" if arrived else "given-up").inc()
 
     def reloads(self, reload: MeasuredReload | None) -> None:

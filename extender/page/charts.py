@@ -19,11 +19,11 @@ GAP: Final = 5.0  # a line is broken where two samples are further apart than th
 
 
 class Timed(Protocol):
-    """A sample with its time."""
+    """The type of samples that have a time."""
 
     @property
     def at(self) -> float:
-        """Return seconds since the epoch."""
+        """Return the time of the sample, in seconds since the epoch."""
         ...
 
 

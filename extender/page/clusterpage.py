@@ -35,7 +35,7 @@ _SETTLED: Final = (State.RUNNING,)
 
 
 class ReadinessSource(Protocol):
-    """An object that knows the service's health."""
+    """The type of objects that know the service's health."""
 
     def readiness(self) -> Readiness:
         """Return the checks of ``/readyz``."""

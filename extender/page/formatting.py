@@ -67,7 +67,7 @@ CAUSES: Final = {
     "WritesRefused": "the API server refused writes, or no longer does",
     "Tick": "time passed",
 }
-"""The kinds of events that cause a step, in words."""
+"""For each kind of event, the words in which the page names it as the cause of a step."""
 
 
 def because(cause: Iterable[str]) -> str:

@@ -67,7 +67,7 @@ def placed(html: str, place: str, now: float) -> str:
 
 
 def page(template: str, **values: Any) -> str:
-    """Return the HTML of a whole page."""
+    """Return the HTML of a whole page, from its template and the template's arguments."""
     return environment().get_template(template).render(**values)
 
 

@@ -39,7 +39,7 @@ def decisions_view(entries: Iterable[Entry], since: int, most: int) -> tuple[Dec
 
 
 def decision_view(entry: Entry) -> DecisionView:
-    """Return one entry as a view."""
+    """Return one entry of the journal as a view."""
     job = entry.subject.job
     base = DecisionView(
         sequence=entry.sequence,

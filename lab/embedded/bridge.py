@@ -146,7 +146,7 @@ class Bridge:
 
 
 def resource_of(change: WorldChange) -> Resource:
-    """Return the API resource of the changed object."""
+    """Return the API resource (nodes, pods or a kind of job) of the changed object."""
     if isinstance(change.object, JobObject):
         return RESOURCE_OF[change.object.spec.kind]
     return NODES if change.kind is ObjectKind.NODE else PODS

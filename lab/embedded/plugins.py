@@ -47,7 +47,7 @@ class ClusterEvent(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterChange:
-    """A cluster event, and the node if it is about one."""
+    """A cluster event, with the node if the event is about a node."""
 
     what: ClusterEvent
     node: Node | None = None

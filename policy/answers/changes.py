@@ -25,7 +25,7 @@ A_LITTLE_MORE = 1.001
 
 
 def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
-    """Yield the changes of each kind, smallest first."""
+    """Yield, for each kind of change, the changes that may admit the job, smallest first."""
     yield _waits(snapshot, job, policy, now)
     yield chain(_lower_minima(job), _fewer_asked(job))
     yield higher_utilities(snapshot, job, policy, now)

@@ -252,7 +252,7 @@ def _why_here(snapshot: Snapshot, room: Room, job: Job, where: Where | None, pol
 
 
 def _hosts(snapshot: Snapshot, job: Job) -> list[Node]:
-    """Return the nodes that the job runs on, by name."""
+    """Return the nodes that the job runs on, sorted by name."""
     names = sorted(set(snapshot.gang(job.uid).nodes.values()))
     return [snapshot.nodes[name] for name in names if name in snapshot.nodes]
 

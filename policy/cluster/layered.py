@@ -69,7 +69,7 @@ class Layered(MutableMapping[K, V]):
         return value
 
     def get(self, key: K, default: Any = None) -> Any:
-        """Return the value of the key, or the default if there is none."""
+        """Return the value of the key, or ``default`` if the mapping does not have it."""
         base, over = self._layers
         value = over[key] if key in over else base.get(key, default)
         return default if value is GONE else value

@@ -84,12 +84,12 @@ class Reason(Enum):
 
     @property
     def concern(self) -> Concern:
-        """The subject of this reason."""
+        """What keeps the job from running, as a Concern."""
         return CLASSES[self][0]
 
     @property
     def lasts(self) -> Lasts:
-        """Until when this reason holds."""
+        """What must happen before this reason ends."""
         return CLASSES[self][1]
 
     @property

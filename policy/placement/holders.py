@@ -57,7 +57,7 @@ class Part:
 
     @property
     def holder(self) -> str:
-        """The name of the job, or of the pod with its node."""
+        """The holder's name for people: the job, or the pod with its node."""
         return self.name if self.kind in (JOBS, HELD) else f"{self.name} on {self.node}"
 
 

@@ -1,4 +1,6 @@
-"""The scheduling systems by name: the only place that lists them."""
+"""The table of scheduling systems and rebalancers by name, and the function that makes one from a name and
+parameters.
+"""
 
 from __future__ import annotations
 

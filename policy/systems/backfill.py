@@ -51,7 +51,7 @@ class BackfillCycle:
         self._reserved: tuple[float, Room] | None = None  # when the head may start, and what is free beside it then
 
     def run(self) -> Decision:
-        """Start each job at the workers it asks for, or say why not."""
+        """Return the decision: start the jobs that fit with the workers they ask for, and say why the others wait."""
         found = queue(self._snapshot, self._now)
         verdicts = dict(found.barred)
         known = misfits(self._snapshot, FifoBackfill.__name__)

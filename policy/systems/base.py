@@ -29,7 +29,7 @@ class Promised:
         return True
 
     def moved(self, job_uid: str, node: str) -> None:
-        """Note that the job runs on that node from now on."""
+        """Take into account that the job runs on that node from now on."""
 
     def actions(self) -> tuple[Action, ...]:
         """Return the actions by which the system remembers these moves."""
@@ -80,7 +80,7 @@ class Policy(ABC):
 
     @abstractmethod
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Return what to do now. ``now``: seconds since the epoch."""
+        """Return the actions to take now, and why each waiting job waits. ``now``: seconds since the epoch."""
 
     @property
     def base(self) -> Policy:

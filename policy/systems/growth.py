@@ -27,7 +27,7 @@ SECONDS_OF_ALPHA = 30.0  # alpha is stated as the growth in this many seconds, h
 
 
 class Category(Enum):
-    """The categories PC, WC and CC of the paper."""
+    """SpeCon's categories of a job by its progress: PC (progressing), WC (watching) and CC (converged)."""
 
     PROGRESSING = "progressing"
     WATCHING = "watching"
@@ -200,7 +200,7 @@ def _slower(monitor: Monitor, told: Progress, now: float) -> Progress:
 
 
 def write_progress(told: Progress) -> list[Any]:
-    """Return the values in the order of Progress's fields."""
+    """Return the progress as a list for JSON, with the values in the order of the fields."""
     return [
         told.since, told.category.value, told.first, told.best, told.value, told.at, told.growth, told.converged,
         told.moved, told.balanced, told.restart,

@@ -257,7 +257,7 @@ class Kod2Cycle(ElasticCycle):
         return math.inf if self.policy.starving(job, self.now) else self._weight(job)
 
     def take(self, job: Job, workers: int, nodes: Mapping[Slot, str], waits_for: Collection[str]) -> None:
-        """Admit the job on these nodes, whose room is charged already."""
+        """Admit the job with these workers and nodes; the room on the nodes is charged already."""
         super().take(job, workers, nodes, waits_for)
         if self._heaviest is not None:
             self._heaviest = max(self._heaviest, job, key=self._rank_running)

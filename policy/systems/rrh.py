@@ -168,7 +168,7 @@ class RankedJob:
 
     @property
     def worth(self) -> float:
-        """The utility of the job if it runs from now on."""
+        """The utility that the job will have earned if it runs from now on."""
         return self.utility.at(math.ceil(self.age + self.left - TINY) - 1)
 
     def loss(self, slots: float) -> float:

@@ -68,7 +68,7 @@ class FluidMeter:
         self._at = now
 
     def take(self, events: Iterable[Event]) -> None:
-        """Process the facts of this instant."""
+        """Update what is held and used by the facts of this instant."""
         for event in events:
             match event:
                 case PodSeen(pod) if pod.node and pod.uid not in self._pods:
@@ -238,7 +238,7 @@ class _Free:
 
     @property
     def mean(self) -> float:
-        """Return the mean fragmentation over the time that passed."""
+        """Return the mean over time of the share of free room that is fragmented."""
         return self._lost / self._seconds if self._seconds else 0.0
 
 

@@ -103,7 +103,7 @@ class RunTimes:
 
 
 def run(setup: Setup, policy: Policy, seed: int, settings: FluidSettings = SETTINGS) -> RunTimes:
-    """Run that seed's jobs."""
+    """Run the jobs of that seed under the policy, and return their times."""
     result = simulate(trace_of(setup, seed), policy, settings)
     first, last = min(job.arrival for job in result.jobs), max(job.ended for job in result.jobs)
     seconds = {job.name: job.jct_seconds for job in result.jobs}
@@ -134,10 +134,10 @@ def _change(ours: float, plain: float) -> float:
 
 
 def named(prefix: str, row: Mapping[str, float]) -> dict[str, float]:
-    """Return the measures with the names ``prefix/measure``."""
+    """Return the measures of the row under the names ``prefix/measure``."""
     return {f"{prefix}/{name}": value for name, value in row.items()}
 
 
 def per_job(prefix: str, seconds: Sequence[float]) -> dict[str, float]:
-    """Return each job's completion time, for the figures."""
+    """Return each job's completion time by the name ``prefix/job``, for the figures."""
     return {f"{prefix}/{index + 1:02d}": value for index, value in enumerate(seconds)}

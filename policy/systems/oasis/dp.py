@@ -196,7 +196,7 @@ def most_work(costs: Array, work: int, *, gaps: bool = True) -> int:
 
 
 def _tops(costs: Array) -> Counts:
-    """Return the most workers that each time slot takes."""
+    """Return the largest number of workers that fits into each time slot."""
     tops: Counts = np.where(np.isfinite(costs), np.arange(costs.shape[1]), 0).max(axis=1, initial=0)
     return tops
 

@@ -48,7 +48,7 @@ class Slotwork:
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Give every planned job its orders."""
+        """Decide for every planned job what it gets in this time slot: workers and nodes, a pause, or nothing."""
         self._room = Room.of(self.snapshot)
         self._free = self._planned_free()
         for uid in sorted(self.plans):

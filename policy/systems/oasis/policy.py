@@ -80,7 +80,7 @@ class Oasis(Policy):
 
     @property
     def pricing(self) -> Pricing:
-        """The parameters by which prices are found."""
+        """The parameters from which the prices are computed."""
         return Pricing(self.floor, self.price_ratio, self.u_scale, self.l_scale, self.switching_cost)
 
     def again(self, refusal: Refusal) -> float:

@@ -28,12 +28,12 @@ class Shift:
     layout: Layout
 
     def count(self, role: str) -> int:
-        """Return the number of members of that role."""
+        """Return the number of members of that role in this time slot."""
         return sum(count for name, _, count in self.layout if name == role)
 
     @property
     def workers(self) -> int:
-        """The number of workers (y)."""
+        """The number of workers (y) in this time slot."""
         return self.count(WORKER)
 
     @property
@@ -42,7 +42,7 @@ class Shift:
         return self.workers or 1
 
     def on(self, role: str) -> dict[str, int]:
-        """Return the members of that role by node."""
+        """Return how many members of that role run on each node."""
         return {node: count for name, node, count in self.layout if name == role}
 
 
