@@ -1,9 +1,9 @@
 """Limits what one connection may do; uvicorn alone has no such limits, and was measured to wait without end.
 
-`LimitedProtocol` gives a request's head and body an absolute time each, so that a client that sends byte by byte gets
-no more. It limits the length of heads, pipelined requests and connections. A client that does not read its answer is
-disconnected, one that reads slowly is not; but where connections run short, both are. This module knows bytes, seconds
-and connections; it must not know the verbs.
+`LimitedProtocol` gives a request's head and body a fixed time each, which does not grow while a client sends byte by
+byte. It limits the length of heads, pipelined requests and connections. A client that does not read its answer is
+disconnected, one that reads slowly is not; but if too many connections are open, both are. This module knows bytes,
+seconds and connections; it must not know the verbs.
 """
 
 from __future__ import annotations

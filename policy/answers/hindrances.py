@@ -136,7 +136,9 @@ def _unlimited(snapshot: Snapshot) -> Snapshot:
 
 
 def _mended(snapshot: Snapshot) -> Snapshot:
-    """Lift repairs: return a copy in which gangs in repair are binding, so they keep their room and get no more."""
+    """Lift repairs: return a copy in which gangs in repair are binding, so that they keep their room and get no
+    other.
+    """
     draft = Draft(snapshot)
     for uid in snapshot.index.repairing:
         draft.put_gang(replace(snapshot.gang(uid), state=State.BINDING, deadline=None, waits_for=()))

@@ -287,7 +287,9 @@ class Job:
 
 
 def queued(job: Job) -> bool:
-    """Tell whether the job is to be scheduled: valid, not finished, not suspended by anybody, and not being deleted."""
+    """Tell whether the job is to be scheduled: valid, not finished, not suspended by its user or Kohort, not being
+    deleted.
+    """
     return not (job.invalid or job.finished or job.suspended or job.released or job.deleting)
 
 

@@ -97,7 +97,7 @@ class Binding:
             yield Blocker(SHAPE, (), "there is no node that takes pods")
 
     def lacking(self, what: str) -> Iterator[Blocker]:
-        """Yield the resources of which the holders of room among ``names`` leave too little."""
+        """Yield the resources that the holders of room among ``names`` leave too little of."""
         lifted = frozenset(self.names)
         if not lifted.isdisjoint(HOLDERS):
             held = self.without(lifted.difference(HOLDERS))
@@ -222,7 +222,7 @@ class _Alike:
 def _rules_in_words(room: Room, ask: Ask) -> str:
     """Return in words which nodes have room for a member and refuse it by taints or affinity.
 
-    Members that find a node are left out, unless all of them find one.
+    Members that some node accepts and has room for are left out, unless this is so for all of them.
     """
     asked = {rules: requests for _, requests, rules in ask.members()}
     nodes = [room.nodes[name] for name in sorted(room)]

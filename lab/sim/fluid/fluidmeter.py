@@ -194,7 +194,7 @@ class FluidMeter:
 
 
 class _Free:
-    """The mean fragmentation of the free room, measured in the resource of which a typical worker takes most.
+    """The mean fragmentation of the free room, measured in one resource: the one that a typical worker takes most of.
 
     The typical worker has the request that most workers of the trace have. A node's free room is usable as far as whole
     typical workers fit into it; the rest is fragmented.
