@@ -29,7 +29,7 @@ BOUND = ""
 UNKNOWN_OUTCOME = (
     "kohort: the API server's answer to the binding was lost; the pod's reservation stays until it is known"
 )
-# For so long an API server may still carry out a request whose client has given up.
+# An API server may carry out a request up to so many seconds after its client has given up.
 LATE_SECONDS = 10.0
 # first and longest pause in seconds between two reads of a pod whose binding has no known outcome
 LOOK_SECONDS = (0.5, 4.0)
@@ -88,7 +88,7 @@ class Barrier:
         self._leads = leads
         self._leader = leader
         self._held: dict[str, HeldBind] = {}
-        self._in_flight: dict[asyncio.Task[None], str] = {}  # each task that makes a binding, and its pod's uid
+        self._in_flight: dict[asyncio.Task[None], str] = {}  # for each task that makes a binding: the uid of the pod
         self._lost: dict[str, LostBinding] = {}  # the bindings of each pod whose answers were lost, by pod uid
         self._done: dict[str, str] = {}  # pod uid -> node, of bindings that were made and that no step has seen yet
         self._closed = False
@@ -166,7 +166,8 @@ class Barrier:
         kube-scheduler has then given up its attempt, so that its checks of pod and node no longer hold.
         """
         self._answer(uid, text)
-        # If one connection breaks, others often do: one step must see all of them before it binds the other members.
+        # The event is only queued: if one connection breaks, others often do, and one step must see
+        # all of them before it binds other members.
         self._ledger.post(BindDropped(uid))
 
     def _answer(self, uid: str, text: str) -> None:

@@ -30,7 +30,7 @@ from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total
 
 __all__ = ["ObjectError", "constraints_of", "limits_of", "places_of", "requests_of", "unsupported_in"]
 
-Ask = Callable[[Json, str], Resources]  # a container and its path -> its requests
+Ask = Callable[[Json, str], Resources]  # a function of a container and its path that returns the container's requests
 BY_DEFAULT = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -205,7 +205,7 @@ def places_of(spec: Json) -> Constraints:
 
 @lru_cache(maxsize=4096)
 def _one_of(constraints: Constraints) -> Constraints:
-    """Return one shared object for all pods with equal constraints."""
+    """Return an object equal to ``constraints``, the same one for all pods with equal constraints, to save memory."""
     return constraints
 
 

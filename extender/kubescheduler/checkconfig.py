@@ -33,7 +33,8 @@ from extender.kubescheduler.schedulerconfig import (
 )
 
 UNREADABLE: Final = "not readable"
-LEAST_BIND_TIMEOUT_SECONDS: Final = 2  # VolumeBinding checks its volumes once a second
+# VolumeBinding looks at its volumes only once a second, so a shorter time-out would always fail
+LEAST_BIND_TIMEOUT_SECONDS: Final = 2
 # VolumeBinding must give up so long before the barrier window ends, so that the room that it reserves is free by then
 BIND_TIMEOUT_MARGIN_SECONDS: Final = 1.0
 

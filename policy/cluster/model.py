@@ -29,7 +29,7 @@ class Slot(NamedTuple):
         return f"{self.role}-{self.index}"
 
 
-@lru_cache(maxsize=256)  # only the gang sizes that are in use now are worth keeping
+@lru_cache(maxsize=256)  # a bounded cache, because only the gang sizes that are in use now are asked for again
 def worker_slots(count: int) -> tuple[Slot, ...]:
     """Return the slots of ``count`` workers, from index 0."""
     return tuple(Slot(WORKER, index) for index in range(count))
@@ -292,7 +292,9 @@ class Job:
 
 
 def queued(job: Job) -> bool:
-    """Tell whether the job is to be scheduled: valid, not finished, not suspended by anybody, and not being deleted."""
+    """Tell whether the job is to be scheduled: valid, not finished, not suspended by its user or Kohort, not being
+    deleted.
+    """
     return not (job.invalid or job.finished or job.suspended or job.released or job.deleting)
 
 
