@@ -45,6 +45,7 @@ PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
 SERVICES = Resource("", "v1", "services")
 CONFIGMAPS = Resource("", "v1", "configmaps")
+QUOTAS = Resource("", "v1", "resourcequotas")
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "events")
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
@@ -112,7 +113,7 @@ class Unknown:
 
     @property
     def words(self) -> str:
-        """Return the text that says what is known about the failure."""
+        """Return the error's text in one line."""
         return self.why
 
 
