@@ -135,8 +135,8 @@ class Course:
     def _basis(self, job: Job) -> str:
         if self._ended:
             have = "has" if len(self._ended) == 1 else "have"
-            return f"if nobody else comes, once {words.listed(self._ended, NAMED)} {have} ended"
-        return f"if nobody else comes, once {self._in_time(job)}" if self._now > self._began else "now"
+            return f"if no other job comes, once {words.listed(self._ended, NAMED)} {have} ended"
+        return f"if no other job comes, once {self._in_time(job)}" if self._now > self._began else "now"
 
     def _in_time(self, job: Job) -> str:
         """Return in words which of the job's waits has just ended: its back-off, its starvation limit, or another

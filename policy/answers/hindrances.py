@@ -106,7 +106,7 @@ def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ite
     freeing = [uid for uid in snapshot.index.freeing if uid not in snapshot.index.repairing]
     if freeing:
         taker = snapshot.jobs[freeing[0]].key
-        yield Hindrance(_freed, lambda _: f"room that is being freed for {taker}: nobody grows before it is")
+        yield Hindrance(_freed, lambda _: f"room that is being freed for {taker}: no job grows before that is done")
     if snapshot.index.waiting:
         yield Hindrance(_without_queue, lambda rest: _queue_in_words(snapshot, rest(), policy, now))
     if base.grows and any(uid != job.uid for uid in snapshot.index.growing):
