@@ -28,7 +28,7 @@ from extender.http.limits import BindConnections, Limits, limits_of, people_limi
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
 from extender.http.servertls import RotatingContext, only_peers
-from extender.kube.api import NODES, PODS, Api, Resource
+from extender.kube.api import NODES, PODS, QUOTAS, Api, Resource
 from extender.kube.client import KubeApi
 from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
@@ -61,11 +61,11 @@ not be read is reported, and its jobs are left out.
 
 
 def resources() -> Iterable[Resource]:
-    """Return the resources that are watched: nodes, pods, and every kind of job and of pod group.
+    """Return the resources that are watched: nodes, pods, every kind of job and of pod group, and ResourceQuotas.
 
     All pods are watched, because foreign pods take room too.
     """
-    return (*NEEDED, *(kind.resource for kind in KINDS.values()), *(group.resource for group in GROUPS))
+    return (*NEEDED, *(kind.resource for kind in KINDS.values()), *(group.resource for group in GROUPS), QUOTAS)
 
 
 class Live:
@@ -121,12 +121,13 @@ class Live:
     def deliver(self, batch: WatchBatch) -> None:
         """Pass a reflector's batch to the ledger.
 
-        The ledger applies the pages of a list at the list's end, and the changes of a watch after a short delay.
+        The ledger applies the pages of a list at the list's end, and the changes of a watch after a short delay, as it
+        does a list of ResourceQuotas, which says nothing about who is there.
         """
         events = [e for change in batch.events for e in self.translator.events(batch.resource, change)]
         if batch.kind == "page":
             self.ledger.queue(*events)
-        elif batch.kind == "end":
+        elif batch.kind == "end" and batch.resource != QUOTAS:
             if batch.resource == PODS:
                 self.ledger.listed(batch.listed, digits(batch.resource_version))
                 events += self._unlisted()

@@ -45,7 +45,7 @@ MENDS: dict[Reason, str] = {
     Reason.STALLED: "see the events of the job: a ResourceQuota or the operator may hold back its pods",
     Reason.SHRINK_STALLED: "see why its pods do not go: its operator, a finalizer, a long grace period, a node down",
     Reason.BEHIND: "wait for the jobs ahead, or raise kohort.dev/utility (kod2, drs); kohort explain names these jobs",
-    Reason.TOO_LARGE: "ask for fewer or smaller members, or add nodes",
+    Reason.TOO_LARGE: "ask for fewer or smaller members, or add nodes; or change the taint or label that is named",
     Reason.NODES_CLOSED: "uncordon the nodes that are named, or wait until they are ready",
     Reason.WINDOW_TOO_SHORT: "raise barrier.http_timeout_seconds and httpTimeout together, see kohort check-config",
     Reason.BACKING_OFF: "wait: Kohort tries again by itself; kohort explain has the last attempts and why they failed",
@@ -235,14 +235,14 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Sequence[NodeRoom]) -> str:
     if place(room, ask) is not None:
         refused = snapshot.gang(job.uid).refused
         return f"all of it would fit, but {refused.text}" if refused is not None else "all of it would fit now"
+    told = [blocker.text for blocker in Holders(snapshot, job.uid).blockers(ask)]
+    told += _outranked(snapshot, room, ask)
     rows = [row for row in nodes if not row.refused]
     if not rows:
-        return "no node may take it: see why at each node"
+        return "; ".join([*told, "no node may take all of it: see why at each node"])
     closest = rows[0].node
     lacks = lack_in_words(ask.whole.shortfall(snapshot.free(closest))) or "nothing"
     workers = sum(ask.worker.how_many(room.free(row.node)) for row in rows if ask.worker.fits(room.free(row.node)))
-    told = [blocker.text for blocker in Holders(snapshot, job.uid).blockers(ask)]
-    told += _outranked(snapshot, room, ask)
     workers_asked = counted(job.min_workers, "worker")
     told.append(f"{min(workers, job.min_workers)} of {workers_asked} would fit on all nodes together")
     told.append(f"for all of it on one node {closest} comes closest and lacks {lacks}")

@@ -24,6 +24,7 @@ from policy.cluster.model import Job
 from policy.cluster.reasons import Concern
 from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.systems.base import Policy
+from policy.systems.quotas import decide
 
 # How many changes of each kind are tried at most: a trial is a decision about the whole cluster, during which the
 # service is slower. MOST_PRICED is for policies whose trial plans a schedule.
@@ -51,7 +52,7 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
 def admits(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change: Change) -> bool:
     """Tell whether the policy admits the job after the change, and after its wait if it has one."""
     copy, at = change.apply(snapshot), now + change.wait
-    if any(isinstance(action, Admit) and action.job_uid == job_uid for action in policy.decide(copy, at).actions):
+    if any(isinstance(action, Admit) and action.job_uid == job_uid for action in decide(copy, policy, at).actions):
         return True
     # After the wait, other jobs may first have to pause or start, and that must be carried out before the job's turn.
     return change.wait > 0 and forward(copy, (), policy, at).gang(job_uid).state in ADMITTED

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from policy.cluster.frozen import replace
-from policy.cluster.model import WORKER, Constraints, Node, Slot, Toleration
+from policy.cluster.model import WORKER, Constraints, Node, Requirement, Slot, Term, Toleration
 from policy.cluster.resources import HOST_PORT, Resources
 from policy.cluster.words import counted, listed, said
 from policy.placement.fit import accepts, untolerated
@@ -27,10 +27,11 @@ HOLDERS: Final = (LEAVING, JOBS, HELD, OTHERS)
 """Who holds room, each a constraint; the room that other schedulers have promised to their pods is of ``OTHERS``."""
 CLOSED: Final = "closed nodes"
 REFUSED: Final = "refused nodes"
-SHAPE: Final = "shape"  # what the gang itself asks for: amounts of resources, and RULES
-RULES: Final = "rules"
-"""Taints, node selector and node affinity, as one constraint."""
-EVERYWHERE: Final = Constraints(tolerations=(Toleration("", "Exists", "", ""),))
+SHAPE: Final = "shape"
+"""What the gang itself asks for, by constraint: a resource's name, ``TAINT`` and a taint's key, ``LABEL`` and a key."""
+TAINT: Final = "taint "
+LABEL: Final = "label "
+"""All of the node selector and the required node affinity that asks for this label, or for the field metadata.name."""
 MOST_NODES_NAMED: Final = 3
 T = TypeVar("T")
 RoomWithout = Callable[[frozenset[str]], Room]  # the room without these of HOLDERS and CLOSED; nobody may change it
@@ -70,8 +71,8 @@ class Blocker:
 class Binding:
     """The constraints that bind a gang.
 
-    names: these must all be lifted; none if the gang has no nodes even then. instead: if ``names`` is one resource or
-    ``RULES``, the other ones of that kind each of which could be lifted in place of it.
+    names: these must all be lifted; none if the gang has no nodes even then. instead: if ``names`` is one constraint of
+    ``SHAPE``, the others of that kind each of which could be lifted in place of it.
     """
 
     ask: Ask
@@ -83,8 +84,8 @@ class Binding:
         """Yield the amounts and rules of the gang that bind; ``what`` is added to the amounts that nodes have."""
         lifted = frozenset(self.names)
         if names := [name for name in (*self.names, *self.instead) if is_shape(name)]:
-            room, ask = self.without(lifted), lift(self.ask, lifted & {REFUSED})
-            told = (_told(room, ask, name, what) for name in names)
+            room = self.without(lifted)
+            told = (_told(room, lift(self.ask, () if self.instead else lifted - {name}), name, what) for name in names)
             yield Blocker(SHAPE, tuple(names), ("; or " if self.instead else "; and ").join(told))
         if not self.names:
             yield Blocker(SHAPE, (), "there is no node that takes pods")
@@ -110,7 +111,7 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
 
     if enough(()):
         return None
-    shape = (*sorted(ask.whole), RULES)
+    shape = (*sorted(ask.whole), *_rules(without(frozenset(states)), ask))
     names = least((*states, *shape), enough)
     alone = len(names) == 1 and names[0] in shape
     instead = tuple(name for name in shape if name != names[0] and enough((name,))) if alone else ()
@@ -118,18 +119,18 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
 
 
 def is_shape(name: str) -> bool:
-    """Tell whether the constraint is of the gang itself: a resource or ``RULES``."""
+    """Tell whether the constraint is of ``SHAPE``."""
     return name not in HOLDERS and name not in (REFUSED, CLOSED)
 
 
 def lift(ask: Ask, lifted: Collection[str]) -> Ask:
-    """Return the request without these constraints: resources, ``RULES`` and ``REFUSED``."""
+    """Return the request without these constraints: those of ``SHAPE`` and ``REFUSED``."""
     names = {name for name in lifted if is_shape(name)}
     if REFUSED in lifted and ask.barred:
         ask = replace(ask, barred=frozenset())
-    if RULES in names:
-        rigid = tuple((slot, requests, EVERYWHERE) for slot, requests, _ in ask.rigid)
-        ask = replace(ask, rigid=rigid, worker_constraints=EVERYWHERE)
+    if any(name.startswith((TAINT, LABEL)) for name in names):
+        rigid = tuple((slot, requests, _relaxed(rules, names)) for slot, requests, rules in ask.rigid)
+        ask = replace(ask, rigid=rigid, worker_constraints=_relaxed(ask.worker_constraints, names))
     if names.isdisjoint(ask.whole):
         return ask
     rigid = tuple((slot, _less(requests, names), rules) for slot, requests, rules in ask.rigid)
@@ -145,8 +146,37 @@ def _less(requests: Resources, names: Collection[str]) -> Resources:
     return Resources({name: amount for name, amount in requests.amounts.items() if name not in names})
 
 
+def _rules(room: Room, ask: Ask) -> Iterator[str]:
+    """Yield the taints that keep members from nodes, then the labels that members ask for."""
+    every = sorted(ask.constraints, key=repr)
+    yield from sorted(
+        {TAINT + taint.key for node in room.nodes.values() for rules in every for taint in untolerated(node, rules)}
+    )
+    selected = {key for rules in every for key, _ in rules.node_selector}
+    needs = (need for rules in every for term in rules.terms for need in (*term.labels, *term.fields))
+    yield from sorted(LABEL + key for key in selected.union(need.key for need in needs))
+
+
+def _relaxed(rules: Constraints, lifted: Collection[str]) -> Constraints:
+    """Return the rules without these taints and labels."""
+    tolerated = tuple(
+        Toleration(name.removeprefix(TAINT), "Exists", "", "") for name in sorted(lifted) if name.startswith(TAINT)
+    )
+    terms = tuple(Term(_kept(term.labels, lifted), _kept(term.fields, lifted)) for term in rules.terms)
+    return Constraints(
+        node_selector=tuple((key, value) for key, value in rules.node_selector if LABEL + key not in lifted),
+        terms=terms if all(term.labels or term.fields for term in terms) else (),  # one of them asks for nothing
+        tolerations=(*rules.tolerations, *tolerated),
+    )
+
+
+def _kept(needs: tuple[Requirement, ...], lifted: Collection[str]) -> tuple[Requirement, ...]:
+    return tuple(need for need in needs if LABEL + need.key not in lifted)
+
+
 def _told(room: Room, ask: Ask, name: str, what: str) -> str:
-    return _rules_in_words(room, ask) if name == RULES else _in_words(room, ask, name, what)
+    """Return in words how the constraint ``name`` binds."""
+    return _rule_in_words(room, ask, name) if name.startswith((TAINT, LABEL)) else _in_words(room, ask, name, what)
 
 
 def _in_words(room: Room, ask: Ask, name: str, what: str) -> str:
@@ -179,6 +209,10 @@ class _Alike:
     def whole(self) -> int:
         return sum(amount for _, amount in self.asked)
 
+    @property
+    def members(self) -> int:
+        return sum(1 for _, amount in self.asked if amount)
+
     def lack(self, what: str) -> str:
         """Return in words that a member finds no node large enough, or that all nodes have too little; else nothing."""
         if self.name.startswith(HOST_PORT):
@@ -192,7 +226,7 @@ class _Alike:
         return f"{said(self.name, whole)} asked for, {has}" if whole > every else ""
 
     def _lack_of_port(self) -> str:
-        members = sum(1 for _, amount in self.asked if amount)
+        members = self.members
         asked = f"{said(self.name, 1)} asked for by {counted(members, 'member')}"
         if members > len(self.free):
             return f"{asked}, and a node has it once"
@@ -203,32 +237,32 @@ class _Alike:
 
     def pieces(self, what: str) -> str:
         """Return in words that the nodes have enough of the resource together, but in pieces that are too small."""
+        if self.name.startswith(HOST_PORT):
+            return f"{said(self.name, 1)} asked for by {counted(self.members, 'member')}, and a node has it once"
         have = f"{said(self.name, sum(max(0, free) for free in self.free))}{what}"
         asked = f"{said(self.name, self.whole)} asked for"
         return f"{asked}, the nodes{self.such} have {have} in pieces that are too small"
 
 
-def _rules_in_words(room: Room, ask: Ask) -> str:
-    """Return in words which nodes have room for a member and refuse it by taints or affinity.
-
-    Members that find a node are left out, unless all of them find one.
-    """
+def _rule_in_words(room: Room, ask: Ask, name: str) -> str:
+    """Return in words which nodes would take a member if the taint or label did not count."""
     asked = {rules: requests for _, requests, rules in ask.members()}
-    nodes = [room.nodes[name] for name in sorted(room)]
-    homeless = [
-        rules for rules, requests in asked.items()
-        if not any(accepts(node, rules) and requests.fits(room.free(node.name)) for node in nodes)
-    ]  # fmt: skip
-    refusing = [
-        why for node in nodes for rules in sorted(homeless or asked, key=repr)[:1]
-        if asked[rules].fits(room.free(node.name)) and (why := _refusal(node, rules))
-    ]  # fmt: skip
-    return listed(refusing, MOST_NODES_NAMED) or "no node that takes it has the room"
+    told = []
+    for at, node in sorted(room.nodes.items()):
+        refusing = (
+            requests.fits(room.free(at))
+            for rules, requests in asked.items()
+            if accepts(node, _relaxed(rules, {name})) and not accepts(node, rules)
+        )
+        if any(refusing):
+            told.append(_refusal(node, name))
+    return listed(told, MOST_NODES_NAMED) or f"no node that suits its {name} has the room"
 
 
-def _refusal(node: Node, rules: Constraints) -> str:
-    """Return in words which taint or affinity keeps a member with these rules from the node; empty if none does."""
-    if (taint := untolerated(node, rules)) is not None:
-        value = f"={taint.value}" if taint.value else ""
-        return f"the taint {taint.key}{value}:{taint.effect} of {node.name} is not tolerated"
-    return "" if accepts(node, rules) else f"{node.name} does not match its node selector or node affinity"
+def _refusal(node: Node, name: str) -> str:
+    """Return in words that the node refuses a member by the taint or label of that name."""
+    if name.startswith(LABEL):
+        return f"{node.name} does not match its node selector or node affinity for {name.removeprefix(LABEL)}"
+    taints = [taint for taint in node.taints if TAINT + taint.key == name]
+    shown = ", ".join(f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in taints)
+    return f"the taint {shown} of {node.name} is not tolerated"

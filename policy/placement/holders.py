@@ -10,7 +10,7 @@ from typing import Final
 from policy.cluster.capacity import Capacity
 from policy.cluster.charges import key_of
 from policy.cluster.kept import until_emptied_room_changes
-from policy.cluster.model import Pod
+from policy.cluster.model import Node, Pod
 from policy.cluster.resources import NOTHING, Resources, largest_share
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import ending_in_words, listed
@@ -167,13 +167,13 @@ class Holders:
     def _closed(self, found: Binding) -> Blocker:
         opened = self.without(frozenset(found.names))
         ask, nodes = lift(found.ask, found.names), self._snapshot.nodes
-        closed = [name for name, node in sorted(nodes.items()) if node.closed]
+        closed = [name for name, node in sorted(nodes.items()) if _shut(node)]
 
         def enough(some: Sequence[str]) -> bool:
             return fits(opened.but(set(closed).difference(some)), ask)
 
         chosen = least(closed, enough, MOST_NAMED)
-        return Blocker(CLOSED, chosen, ", ".join(f"{name} is {nodes[name].closed}" for name in chosen))
+        return Blocker(CLOSED, chosen, ", ".join(f"{name} is {_shut(nodes[name])}" for name in chosen))
 
 
 @until_emptied_room_changes
@@ -211,14 +211,22 @@ def blockers_of_empty(snapshot: Snapshot, found: Binding) -> Iterator[Blocker]:
     if CLOSED in found.names:
         closed = [
             node for _, node in sorted(snapshot.nodes.items())
-            if node.closed and any(accepts(node.reopened, rules) for rules in found.ask.constraints)
+            if _shut(node) and any(accepts(node.reopened, rules) for rules in found.ask.constraints)
         ]  # fmt: skip
-        told = listed([f"{node.name} is {node.closed}" for node in closed], MOST_NAMED)
+        told = listed([f"{node.name} is {_shut(node)}" for node in closed], MOST_NAMED)
         yield Blocker(CLOSED, tuple(node.name for node in closed), told)
     if REFUSED in found.names:
         yield refused(found.ask)
     yield from found.lacking(" left")
     yield from found.shape()
+
+
+def _shut(node: Node) -> str:
+    """Return why the node takes no pods until it is opened again; empty if it is open.
+
+    Kubernetes removes its taint a moment after the node was uncordoned or became ready.
+    """
+    return node.closed or ("still tainted as closed" if node.taints != node.reopened.taints else "")
 
 
 def refused(ask: Ask) -> Blocker:
