@@ -41,7 +41,8 @@ def errors() -> Iterator[None]:
         typer.echo(f"kohort: {_harmless(str(error))}", err=True)
         raise typer.Exit(error.code) from None
     except UnicodeEncodeError as error:  # an argument, because the output replaces what it cannot encode
-        typer.echo(f"kohort: {error.object!r} is not UTF-8 text; correct it", err=True)
+        around = error.object[max(0, error.start - 20) : error.end + 20]
+        typer.echo(f"kohort: {around!r} is not UTF-8 text; correct it", err=True)
         raise typer.Exit(2) from None
     except OSError as error:
         if error.errno == EPIPE:  # the reader of our output has ended, which is no fault; click ends the process
