@@ -20,7 +20,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import largest_share
 from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
 from policy.cluster.trouble import trouble_of
-from policy.cluster.words import counted, lack_in_words, listed
+from policy.cluster.words import counted, ending_in_words, lack_in_words, listed
 from policy.placement.gang import Ask, ask_of, fits, place, takes_all
 from policy.placement.holders import Holders
 from policy.placement.room import Room
@@ -134,7 +134,7 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
     if gang.state not in ADMITTED or job.invalid:
         return reason_of(snapshot, job)
     if gang.waits_for:
-        return Verdict(Reason.ROOM_BEING_FREED, _to_go(len(gang.waits_for)))
+        return Verdict(Reason.ROOM_BEING_FREED, _to_go(snapshot, gang))
     if missing := missing_pods(snapshot, job):
         return Verdict(Reason.WAITING_FOR_PODS, missing)
     if robbed := gang.preempted:
@@ -165,8 +165,11 @@ def _robbed(snapshot: Snapshot, robbed: Mapping[Slot, str]) -> str:
     return listed(lost, NAMED) + (f" to {', '.join(whom)}" if whom else "")
 
 
-def _to_go(pods: int) -> str:
-    return f"{counted(pods, 'pod')} must go first"
+def _to_go(snapshot: Snapshot, gang: Gang) -> str:
+    """Return in words how many pods must go before the gang gets their room, and which of them a finalizer keeps."""
+    pods = [snapshot.pods[uid] for uid in gang.waits_for if uid in snapshot.pods]
+    kept = [ending_in_words(pod) for pod in pods if pod.finalizers]
+    return "; ".join([f"{counted(len(gang.waits_for), 'pod')} must go first", *kept[:NAMED]])
 
 
 def held_room(snapshot: Snapshot, job: Job | None = None) -> tuple[HeldRoom, ...]:

@@ -37,7 +37,7 @@ T = TypeVar("T")
 RoomWithout = Callable[[frozenset[str]], Room]  # the room without these of HOLDERS and CLOSED; nobody may change it
 
 
-def least(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: int | None = None) -> tuple[T, ...]:
+def needed_of(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: int | None = None) -> tuple[T, ...]:
     """Return some of the items that together are enough, of which none may be left out; empty if all are not enough.
 
     Items at the front are preferred. ``enough`` must stay true if items are added; it is called about log2(n) times for
@@ -112,7 +112,7 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
     if enough(()):
         return None
     shape = (*sorted(ask.whole), *_rules(without(frozenset(states)), ask))
-    names = least((*states, *shape), enough)
+    names = needed_of((*states, *shape), enough)
     alone = len(names) == 1 and names[0] in shape
     instead = tuple(name for name in shape if name != names[0] and enough((name,))) if alone else ()
     return Binding(ask, names, instead, without)
