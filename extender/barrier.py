@@ -11,13 +11,14 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import assert_never
 
 from extender.http.limits import BindConnections
 from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
 from extender.kube.fields import part, text
 from extender.kube.jobkinds import KINDS, LEADER, LONE_POD, PLAN, SLOT, deletion_cost
 from extender.state.ledger import Ledger, LedgerStoppedError
-from policy.cluster.actions import Bind, Effect, RefuseBind
+from policy.cluster.actions import Bind, Effect, Instruction, RefuseBind
 from policy.cluster.events import BindDone, BindDropped, BindHeld, BindRefused, BindUnknown
 from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import shortened
@@ -145,17 +146,22 @@ class Barrier:
         waiting.answer.set_result(text)
 
     def carry_out(self, effects: tuple[Effect, ...]) -> None:
-        """Start the bindings that a step asks for, and answer the held calls that it refuses."""
+        """Carry out the instructions among a step's effects; records of decisions need nothing."""
         for effect in effects:
-            match effect:
-                case Bind():
-                    task = asyncio.create_task(self._bind(effect))
-                    self._in_flight[task] = effect.uid
-                    task.add_done_callback(self._binding_ended)
-                case RefuseBind(uid, reason):
-                    self._answer(uid, reason.text)
-                case _:
-                    pass
+            if isinstance(effect, Instruction):
+                self._obey(effect)
+
+    def _obey(self, instruction: Instruction) -> None:
+        """Start a binding, or answer a held call that is refused."""
+        match instruction:
+            case Bind():
+                task = asyncio.create_task(self._bind(instruction))
+                self._in_flight[task] = instruction.uid
+                task.add_done_callback(self._binding_ended)
+            case RefuseBind(uid, reason):
+                self._answer(uid, reason.text)
+            case _:
+                assert_never(instruction)
 
     async def _bind(self, bind: Bind) -> None:
         try:

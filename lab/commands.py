@@ -63,7 +63,11 @@ def demo(
 SeedsOption = Annotated[
     int | None,
     typer.Option(
-        "--seeds", min=1, metavar="N", help="How many seeds; default: compare 30, paper as its bars say, others 1."
+        "--seeds",
+        min=1,
+        max=100_000,
+        metavar="N",
+        help="How many seeds; default: compare 30, paper as its bars say, others 1.",
     ),
 ]
 FirstSeedOption = Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first seed.")]
@@ -78,7 +82,8 @@ JsonOption = Annotated[
     typer.Option("--json", metavar="FILE", help="Write the result as JSON to this file; -: to standard output."),
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, metavar="N", help="How many processes to use; default: one per core.")
+    int | None,
+    typer.Option("--workers", min=1, max=1024, metavar="N", help="How many processes to use; default: one per core."),
 ]
 SchedulerOption = Annotated[
     str | None,

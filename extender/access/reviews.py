@@ -34,7 +34,6 @@ class ReviewsTokens(Protocol):
 
     async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
         """Send a TokenReview. Return Done with the object, whose status says whose the token is."""
-        ...
 
 
 class ReviewsAccess(Protocol):
@@ -42,7 +41,6 @@ class ReviewsAccess(Protocol):
 
     async def review_access(self, spec: Json) -> Outcome:
         """Send a SubjectAccessReview. Return Done with the object, whose status says whether access is allowed."""
-        ...
 
 
 class Reviewer(ReviewsTokens, ReviewsAccess, Protocol):

@@ -191,8 +191,10 @@ def _verified(target: ServiceTarget) -> ssl.SSLContext | bool:
         return True
     try:
         return ssl.create_default_context(cafile=str(target.ca_file))
-    except OSError as error:  # ssl.SSLError is a subclass of OSError
+    except ssl.SSLError as error:
         raise CliError(f"--ca-file: {target.ca_file} is not a PEM certificate: {error}; give another file", 2) from None
+    except OSError as error:
+        raise CliError(f"--ca-file: {target.ca_file} cannot be read: {error.strerror}; give another file", 2) from None
 
 
 def _unreachable(what: str) -> str:

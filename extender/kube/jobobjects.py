@@ -38,7 +38,7 @@ from extender.kube.jobkinds import (
 )
 from extender.kube.membership import controller, kind_of
 from extender.kube.podgroupkinds import GROUP, GroupKind, group_named
-from extender.kube.podspec import constraints_of, requests_of, unsupported_in
+from extender.kube.podspec import constraints_of, limits_of, requests_of, unsupported_in
 from extender.kube.reportbody import annotated_report
 from extender.kube.templates import MOST_REPLICAS, RoleTemplate, annotations_of, pod_templates, role_templates
 from extender.kube.trainingannotation import read_training
@@ -234,6 +234,9 @@ def _role(one: RoleTemplate, scheduler_name: str) -> Role:
         requests=requests_of(pod, inside),
         constraints=constraints_of(pod, inside),
         unsupported=unsupported_in(pod, inside),
+        limits=limits_of(pod, inside),
+        priority_class=text(pod, "priorityClassName"),
+        ends=pod.get("activeDeadlineSeconds") is not None,
     )
 
 

@@ -12,9 +12,9 @@ from extender.kube.jobobjects import identity
 from extender.kube.membership import NOBODY, Membership, controller
 from extender.kube.ownedpods import OwnedPod
 from extender.kube.podgroupkinds import GroupKind, role_in
-from extender.kube.podspec import places_of, requests_of, unsupported_in
+from extender.kube.podspec import limits_of, places_of, requests_of, unsupported_in
 from policy.cluster.model import WORKER, Constraints, Job, Phase, Pod, Role, Slot
-from policy.cluster.resources import Resources
+from policy.cluster.resources import NOTHING, Resources
 
 LONGEST_REFUSAL = 1024  # characters
 
@@ -54,6 +54,7 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         priority=whole(spec, "priority"),
         since=seconds(meta, "creationTimestamp"),
         version=whole(meta, "resourceVersion"),
+        limits=_limits(spec) if opted_in else NOTHING,
     )
 
 
@@ -118,7 +119,11 @@ def _role(item: dict[str, Any], pod: Pod, name: str) -> tuple[Role, str]:
     spec = part(item, "spec")
     try:
         unsupported = tuple(name for name in unsupported_in(spec, "spec") if name not in ACCEPTED)
-        return Role(name, 1, requests_of(spec, "spec"), places_of(spec), unsupported), ""
+        role = Role(
+            name, 1, requests_of(spec, "spec"), places_of(spec), unsupported, pod.limits,
+            text(spec, "priorityClassName"), spec.get("activeDeadlineSeconds") is not None,
+        )  # fmt: skip
+        return role, ""
     except ObjectError as error:
         return Role(name, 1, pod.requests), str(error)
 
@@ -137,6 +142,13 @@ def _requests(spec: dict[str, Any], status: dict[str, Any]) -> Resources:
         return requests_of(spec, "spec", status)
     except ObjectError:
         return Resources({"pods": 1})
+
+
+def _limits(spec: dict[str, Any]) -> Resources:
+    try:
+        return limits_of(spec, "spec")
+    except ObjectError:
+        return NOTHING
 
 
 def _places(spec: dict[str, Any]) -> Constraints | None:

@@ -28,7 +28,7 @@ from extender.kube.jobkinds import GATE
 from policy.cluster.model import ANYWHERE, Constraints, Requirement, Term, Toleration
 from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total
 
-__all__ = ["ObjectError", "constraints_of", "places_of", "requests_of", "unsupported_in"]
+__all__ = ["ObjectError", "constraints_of", "limits_of", "places_of", "requests_of", "unsupported_in"]
 
 Ask = Callable[[Json, str], Resources]  # a container and its path -> its requests
 BY_DEFAULT = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -49,6 +49,24 @@ def requests_of(spec: Json, field: str, status: Mapping[str, Any] | None = None)
     if spec.get("overhead") is not None:
         whole = whole + _amounts(spec["overhead"], f"{field}.overhead")
     return Resources({**whole.amounts, "pods": whole["pods"] + 1, **_host_ports(spec, field)})
+
+
+def limits_of(spec: Json, field: str) -> Resources:
+    """Return a pod's limits as a ResourceQuota counts them (component-helpers/resource/helpers.go, PodLimits).
+
+    A limit of the pod as a whole counts instead of its containers'; the overhead adds to what is limited.
+    """
+    whole = _containers(spec, field, _limited)
+    if spec.get("resources") is not None:
+        stated = mapping(spec["resources"], f"{field}.resources")
+        whole = Resources({**whole.amounts, **_amounts(stated.get("limits"), f"{field}.resources.limits").amounts})
+    overhead = _amounts(spec.get("overhead"), f"{field}.overhead")
+    return Resources({name: amount + overhead[name] for name, amount in whole.amounts.items()})
+
+
+def _limited(container: Json, field: str) -> Resources:
+    """Return a container's limits."""
+    return _amounts(mapping(container.get("resources"), f"{field}.resources").get("limits"), f"{field}.resources")
 
 
 def _containers(spec: Json, field: str, ask: Ask) -> Resources:

@@ -17,17 +17,18 @@ from extender.config.plainyaml import YamlError
 from extender.config.relations import BACKOFF_MARGIN_SECONDS
 from extender.config.settings import Settings
 from extender.kubescheduler.checkextender import check_extenders
-from extender.kubescheduler.configfinding import ConfigFinding, shown
 from extender.kubescheduler.schedulerconfig import (
     API_VERSION,
     DEFAULT_BIND_TIMEOUT_SECONDS,
     DEFAULT_LEASE,
     KIND,
+    ConfigFinding,
     Configuration,
     LeaderElection,
     Profile,
     load_config,
     parse_config,
+    shown,
 )
 
 UNREADABLE: Final = "not readable"

@@ -96,27 +96,22 @@ class WatchHealth(Protocol):
     @property
     def resource(self) -> Resource:
         """Return the resource that the reflector follows."""
-        ...
 
     @property
     def synced(self) -> bool:
         """Tell whether the reflector's first list has been delivered."""
-        ...
 
     @property
     def last_seen(self) -> float:
         """Return when the API last answered for this resource, by clock.monotonic()."""
-        ...
 
     @property
     def restarts(self) -> int:
         """Return how many of the reflector's lists and watches have failed."""
-        ...
 
     @property
     def forbidden(self) -> bool:
         """Tell whether the API server does not let us read the resource, so that the service goes on without it."""
-        ...
 
 
 def extender_readiness(

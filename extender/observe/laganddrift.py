@@ -28,7 +28,6 @@ class ObjectCounter(Protocol):
 
     async def count(self, resource: Resource) -> int:
         """Return how many objects there are. Raises ClusterError where the API server does not say."""
-        ...
 
 
 class LagAndDrift:

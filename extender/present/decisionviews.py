@@ -10,6 +10,7 @@ from extender.present.names import named, rigid_first
 from extender.present.views.base import JobName
 from extender.present.views.decisions import DecisionView
 from extender.state.journal import Direction, Entry, Named, Subject
+from policy.answers.inputs import SHORT
 from policy.cluster.actions import (
     Admit,
     Bind,
@@ -51,7 +52,9 @@ def decision_view(entry: Entry) -> DecisionView:
         inputs=dict(entry.inputs),
         text="",
     )
-    return base.model_copy(update=_fields_of(entry.effect, entry.subject, entry.way))
+    found = _fields_of(entry.effect, entry.subject, entry.way)
+    short = f": {entry.inputs[SHORT]}" if SHORT in entry.inputs else ""
+    return base.model_copy(update={**found, "text": f"{found['text']}{short}"})
 
 
 def action_of(effect: Effect) -> str:

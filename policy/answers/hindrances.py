@@ -24,8 +24,10 @@ from policy.cluster.words import and_more, in_words, lack_in_words
 from policy.placement.fit import accepts
 from policy.placement.gang import barred, worker_demand
 from policy.placement.grow import Where, could_be_together
+from policy.placement.quotaroom import waiting_for_pods
 from policy.placement.room import Room
 from policy.systems.base import Policy
+from policy.systems.quotas import decide
 
 NODES_TOLD = 3
 
@@ -71,7 +73,7 @@ def grows(snapshot: Snapshot, job: Job, policy: Policy, now: float, *, alone: bo
     alone: only if it admits, repairs and shrinks no job in the same decision.
     """
     resized = False
-    for action in policy.decide(snapshot, now).actions:
+    for action in decide(snapshot, policy, now).actions:
         more = isinstance(action, Resize) and action.workers > snapshot.gang(action.job_uid).workers
         if alone and isinstance(action, Admit | Resize) and not more:
             return False
@@ -97,6 +99,9 @@ def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ite
     if left is not None:
         end = f"its end: by its reports it has {left:.0f} s left, too few to gain what a change of its workers costs"
         yield Hindrance(partial(_unreported, job), lambda _: end)
+    if takers := waiting_for_pods(snapshot).get(job.namespace):
+        text = f"a ResourceQuota: what it leaves is kept for pods that {takers[0].key} waits for"
+        yield Hindrance(_unlimited_by_quotas, lambda _: text)
     limit = snapshot.rules.resizes_per_minute
     if limit:
         yield Hindrance(_unlimited, lambda _: f"the cluster's limit of {limit} resizes in any minute")
@@ -125,6 +130,10 @@ def _rested(job: Job, snapshot: Snapshot) -> Snapshot:
     gang = snapshot.gang(job.uid)
     draft.put_gang(replace(gang, scaling=replace(gang.scaling, scaled_at=None, grew=None)))
     return draft.freeze()
+
+
+def _unlimited_by_quotas(snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, quotas={})
 
 
 def _unreported(job: Job, snapshot: Snapshot) -> Snapshot:

@@ -24,6 +24,7 @@ from policy.cluster.model import Job
 from policy.cluster.reasons import Concern
 from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.systems.base import Policy
+from policy.systems.quotas import decide
 
 # How many changes of each kind are tried at most: a trial is a decision about the whole cluster, during which the
 # service is slower. MOST_PRICED is for policies whose trial plans a schedule.
@@ -54,7 +55,7 @@ def starts(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change:
     A plan that waits for pods to go is no start if a finalizer keeps one of these pods.
     """
     copy, at = change.apply(snapshot), now + change.wait
-    actions = policy.decide(copy, at).actions
+    actions = decide(copy, policy, at).actions
     plan = next((one for one in actions if isinstance(one, Admit) and one.job_uid == job_uid), None)
     if plan is not None and not plan.waits_for:
         return True

@@ -15,6 +15,7 @@ from policy.cluster.kinds import deadline
 from policy.cluster.layered import copied
 from policy.cluster.model import Job, Node, Phase, Pod, Slot
 from policy.cluster.preemption import NOTHING_PROMISED, VACATED_SECONDS, Preemption, concerns, taken_on
+from policy.cluster.quota import Quota
 from policy.cluster.reasons import Verdict
 from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import NOTHING, Resources
@@ -31,6 +32,8 @@ class Now(Facts, Protocol):
     leading: bool
     gone: Mapping[str, float]
     charges: Mapping[str, Charge]
+    quotas: Mapping[str, Quota]
+    short: Mapping[str, float]
     reports: Mapping[str, tuple[Report, ...]]
     usage: Mapping[str, Resources]
     verdicts: Mapping[str, Verdict]

@@ -133,6 +133,8 @@ class Role:
     ``replicas`` is the number that the job object asks for now. ``requests`` is what one pod of the role asks for.
     ``unsupported`` names the fields of the pod template that a plan cannot promise (``topologySpreadConstraints`` ...);
     a job that has any is refused, and the refusal names them.
+    Only ResourceQuotas count the others: ``limits`` of one pod, ``priority_class``, the name of its PriorityClass, and
+    ``ends``, whether it has an activeDeadlineSeconds.
     """
 
     name: str
@@ -140,6 +142,9 @@ class Role:
     requests: Resources
     constraints: Constraints = ANYWHERE
     unsupported: tuple[str, ...] = ()
+    limits: Resources = NOTHING
+    priority_class: str = ""
+    ends: bool = False
 
 
 @quick
@@ -326,6 +331,7 @@ class Pod:
     failed_attempt: whether that was because the attempt ended with an error (a volume that did not come in time, for
     example), and not because no node takes the pod.
     volumes: the names of its PersistentVolumeClaims.
+    limits: its limits, which only ResourceQuotas count; empty for pods that did not opt in.
     woken: the plan's name in the pod's wake annotation.
     saves: the name of the plan for which its training was asked for a checkpoint.
     plan: the name of the plan under which it was bound.
@@ -365,6 +371,7 @@ class Pod:
     priority: int = 0
     since: float = 0.0
     version: int = 0
+    limits: Resources = NOTHING
 
     @property
     def ended(self) -> bool:

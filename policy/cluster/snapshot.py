@@ -20,6 +20,7 @@ from policy.cluster.kept import until_job_changes
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.model import queued as queued  # noqa: PLC0414 - several modules import it from here
 from policy.cluster.preemption import Preemptions
+from policy.cluster.quota import Quota
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import NOTHING, Resources
@@ -112,6 +113,16 @@ class Snapshot:
     )
     not_offered: Mapping[tuple[str, str], float] = field(
         default_factory=dict, metadata=_kept("volatile: learned again at the next filter call (job uid, node -> until)")
+    )
+    quotas: Mapping[str, Quota] = field(
+        default_factory=dict, metadata=_kept("derived: ResourceQuotas (namespace/name -> quota)")
+    )
+    short: Mapping[str, float] = field(
+        default_factory=dict,
+        metadata=_kept(
+            "volatile: since when quotas leave no room for pods that a job waits for; after a restart that time begins "
+            "anew (job uid -> seconds since the epoch)"
+        ),
     )
     reports: Mapping[str, tuple[Report, ...]] = field(
         default_factory=dict, metadata=_kept("persisted: annotation of the job (job uid -> first, then the last few)")
@@ -212,6 +223,13 @@ def missing_pods(snapshot: Snapshot, job: Job) -> str:
     Pods that are terminating are named, because their successors cannot come before they are gone. The result is empty
     if all pods exist.
     """
+    found = members_there(snapshot, job).items()
+    lacking = ", ".join(f"{name} {there} of {least}" for name, (there, least) in found if there < least)
+    return "; ".join(part for part in (lacking, ending(snapshot, job)) if part) if lacking else ""
+
+
+def members_there(snapshot: Snapshot, job: Job) -> dict[str, tuple[int, int]]:
+    """Return by role how many pods of the job exist or have done their work, and how many its minimum needs."""
     pods, members = snapshot.pods, snapshot.members.get(job.uid, {})
     there = {slot for slot, uid in members.items() if _living(pods[uid])}
     there |= {slot for slot in job.over if is_over(job, slot, snapshot.member(job.uid, slot))}
@@ -219,8 +237,7 @@ def missing_pods(snapshot: Snapshot, job: Job) -> str:
     servers = snapshot.gang(job.uid).ps
     wanted |= {PS: servers} if servers is not None else {}
     living = Counter(slot.role for slot in there)
-    lacking = ", ".join(f"{name} {living[name]} of {least}" for name, least in wanted.items() if living[name] < least)
-    return "; ".join(part for part in (lacking, ending(snapshot, job)) if part) if lacking else ""
+    return {name: (living[name], least) for name, least in wanted.items()}
 
 
 def ending(snapshot: Snapshot, job: Job) -> str:

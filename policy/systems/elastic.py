@@ -63,6 +63,21 @@ def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float
     return min(next(coming, math.inf), *(at for at in forgotten if at >= now), math.inf)
 
 
+def may_give(snapshot: Snapshot, victim: Job, gang: Gang, job: Job, now: float) -> bool:
+    """Tell whether the victim may be shrunk for the job now; not if it has had too many turns (``TURNS``).
+
+    ``gang``: the victim's gang.
+    """
+    if gang.state is not State.RUNNING or not victim.elastic:
+        return False
+    scaling = gang.scaling
+    if scaling.kept_at is not None and now - scaling.kept_at < TURN_SECONDS:
+        return False  # its workers did not go when it was last shrunk, so it is left alone for a while
+    turns = sum(1 for turn in scaling.turns if now - turn < TURN_SECONDS) if scaling.turns else 0
+    # If the plan fails once more, the victim is grown back: that turn is counted in advance.
+    return turns + 1 < TURNS or not snapshot.gang(job.uid).tries.attempts
+
+
 class ElasticCycle:
     """The working copy of one cycle; ``snapshot`` is not changed.
 
@@ -236,15 +251,11 @@ class ElasticCycle:
             reclaimable_of(self.snapshot, job.uid)
 
     def may_shrink(self, victim: Job, job: Job) -> bool:
-        """Tell whether the victim may be shrunk for the job now; not if it has had too many turns (``TURNS``)."""
+        """Tell whether the victim may be shrunk for the job now, and has not been shrunk in this cycle."""
         gang = self.gangs.running(victim.uid)
-        if gang.state is not State.RUNNING or victim.uid in self.scaled or victim.uid == job.uid or not victim.elastic:
+        if victim.uid in self.scaled or victim.uid == job.uid:
             return False
-        if gang.scaling.kept_at is not None and self.now - gang.scaling.kept_at < TURN_SECONDS:
-            return False  # its workers did not go when it was last shrunk, so it is left alone for a while
-        turns = sum(1 for turn in gang.scaling.turns if self.now - turn < TURN_SECONDS) if gang.scaling.turns else 0
-        # If the plan fails once more, the victim is grown back: that turn is counted in advance.
-        return turns + 1 < TURNS or not self.snapshot.gang(job.uid).tries.attempts
+        return may_give(self.snapshot, victim, gang, job, self.now)
 
     def _plan(self, ask: Ask, victims: list[Reclaimable]) -> Shrink | None:
         return plan_shrink(self.room, ask, victims, self._order, by_node=self._by_node)

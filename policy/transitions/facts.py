@@ -23,6 +23,7 @@ from policy.transitions.migrate import leave
 from policy.transitions.recovery.release import cleared
 from policy.transitions.recovery.repair import lose_room
 from policy.transitions.refusedwrites import take_refused
+from policy.transitions.shortage import lose_quota, see_quota
 
 # A filter call may still show a pod so long after its deletion, because kube-scheduler's own view is older.
 REMEMBER_GONE_SECONDS = 300.0
@@ -43,6 +44,10 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
             return see_pod(draft, pod, now)
         case events.PodGone(uid):
             return lose_pod(draft, uid, now)
+        case events.QuotaSeen(quota):
+            see_quota(draft, quota)
+        case events.QuotaGone(key):
+            lose_quota(draft, key)
         case events.Synced():
             draft.set("synced", True)
             draft.touch_all()

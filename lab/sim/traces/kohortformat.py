@@ -29,6 +29,7 @@ OPTIONAL = (
     "worker_gpus", "ps", "ps_millicores", "ps_memory_bytes", "contention", "clean_pods", "utility", "model",
     "local_batch", "decay", "migratable", "ps_elastic", *SELECTORS, *TRAINING,
 )  # fmt: skip
+MOST_MEMBERS = 100_000  # in one role of a job; the simulator makes an object of each
 OF_NODES, ALSO_OF_NODES = ("name", "cpu_millicores", "memory_bytes"), ("gpus", "pods", "gbps", "labels")
 
 
@@ -126,10 +127,10 @@ def _job(line: TraceRow, models: Collection[str] | None) -> JobSpec:
     line.columns(REQUIRED, OPTIONAL)
     least = line.count("min_workers", least=1)
     workers = line.count("workers", least=least, bound="min_workers")
-    most = line.count("max_workers", least=workers, bound="workers")
+    most = line.count("max_workers", least=workers, most=MOST_MEMBERS, bound="workers")
     gpus = line.count("worker_gpus") if line.has("worker_gpus") else 0
     worker = Role(WORKER, workers, _requests(line, "worker", gpus), _constraints(line, WORKER_SELECTOR))
-    servers = line.count("ps") if line.has("ps") else 0
+    servers = line.count("ps", most=MOST_MEMBERS) if line.has("ps") else 0
     if not servers and line.has(PS_SELECTOR):
         raise FieldError(line.where, PS_SELECTOR, line.values[PS_SELECTOR], "nothing, as the job has no ps")
     server = Role(PS, servers, _requests(line, "ps", 0), _constraints(line, PS_SELECTOR)) if servers else None

@@ -86,11 +86,12 @@ class TraceRow:
             raise FieldError(self.where, name, self.values[name], allowed)
         return found
 
-    def count(self, name: str, *, least: int = 0, bound: str = "") -> int:
-        """Return a whole number of at least ``least``; ``bound`` is the column that ``least`` comes from."""
+    def count(self, name: str, *, least: int = 0, most: float = math.inf, bound: str = "") -> int:
+        """Return a whole number from ``least`` to ``most``; ``bound`` is the column that ``least`` comes from."""
         found = _as(int, self.text(name))
-        if found is None or found < least:
+        if found is None or not least <= found <= most:
             allowed = f"a whole number of at least {least}{f' ({bound})' if bound else ''}"
+            allowed += f" and at most {most:.0f}" if most < math.inf else ""
             raise FieldError(self.where, name, self.values[name], allowed)
         return found
 
