@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from policy.cluster.actions import Action, Admit, Decision, Remember, Resize
-from policy.cluster.damping import resizes_left
 from policy.cluster.frozen import replace
 from policy.cluster.gang import State
 from policy.cluster.model import WORKER, Job, queued
 from policy.cluster.quota import charged
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.snapshot import Snapshot
+from policy.cluster.snapshot import Snapshot, resizes_left
 from policy.placement.gang import ask_of
 from policy.placement.quotaroom import (
     Pods,
