@@ -40,7 +40,7 @@ T = TypeVar("T")
 RoomWithout = Callable[[frozenset[str]], Room]
 
 
-def least(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: int | None = None) -> tuple[T, ...]:
+def needed_of(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: int | None = None) -> tuple[T, ...]:
     """Return a part of the items that is enough and of which no item can be left out; empty if all items are not
     enough.
 
@@ -119,7 +119,7 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
     if enough(()):
         return None
     shape = (*sorted(ask.whole), *_rules(without(frozenset(states)), ask))
-    names = least((*states, *shape), enough)
+    names = needed_of((*states, *shape), enough)
     alone = len(names) == 1 and names[0] in shape
     instead = tuple(name for name in shape if name != names[0] and enough((name,))) if alone else ()
     return Binding(ask, names, instead, without)

@@ -180,8 +180,15 @@ def worker_pod(snapshot: Snapshot, job: Job, index: int) -> Pod | None:
 
 
 def left_in_words(snapshot: Snapshot, job: Job) -> str:
-    """Return the quotas that leave no room for pods of the job: ``ResourceQuota team/few has 0 of 10 pods left``."""
-    lacks = QuotaRoom(snapshot, job.namespace).lacks(pods_awaited(snapshot, job))
+    """Return the quotas that leave no room for pods of the job: ``ResourceQuota team/few has 0 of 10 pods left``.
+
+    These are the pods of its minimum that do not exist; for a running job, the workers that it was given.
+    """
+    gang, worker = snapshot.gang(job.uid), pod_of_role(snapshot, job, WORKER)
+    pods = pods_awaited(snapshot, job)
+    if worker is not None and not pods and gang.admitted:
+        pods = (worker._replace(number=workers_to_come(snapshot, job, gang)),)
+    lacks = QuotaRoom(snapshot, job.namespace).lacks(pods)
     said: list[str] = []
     for key, names in lacks.items():
         left, hard = snapshot.quotas[key].left, snapshot.quotas[key].hard
