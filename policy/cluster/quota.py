@@ -54,9 +54,9 @@ class Quota:
 
 
 def exceeded(charge: Resources, left: Mapping[str, int]) -> list[str]:
-    """Return the names of the resources of which ``left`` has an entry and less than the charge asks for, sorted.
+    """Return the names of the resources of which the charge asks for more than ``left`` has, sorted.
 
-    A resource of which the charge asks for nothing is never among them.
+    A resource without an entry in ``left`` is not limited, and a charge of 0 is never too much.
     """
     return sorted(name for name, amount in left.items() if charge[name] > max(0, amount))
 
