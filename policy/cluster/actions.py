@@ -126,7 +126,7 @@ class RefuseBind:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The plan ``plan`` of the job's gang was given up, for this reason."""
+    """The gang of the job gave up its plan, for this reason. ``plan``: the name of that plan."""
 
     job_uid: str
     plan: str

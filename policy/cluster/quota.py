@@ -1,7 +1,7 @@
-"""A ResourceQuota as a fact: what the pods of a namespace may have together, and how much of it is taken.
+"""A ResourceQuota as a fact: how much the pods of a namespace may have together, and how much of it they use.
 
-Its amounts are named as in a pod's charge: what pods request has the plain name of the resource, what they are limited
-to has the prefix ``limits.``, and ``pods`` and ``count/pods`` count the pods themselves.
+Its amounts have the names that they have in a pod's charge: a requested amount has the plain name of the resource, a
+limit has the prefix ``limits.``, and ``pods`` and ``count/pods`` count the pods themselves.
 """
 
 from __future__ import annotations
