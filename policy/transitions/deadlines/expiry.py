@@ -142,4 +142,6 @@ def _why(draft: Draft, gang: Gang) -> Reason:
         return Reason.PREEMPTED
     if gang.refused is not None:
         return Reason.BIND_FAILED
-    return Reason.MEMBER_REFUSED if trouble_of(draft.now, gang.job_uid) else Reason.BARRIER_TIMEOUT
+    if trouble_of(draft.now, gang.job_uid):
+        return Reason.MEMBER_REFUSED
+    return Reason.REPAIR_FAILED if gang.state is State.REPAIRING else Reason.BARRIER_TIMEOUT

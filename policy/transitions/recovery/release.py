@@ -22,7 +22,8 @@ def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: b
     effects: list[Effect] = [*refuse_held(gang, reason), Released(gang.job_uid, gang.plan, reason)]
     if back_off:
         attempts = gang.tries.attempts + 1
-        tries = replace(gang.tries, attempts=attempts, not_before=now + _back_off(draft.base.rules, attempts))
+        not_before = now + _back_off(draft.base.rules, attempts)
+        tries = replace(gang.tries, attempts=attempts, not_before=not_before, why=reason)
         gang = replace(gang, tries=tries)
     if any_bound(draft, gang.job_uid) or gang.in_flight or gang.state is State.RUNNING:
         move(draft, cleared(gang), Move.RELEASE, deadline=until(draft, Awaits.RELEASE, now))
