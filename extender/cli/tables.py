@@ -39,7 +39,7 @@ HELD_HELP: Final = "what helps: set spec.runPolicy.cleanPodPolicy: Running on th
 
 
 def text(line: str) -> Text:
-    """Return one line of text, made `visible`."""
+    """Return the line as a Text, made `visible`."""
     return Text(visible(line))
 
 

@@ -41,6 +41,8 @@ CAUSES: Final = {
     "JobGone": "a job went",
     "PodSeen": "pods came or changed",
     "PodGone": "pods went",
+    "QuotaSeen": "a quota came or changed",
+    "QuotaGone": "a quota went",
     "Synced": "the first lists were complete",
     "Led": "this replica began or ceased to lead",
     "PolicyChanged": "another policy decides",
@@ -56,7 +58,7 @@ CAUSES: Final = {
     "WritesRefused": "the API server refused writes, or no longer does",
     "Tick": "time passed",
 }
-"""The kinds of events that cause a step, in words."""
+"""For each kind of event, the words in which the page names it as the cause of a step."""
 
 
 def because(cause: Iterable[str]) -> str:

@@ -250,7 +250,7 @@ def _own_spec(job: JobObject) -> Json:
 
 
 def _batch_status(job: JobObject) -> Json:
-    """Return the status of a batch/v1 Job."""
+    """Return the status of a batch/v1 Job as JSON."""
     status_fields: Json = {"completedIndexes": ",".join(map(str, job.over))} if job.over else {}
     if job.phase.ended:
         word = {JobPhase.SUCCEEDED: "Complete", JobPhase.FAILED: "Failed"}[job.phase]

@@ -147,7 +147,7 @@ class Course:
             return "its back-off is over"
         if limit and self._began < job.arrival + limit <= self._now:
             return f"it has waited for the starvation limit of {limit:g} s"
-        return "a cool-down or a slot of the policy is over"
+        return "a cool-down or a time slot of the policy is over"
 
     def _unknown(self, job: Job) -> str:
         """Return why the job's start is not known: running jobs without a known end, or what else the job waits for."""

@@ -72,6 +72,8 @@ def _migrate(before: Snapshot, move: Migrate, now: float) -> Mapping[str, str]:
 
 
 def _weight(snapshot: Snapshot, policy: Policy, name: str, uid: str) -> dict[str, str]:
-    """Return the job's published weight under the key ``name``; empty if the policy has no weights."""
+    """Return a dict with the job's published weight under the key ``name``; an empty one if the policy has no
+    weights.
+    """
     weight = weights(snapshot, policy)(snapshot.jobs[uid])
     return {} if weight is None else {name: f"{weight:.4f}"}

@@ -39,7 +39,9 @@ def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: fl
 
 
 def without(snapshot: Snapshot, *uids: str) -> Snapshot:
-    """Return the snapshot as if these jobs had ended and their pods were gone; nothing is decided yet."""
+    """Return the snapshot as if the jobs ``uids`` had ended and their pods were gone; the policy has not decided about
+    it yet.
+    """
     draft = Draft(snapshot)
     for uid in uids:
         for pod in list(snapshot.every_pod_of(uid)):

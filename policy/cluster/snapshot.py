@@ -44,6 +44,8 @@ class Rules:
     stores: whether the policy's memory of a job must be on the job object before the job first gets room.
     resizes_per_minute: how many jobs an elastic policy may shrink or grow within a minute; 0 sets no limit.
     ranked: whether kube-scheduler may choose another node than the planned one (setting ``answer: ranked``).
+    commit_first: whether an eligible gang is bound at its first bind call (setting ``barrier.commit: first``).
+    plugins: the plugins that kube-scheduler's profile has beyond its defaults (setting ``scheduler.plugins``).
     """
 
     window_seconds: float = 8.0
@@ -60,6 +62,8 @@ class Rules:
     largest_gang: int = 400
     gangs_at_once: int = 1024
     ranked: bool = False
+    commit_first: bool = False
+    plugins: tuple[str, ...] = ()
     gangs: bool = True
     stores: bool = False
     resizes_per_minute: int = 0
@@ -143,6 +147,9 @@ class Snapshot:
     )
     texts: Mapping[str, str] = field(
         default_factory=dict, metadata=_kept("derived: ``memory`` as the job objects should hold it (job uid -> text)")
+    )
+    repelling: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict, metadata=_kept("derived: pods with a required anti-affinity (uid -> ``Pod.repels``)")
     )
     index: Index = field(default_factory=Index, metadata=_kept("derived: jobs by what is to be done about them"))
 

@@ -1,7 +1,7 @@
 """Which constraints keep a gang from being placed: what holds the room, closed nodes, taints, or an amount.
 
-Each constraint can be lifted on a working copy of the room. The constraints that bind are a set without which the gang
-would have nodes, and of which none may be left out: while one of them is there, the gang has no nodes.
+Each constraint can be lifted on a working copy of the room. The binding constraints are a set with two properties: the
+gang can be placed once all of them are lifted, and it cannot while any one of them is left.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ JOBS: Final = "jobs"
 HELD: Final = "finished jobs"
 OTHERS: Final = "other pods"
 HOLDERS: Final = (LEAVING, JOBS, HELD, OTHERS)
-"""Who holds room, each a constraint; the room that other schedulers have promised to their pods is of ``OTHERS``."""
+"""The kinds of holders of room; each is a constraint. Room that other schedulers have promised to their pods belongs to
+``OTHERS``.
+"""
 CLOSED: Final = "closed nodes"
 REFUSED: Final = "refused nodes"
 SHAPE: Final = "shape"
@@ -34,11 +36,13 @@ LABEL: Final = "label "
 """All of the node selector and the required node affinity that asks for this label, or for the field metadata.name."""
 MOST_NODES_NAMED: Final = 3
 T = TypeVar("T")
-RoomWithout = Callable[[frozenset[str]], Room]  # the room without these of HOLDERS and CLOSED; nobody may change it
+# returns the room as if these of HOLDERS and CLOSED were lifted; its callers must not change the room
+RoomWithout = Callable[[frozenset[str]], Room]
 
 
 def least(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: int | None = None) -> tuple[T, ...]:
-    """Return some of the items that together are enough, of which none may be left out; empty if all are not enough.
+    """Return a part of the items that is enough and of which no item can be left out; empty if all items are not
+    enough.
 
     Items at the front are preferred. ``enough`` must stay true if items are added; it is called about log2(n) times for
     each item of the result. The search ends when ``most`` items are found.
@@ -58,8 +62,8 @@ def least(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: int |
 class Blocker:
     """One thing that keeps a gang from being placed.
 
-    kind: who holds the room, or ``CLOSED``, ``REFUSED`` or ``SHAPE``. values: the resources, pods, jobs or nodes that
-    ``text`` tells of.
+    kind: who holds the room, or ``CLOSED``, ``REFUSED`` or ``SHAPE``. values: the names of the resources, pods, jobs or
+    nodes in ``text``, which describes it in words.
     """
 
     kind: str
@@ -69,7 +73,7 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The constraints that bind a gang.
+    """The constraints that keep a gang from being placed.
 
     names: these must all be lifted; none if the gang has no nodes even then. instead: if ``names`` is one constraint of
     ``SHAPE``, the others of that kind each of which could be lifted in place of it.
@@ -81,7 +85,10 @@ class Binding:
     without: RoomWithout
 
     def shape(self, what: str = "") -> Iterator[Blocker]:
-        """Yield the amounts and rules of the gang that bind; ``what`` is added to the amounts that nodes have."""
+        """Yield the amounts and rules of the gang that keep it from being placed.
+
+        ``what`` is added to the amounts that nodes have, for example " free".
+        """
         lifted = frozenset(self.names)
         if names := [name for name in (*self.names, *self.instead) if is_shape(name)]:
             room = self.without(lifted)
@@ -91,7 +98,7 @@ class Binding:
             yield Blocker(SHAPE, (), "there is no node that takes pods")
 
     def lacking(self, what: str) -> Iterator[Blocker]:
-        """Yield the amounts that the holders of room among ``names`` leave too little of."""
+        """Yield the resources that the holders of room among ``names`` leave too little of."""
         lifted = frozenset(self.names)
         if not lifted.isdisjoint(HOLDERS):
             held = self.without(lifted.difference(HOLDERS))
@@ -102,8 +109,8 @@ class Binding:
 def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | None:
     """Return the constraints that keep the gang from fitting; None if it fits.
 
-    ``states``: which of ``HOLDERS``, ``REFUSED`` and ``CLOSED`` may be lifted. Of two sets of constraints, the one is
-    returned that needs fewer of the last states, and resources and rules only if no set of states is enough.
+    ``states``: which of ``HOLDERS``, ``REFUSED`` and ``CLOSED`` may be lifted. They are ordered: a set of constraints
+    without the last ones is preferred. Resources and rules are in the result only if lifting all states is not enough.
     """
 
     def enough(lifted: Sequence[str]) -> bool:
@@ -137,7 +144,7 @@ def lift(ask: Ask, lifted: Collection[str]) -> Ask:
     worker = _less(ask.worker, names)
     if worker or not ask.workers:
         return replace(ask, rigid=rigid, worker=worker)
-    # Workers that ask for nothing fit on any node that accepts them, however many they are.
+    # One worker stands for all, because workers that ask for nothing fit on any node that accepts them.
     one = (Slot(WORKER, 0), worker, ask.worker_constraints)
     return replace(ask, rigid=(*rigid, one), worker=worker, workers=0)
 
@@ -180,9 +187,9 @@ def _told(room: Room, ask: Ask, name: str, what: str) -> str:
 
 
 def _in_words(room: Room, ask: Ask, name: str, what: str) -> str:
-    """Return in words how much of the resource the members ask for, and how much the nodes that take them have.
+    """Return in words how much of the resource the members ask for, and how much the nodes that accept them have.
 
-    If members may go on different nodes, it is told of the first of those that lack the resource.
+    If members differ in the nodes that accept them, the text is about the first members for which there is too little.
     """
     alike = [_Alike.of(room, ask, name, rules) for rules in sorted(ask.constraints, key=repr)]
     told = (text for one in alike if (text := one.lack(what)))
@@ -191,7 +198,9 @@ def _in_words(room: Room, ask: Ask, name: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """The members with the same rules: how much each asks of one resource (by role), and what their nodes have free."""
+    """The members with the same taints and affinity rules, and one resource: how much each asks for, and what nodes
+    have free.
+    """
 
     name: str
     asked: tuple[tuple[str, int], ...]
@@ -214,7 +223,9 @@ class _Alike:
         return sum(1 for _, amount in self.asked if amount)
 
     def lack(self, what: str) -> str:
-        """Return in words that a member finds no node large enough, or that all nodes have too little; else nothing."""
+        """Return in words that no node has enough for one member, or that all nodes together have too little; empty
+        otherwise.
+        """
         if self.name.startswith(HOST_PORT):
             return self._lack_of_port()
         (role, largest), whole = max(self.asked, key=lambda one: one[1]), self.whole

@@ -171,7 +171,8 @@ def _report(old: Job, before: int, job: Job, asked: int, target: int, *, taken: 
     ``taken`` tells whether the number was taken over. If it was not, but the job's maximum follows from the replicas,
     the edit has still raised the maximum, and the report says so.
     """
-    if taken or asked == _within(job, target):  # settle resizes the gang to the job's new bounds
+    # either it was taken over, or settle will resize the gang to the job's new bounds
+    if taken or asked == _within(job, target):
         return Edited(job.uid, "workers", before, asked, kept=True)
     if not job.max_stated and old.max_workers < job.max_workers == asked:
         return Edited(job.uid, "max-workers", old.max_workers, asked, kept=True)

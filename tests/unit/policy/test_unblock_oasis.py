@@ -112,7 +112,7 @@ def test_those_that_wait_are_told_a_change() -> None:
 
 # Worlds with a job that is told nothing, and why no change of them has it run in the next slot.
 TAKEN = {((0, 2), 19, "job-r6"): NOT_FREE.detail, ((0, 2), 28, "job-r4"): NOT_FREE.detail}
-LATER = {((3, 12), 38, "job-r6"): "it goes on in slot"}
+LATER = {((3, 12), 38, "job-r6"): "it goes on in time slot"}
 
 
 @pytest.mark.timeout(300)
