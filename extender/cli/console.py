@@ -1,4 +1,4 @@
-"""Makes consoles, tables, and texts of ages and amounts, for people. Names that users chose are made `visible`."""
+"""Makes consoles, tables, and texts of ages and amounts, for people."""
 
 from __future__ import annotations
 

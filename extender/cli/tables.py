@@ -39,7 +39,7 @@ HELD_HELP: Final = "what helps: set spec.runPolicy.cleanPodPolicy: Running on th
 
 
 def text(line: str) -> Text:
-    """Return the line as a Text, made `visible`."""
+    """Return the line as a Text of one line, with a mark in place of characters that cannot be seen."""
     return Text(visible(line))
 
 

@@ -79,9 +79,14 @@ def said(name: str, amount: int) -> str:
 def ending_in_words(pod: Pod) -> str:
     """Return in words that the pod is terminating, where, and which finalizers keep it."""
     where = f" on {pod.node}" if pod.node else ""
-    noun = "finalizer" if len(pod.finalizers) == 1 else "finalizers"
-    kept = f", kept by its {noun} {', '.join(pod.finalizers)}" if pod.finalizers else ""
-    return f"{pod.key}{where} is terminating{kept}"
+    return ", ".join(part for part in (f"{pod.key}{where} is terminating", kept_in_words(pod)) if part)
+
+
+def kept_in_words(pod: Pod) -> str:
+    """Return in words which finalizers keep a terminating pod; empty if none does."""
+    if not pod.finalizers:
+        return ""
+    return f"kept by its {'finalizer' if len(pod.finalizers) == 1 else 'finalizers'} {', '.join(pod.finalizers)}"
 
 
 def _bytes(amount: int) -> str:
