@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from tests.simulation.clocks import loop_time
+from lab.virtual.clocks import loop_time
 
 # At a call: the share of the calls that the fault hits, if it is on.
 AT_CALLS: Final = {

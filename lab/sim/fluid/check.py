@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lab.sim.fluid.pricecheck import falling_prices
-from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.simulatedstep import SimulatedStep
 from policy.cluster.actions import Admit, Migrate, Resize
 from policy.cluster.gang import Gang, State
 from policy.cluster.invariants import violations
