@@ -56,7 +56,9 @@ from extender.state.rules import policy_of, recorder_of, rules_of
 from policy.cluster.events import Event, Synced
 
 NEEDED: Final = (NODES, PODS)
-"""Without these nothing can be decided; a kind of job that may not be read is reported and left out."""
+"""The resources without which nothing can be decided: the service waits until it can read them. A kind of job that may
+not be read is reported, and its jobs are left out.
+"""
 
 
 def resources() -> Iterable[Resource]:

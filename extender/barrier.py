@@ -28,7 +28,8 @@ UNKNOWN_OUTCOME = (
 )
 # For so long an API server may still carry out a request whose client has given up.
 LATE_SECONDS = 10.0
-LOOK_SECONDS = (0.5, 4.0)  # first and longest pause between two reads of a pod whose binding has no known outcome
+# first and longest pause in seconds between two reads of a pod whose binding has no known outcome
+LOOK_SECONDS = (0.5, 4.0)
 NOT_LEADING = Refused(0, Reason.NOT_LEADING.value, "")
 SUPERSEDED = "kohort: a later bind call for the same pod replaced this one"
 _log = logging.getLogger(__name__)
@@ -58,8 +59,8 @@ class LostBinding:
 class Barrier:
     """Holds bind calls until their outcome is known, and makes the bindings.
 
-    The answer to a call is the text of an error; an empty answer means that the pod is bound. ``places``: each held
-    call takes one of them. ``observe``: is called with the outcome of every binding (done, refused or unknown).
+    The answer to a call is the text of an error; an empty answer means that the pod is bound. ``places``: limits how
+    many calls are held at once. ``observe``: is called with the outcome of every binding (done, refused or unknown).
     ``observe_hold``: is called with the seconds for which each call was held. ``leads``: tells before each binding
     whether this replica leads; if this process was paused, the ledger does not know yet that the Lease was lost, and
     another leader may have decided since. ``leader``: the name that is written with each binding, by which the API
@@ -85,7 +86,7 @@ class Barrier:
         self._leader = leader
         self._held: dict[str, HeldBind] = {}
         self._in_flight: dict[asyncio.Task[None], str] = {}  # each task that makes a binding, and its pod's uid
-        self._lost: dict[str, LostBinding] = {}  # by pod uid
+        self._lost: dict[str, LostBinding] = {}  # the bindings of each pod whose answers were lost, by pod uid
         self._closed = False
         ledger.carry_with(self.carry_out)
 

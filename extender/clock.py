@@ -1,4 +1,4 @@
-"""Asks the system for the time, as the only module of the service.
+"""The clock of the service: no other module asks the system for the time.
 
 All other modules get a `Clock`, or a time as a plain number. Durations are measured by `monotonic`, never by `now`,
 because a wall clock may jump. A second of this clock passes in ``1 / speed`` real seconds; with a ``speed`` of 60 the

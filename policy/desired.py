@@ -7,9 +7,9 @@ they are done.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from itertools import chain
-from typing import NamedTuple
+from operator import attrgetter
 
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.kept import until_job_changes
@@ -35,24 +35,21 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
         return Desired(gate=False)
     concerned = _concerned(snapshot)
     nominating = len(snapshot.nodes) > nominate_above
-    orders = [_orders(snapshot, job.uid, nominating) for job, gang in concerned if _is_admitted(job, gang)]
+    placed = [job for job, gang in concerned if gang.state in ADMITTED and queued(job) and not gang.waits_for]
+    placing = [_placing(snapshot, job.uid, nominating) for job in placed]
     standing = [found for job, _ in concerned if (found := _standing(snapshot, job.uid)) is not None]
-    return Desired(
-        gate=_crowded(snapshot),
-        ungate=(*_all(member.ungate for member in orders), *_hopeless(snapshot)),
-        wake=(*_all(member.wake for member in orders),),
-        nominate=(*_all(member.nominate for member in orders), *_all(found.clear for found in standing)),
-        renumber=(*_all(found.renumber for found in standing),),
-        replicas=(*_all(found.replicas for found in standing), *_too_few(snapshot, concerned)),
-        suspend=(*_all(found.suspend for found in standing),),
-        release=(*_all(found.release for found in standing),),
-        evict=(*_all(found.evict for found in standing),),
-        checkpoint=(*_all(found.checkpoint for found in standing),),
+    others = Desired(
+        gate=False,
+        ungate=tuple(_hopeless(snapshot)),
+        replicas=tuple(_too_few(snapshot, concerned)),
         note=tuple(_notes(snapshot)),
     )
+    every = zip(*map(_ORDERS, (*placing, *standing, others)), strict=True)
+    return Desired(_crowded(snapshot), *(tuple(_all(orders)) for orders in every))
 
 
 _all = chain.from_iterable
+_ORDERS = attrgetter(*(field.name for field in fields(Desired) if field.name != "gate"))
 
 
 def _concerned(snapshot: Snapshot) -> Concerned:
@@ -72,14 +69,10 @@ def _crowded(snapshot: Snapshot) -> bool:
 
     A job that waits for its own pods, or that could never start, is no reason to gate the pods of other jobs.
     """
+    reasons = (reason_of(snapshot, job).reason for job in snapshot.waiting())
     return bool(snapshot.index.freeing) or any(
-        _waits_for_room(reason_of(snapshot, job).reason) for job in snapshot.waiting()
+        reason.concern in (Concern.ROOM, Concern.RELEASE) and not reason.needs_change for reason in reasons
     )
-
-
-def _waits_for_room(reason: Reason) -> bool:
-    """Tell whether the job with this reason could start if Kohort's own pods gave up room."""
-    return reason.concern in (Concern.ROOM, Concern.RELEASE) and not reason.needs_change
 
 
 def _hopeless(snapshot: Snapshot) -> Iterator[PodOrder]:
@@ -112,26 +105,15 @@ def _room_would_help(snapshot: Snapshot, uid: str) -> bool:
     return not reason_of(snapshot, job).reason.needs_change
 
 
-@dataclass(frozen=True, slots=True)
-class _PlacementOrders:
-    ungate: tuple[PodOrder, ...]
-    wake: tuple[PodOrder, ...]
-    nominate: tuple[PodOrder, ...]
-
-
-def _is_admitted(job: Job, gang: Gang) -> bool:
-    return gang.state in ADMITTED and queued(job) and not gang.waits_for
-
-
 @until_job_changes
-def _orders(snapshot: Snapshot, uid: str, nominating: bool) -> _PlacementOrders:
-    """Return the orders for the members that have a planned node and are not bound yet.
+def _placing(snapshot: Snapshot, uid: str, nominating: bool) -> Desired:
+    """Return the orders for the members of one gang that have a planned node and are not bound yet.
 
     ``nominating``: whether all of them are to be nominated for their nodes, and not only those that must be woken.
     """
     job, gang = snapshot.jobs[uid], snapshot.gang(uid)
     if surplus_first(snapshot, job, gang):
-        return _PlacementOrders((), (), ())
+        return Desired(gate=False)
     ready = [
         (pod, gang.nodes[pod.slot])
         for pod in snapshot.pods_of(job.uid)
@@ -139,7 +121,8 @@ def _orders(snapshot: Snapshot, uid: str, nominating: bool) -> _PlacementOrders:
     ]
     # kube-scheduler tries a nominated node first and alone, so a nomination would leave it no nodes to rank.
     with_wake = not snapshot.rules.ranked
-    return _PlacementOrders(
+    return Desired(
+        gate=False,
         ungate=tuple(_order(pod) for pod, _ in ready if pod.gated),
         wake=tuple(_order(pod, gang.plan) for pod, _ in ready if _asleep(pod, gang)),
         nominate=tuple(
@@ -163,35 +146,21 @@ def _order(pod: Pod, value: str = "") -> PodOrder:
     return PodOrder(pod.uid, pod.namespace, pod.name, value)
 
 
-class _StandingOrders(NamedTuple):
-    """The orders for a gang that do not place its members; each field has the orders of that name in ``Desired``.
-
-    ``clear`` has the orders to remove nominations.
-    """
-
-    clear: tuple[PodOrder, ...]
-    renumber: tuple[PodOrder, ...]
-    replicas: tuple[ReplicaOrder, ...]
-    suspend: tuple[SuspendOrder, ...]
-    release: tuple[PodOrder, ...]
-    evict: tuple[PodOrder, ...]
-    checkpoint: tuple[PodOrder, ...]
-
-
 @until_job_changes
-def _standing(snapshot: Snapshot, uid: str) -> _StandingOrders | None:
+def _standing(snapshot: Snapshot, uid: str) -> Desired | None:
     """Return the orders for the gang that do not place its members; None if there are none, as for most gangs."""
     job, gang = snapshot.jobs[uid], snapshot.gang(uid)
-    found = _StandingOrders(
-        clear=tuple(_idle_nominations(snapshot, job, gang)),
-        renumber=tuple(_renumberings(snapshot, job)),
-        replicas=tuple(_replicas(snapshot, job, gang)),
+    found = Desired(
+        gate=False,
+        nominate=tuple(_idle_nominations(snapshot, job, gang)),
+        renumber=tuple(_order(pod, str(pod.slot)) for pod in _misnumbered(snapshot, job) if queued(job)),
+        replicas=tuple(_replica_order(snapshot, job, gang.workers) if gang.state in ADMITTED and queued(job) else ()),
         suspend=tuple(_suspensions(snapshot, job, gang)),
         release=tuple(_releases(snapshot, job, gang)),
         evict=tuple(_evictions(snapshot, job, gang)),
         checkpoint=tuple(_checkpoints(snapshot, job, gang)),
     )
-    return found if any(found) else None
+    return found if any(_ORDERS(found)) else None
 
 
 def _idle_nominations(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
@@ -204,22 +173,12 @@ def _idle_nominations(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodO
             yield _order(pod, "")
 
 
-def _renumberings(snapshot: Snapshot, job: Job) -> Iterator[PodOrder]:
-    """Yield orders to write the new slot on pods that have taken the slot of a pod that is gone.
+def _misnumbered(snapshot: Snapshot, job: Job) -> Iterator[Pod]:
+    """Yield the pods that have taken the slot of a pod that is gone, and must get their new slot written on them.
 
     By this annotation the controller of the pods chooses which of them to delete first.
     """
-    if queued(job):
-        yield from (_order(pod, str(pod.slot)) for pod in _misnumbered(snapshot, job))
-
-
-def _misnumbered(snapshot: Snapshot, job: Job) -> Iterator[Pod]:
     return (pod for pod in _pods_of(snapshot, job.uid) if pod.misnumbered)
-
-
-def _replicas(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[ReplicaOrder]:
-    if queued(job) and gang.state in ADMITTED:
-        yield from _replica_order(snapshot, job, gang.workers)
 
 
 def _replica_order(snapshot: Snapshot, job: Job, workers: int) -> Iterator[ReplicaOrder]:
@@ -239,7 +198,7 @@ def _replica_order(snapshot: Snapshot, job: Job, workers: int) -> Iterator[Repli
 
 
 def _step(snapshot: Snapshot, job: Job, workers: int) -> int:
-    """Return the number of replicas to ask for next: ``workers``, or more if running workers are removed one by one.
+    """Return the number of replicas to ask for next: ``workers``, or more if the operator removes workers one by one.
 
     Pods that are deleted together end in any order, and the training operator fails if an index below the highest is
     missing (1.8.1: index out of range). Workers that were never bound may all go at once.
@@ -278,14 +237,11 @@ def _suspensions(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[SuspendOr
     is still terminating when the job is resumed (training-operator 1.8.1).
     """
     if releasing(job):
-        if not any(_has_to_go(job, pod) for pod in _pods_of(snapshot, job.uid)):
+        left = (pod for pod in _pods_of(snapshot, job.uid) if not (job.keeps_ended and pod.ended))
+        if not any(pod.holds_room or pod.slot is not None for pod in left):
             yield _suspend_order(job, suspend=False, servers=_other_ps(job, gang))
     elif queued(job) and job.suspends and (_has_room_to_give_up(snapshot, gang) or _other_ps(job, gang)):
         yield _suspend_order(job, suspend=True)
-
-
-def _has_to_go(job: Job, pod: Pod) -> bool:
-    return pod.holds_room or (pod.slot is not None and not (job.keeps_ended and pod.ended))
 
 
 def _has_room_to_give_up(snapshot: Snapshot, gang: Gang) -> bool:
@@ -311,8 +267,10 @@ def _releases(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
     """
     whole = _ours_to_delete(job, gang)
     if whole or (queued(job) and gang.ps is not None and gang.state in ADMITTED):
-        pods = (pod for pod in _pods_of(snapshot, job.uid) if pod.holds_room and not pod.terminating)
-        yield from (_order(pod) for pod in pods if whole or _spare_ps(gang, pod))
+        for pod in _pods_of(snapshot, job.uid):
+            spare = pod.slot is not None and pod.slot.role == PS and not gang.gives(pod.slot)
+            if (whole or spare) and pod.holds_room and not pod.terminating:
+                yield _order(pod)
 
 
 def _ours_to_delete(job: Job, gang: Gang) -> bool:
@@ -327,10 +285,6 @@ def _ours_to_delete(job: Job, gang: Gang) -> bool:
     if queued(job):
         return gang.state in GIVES_ROOM_UP and not job.suspends
     return gang.state is State.RELEASING and releasing(job) and gang.deadline is None
-
-
-def _spare_ps(gang: Gang, pod: Pod) -> bool:
-    return pod.slot is not None and pod.slot.role == PS and not gang.gives(pod.slot)
 
 
 def _evictions(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:

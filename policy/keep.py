@@ -21,7 +21,7 @@ from policy.systems.base import Parts, Policy
 from policy.transitions.gangs import rules_of
 
 FORMAT: Final = 1
-MOST_MEMORY: Final = 131_072  # characters; all annotations of an object together may have 262,144
+MOST_MEMORY: Final = 131_072  # characters; the API server allows 262,144 for all annotations of an object together
 
 
 def recall(draft: Draft, policy: Policy) -> None:
@@ -75,7 +75,7 @@ def _early(draft: Draft, admit: Admit) -> bool:
 
 
 def _write(draft: Draft, policy: Policy, memory: Mapping[str, object]) -> None:
-    """Update ``Snapshot.texts``, the annotations that the controller writes, from the policy's memory.
+    """Update ``Snapshot.texts``, from which the controller writes the annotations, from the policy's memory.
 
     A text that is too long for an annotation is left out.
     """

@@ -14,8 +14,7 @@ from policy.transitions.barrier import apply_bind_event, in_order
 from policy.transitions.carry import carry_out
 from policy.transitions.deadlines.expiry import expire
 from policy.transitions.facts import apply_fact
-from policy.transitions.recovery.preempted import report_preempted
-from policy.transitions.recovery.repair import repair
+from policy.transitions.recovery.repair import repair, report_preempted
 from policy.transitions.recovery.taken import give_up_taken
 from policy.transitions.refusedwrites import heed_refused
 from policy.transitions.settle import settle
@@ -46,7 +45,7 @@ def step(
         effects += heed_refused(draft, now, gives_back=policy.base.grows)
     effects += settle(draft, now)
     if deciding:
-        effects += give_up_taken(draft, now)  # again, because settle may have let plans stop waiting for room
+        effects += give_up_taken(draft, now)  # done once more, because settle may have let plans stop waiting for room
         effects += report_preempted(draft)
         effects += repair(draft, now, gives_back=policy.base.grows)
         effects += report_shown(draft)

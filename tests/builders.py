@@ -1,4 +1,4 @@
-"""Builders for facts and snapshots: one method per concept, so that only this module calls the constructors.
+"""Builders for facts and snapshots. Only this module calls their constructors, with one method for each concept.
 
 ``job("a").ps(1).workers(1, 4).cpu(2)`` is a TFJob; ``World(policy).nodes(3)`` steps it as the ledger does.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from lab.sim.invariants import bound_into_taken, index_errors, promised_beyond, violations
 from policy.cluster.actions import Admit, Bind, Effect, RefuseBind, Released, Resize
 from policy.cluster.events import (
     BindDone,
@@ -28,7 +29,6 @@ from policy.cluster.events import (
     Tick,
 )
 from policy.cluster.gang import Gang, State
-from policy.cluster.invariants import bound_into_taken, index_errors, promised_beyond, violations
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Pod, Role, Slot, Taint
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules, Snapshot
@@ -141,7 +141,7 @@ def guest(name: str, where: str, cpu: float = 1, memory: float = 1) -> Pod:
 
 @dataclass
 class World:
-    """Steps as the ledger does: holds the snapshot, keeps the effects, and checks the invariants after every step."""
+    """A ledger without I/O: it holds the snapshot, collects the effects, and checks the invariants after every step."""
 
     policy: Policy = field(default_factory=Kod2)
     now: float = START
@@ -165,19 +165,19 @@ class World:
         return effects
 
     def nodes(self, *shape: Node | str) -> World:
-        """Add these nodes, and let every watch deliver its first list."""
+        """Add these nodes, and report that every watch has delivered its first list."""
         made = [n if isinstance(n, Node) else node(n) for n in shape]
         self.do(*(NodeSeen(n) for n in made), Synced())
         return self
 
     def submit(self, *jobs: Job | JobBuilder) -> tuple[Effect, ...]:
-        """Let the jobs and all their pods appear at once."""
+        """Report the jobs and all their pods in one step; return its effects."""
         made = [j.done() if isinstance(j, JobBuilder) else j for j in jobs]
         events: list[Event] = [JobSeen(j) for j in made]
         return self.do(*events, *(PodSeen(p) for j in made for p in members(j)))
 
     def see(self, *things: Job | JobBuilder | Node | Pod) -> tuple[Effect, ...]:
-        """Let new versions of these objects appear."""
+        """Report new versions of these objects in one step; return its effects."""
         return self.do(*(self._seen(thing) for thing in things))
 
     def _seen(self, thing: Job | JobBuilder | Node | Pod) -> Event:
@@ -214,7 +214,9 @@ class World:
                 self.see(replace(bound, node=effect.node, plan=effect.plan, phase=Phase.RUNNING))
 
     def bind(self, of: Job | JobBuilder) -> None:
-        """Let every member of the job that has a node reach the barrier and be bound."""
+        """Let kube-scheduler call bind for every member of the job that has a node, and the API server make the
+        bindings.
+        """
         uid = of.done().uid if isinstance(of, JobBuilder) else of.uid
         for member in list(self.snapshot.pods_of(uid)):
             gang = self.snapshot.gang(uid)
@@ -222,9 +224,7 @@ class World:
                 self.answer(self.hold(member.uid))
 
     def start(self, *jobs: Job | JobBuilder) -> World:
-        """Submit and bind each job; the operator then follows the target (deletes surplus pods, creates missing
-        ones).
-        """
+        """Submit and bind each job; then play its operator, which deletes surplus pods and creates missing ones."""
         for one in jobs:
             self.submit(one)
             self.bind(one)
@@ -232,7 +232,7 @@ class World:
         return self
 
     def operate(self, of: Job | JobBuilder) -> None:
-        """Patch the replicas as the controller does, create and delete worker pods, and bind the new ones."""
+        """Patch the job's replicas as the controller does, create and delete worker pods, and bind the new ones."""
         uid = of.done().uid if isinstance(of, JobBuilder) else of.uid
         given = self.snapshot.gang(uid).workers
         self.see(JobBuilder(self.snapshot.jobs[uid]).replicas(given))
@@ -248,7 +248,7 @@ class World:
         return replace(made, uid=f"{made.uid}@{self.snapshot.generation}", since=self.now)
 
     def end(self, of: Job | JobBuilder) -> tuple[Effect, ...]:
-        """Let the job finish; its pods have succeeded, and release their room."""
+        """Let the job finish with succeeded pods, which release their room; return the step's effects."""
         uid = of.done().uid if isinstance(of, JobBuilder) else of.uid
         pods = [replace(p, phase=Phase.SUCCEEDED, version=p.version + 1) for p in self.snapshot.pods_of(uid)]
         events: list[Event] = [PodSeen(p) for p in pods]

@@ -13,7 +13,7 @@ OF_DATETIME = {"now", "utcnow", "today"}
 
 @dataclass(frozen=True, slots=True)
 class ClockUse:
-    """One call; ``where`` is the dotted name of the functions and classes around it."""
+    """One call that reads or waits for a clock; ``where`` is the dotted name of the functions and classes around it."""
 
     where: str
     line: int
@@ -31,7 +31,9 @@ def uses(source: str) -> list[ClockUse]:
 
 
 class _Names:
-    """The module's names for the clocks: ``import time as t``, ``from time import sleep as nap``."""
+    """The names under which the module has the clocks, as after ``import time as t`` or ``from time import sleep as
+    nap``.
+    """
 
     def __init__(self, tree: ast.Module) -> None:
         self.modules = {"time": "time", "asyncio": "asyncio", "datetime": "datetime"}
@@ -48,11 +50,12 @@ class _Names:
             case ast.Name(id=name):
                 return self.functions.get(name)
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in self.functions:
-                return self.functions[name][1], attribute  # datetime.now, with `from datetime import datetime`
+                # the call is datetime.now, after `from datetime import datetime`
+                return self.functions[name][1], attribute
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in self.modules:
                 return self.modules[name], attribute
             case ast.Attribute(value=ast.Attribute(attr="datetime" | "date"), attr=attribute):
-                return "datetime", attribute  # datetime.datetime.now
+                return "datetime", attribute  # the call is datetime.datetime.now
             case ast.Attribute(attr="time"):
                 return "loop", "time"
             case _:

@@ -19,12 +19,12 @@ from tests.commands.spreading import Spreading, longest_first
 # Use the same examples in every run, and no deadlines.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
-COUNTED = "counted"  # name of the property in which a test records what it counted
+COUNTED = "counted"  # the name of the junit property in which a test records what it counted
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Turn on retries and the printing of failures, and resuming if `make full` asks for it."""
-    controls = not hasattr(config, "workerinput")  # this process hands the tests out to the others
+    """Register the plugins for retries and printed failures, and for resuming if `make full` asks for it."""
+    controls = not hasattr(config, "workerinput")  # this process assigns the tests to the others
     config.pluginmanager.register(Retries())
     if controls:
         config.pluginmanager.register(Failures(config))
@@ -48,7 +48,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest tests first."""
+    """Sort the tests so that the longest run first."""
     longest_first(items)
 
 
@@ -67,6 +67,7 @@ def nothing_left_open() -> Iterator[None]:
 
     A socket that was not closed causes a warning when it is collected; without this, it would appear in any later test.
     """
-    gc.freeze()  # else each collection walks through all that was imported: a quarter of the time of quick tests
+    # without this, each collection walks through all imported objects: a quarter of the time of quick tests
+    gc.freeze()
     yield
     gc.collect()

@@ -21,7 +21,7 @@ async def eventually(true: Callable[[], object], what: str = "") -> None:
 
 
 def wait_until(true: Callable[[], object], what: str = "") -> None:
-    """Do the same without an event loop."""
+    """Wait until ``true`` holds, outside an event loop; raise AssertionError after the deadline."""
     ends = time.monotonic() + DEADLINE_SECONDS
     while not true():
         if time.monotonic() > ends:

@@ -1,4 +1,4 @@
-"""A ledger, a barrier and the verbs on a fake API server, and an event loop in virtual time."""
+"""A test kit: a ledger, a barrier and the verbs on a fake API server, and an event loop in virtual time."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from policy.systems.kod2 import Kod2
 from tests.builders import START, JobBuilder, members, node
 from tests.unasked import Unasked
 
-LOOPBACK_SECONDS = 0.01  # of real time, within which data sent to a socket of this machine arrives
-THREAD_SECONDS = 30.0  # of real time, within which a thread finishes its work
+LOOPBACK_SECONDS = 0.01  # real seconds within which data that was sent to a socket of this machine arrives
+THREAD_SECONDS = 30.0  # real seconds within which a thread must finish its work
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -42,7 +42,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         def select(timeout: float | None) -> list[Any]:
             if found := real(0):
                 return list(found)
-            has_sockets = len(selector.get_map()) > 1  # one of them is the loop's own
+            has_sockets = len(selector.get_map()) > 1  # the loop itself has one socket
             if timeout is None:
                 found = real(THREAD_SECONDS)
             elif has_sockets:
@@ -60,7 +60,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock(Clock):
-    """The virtual loop's time."""
+    """A clock that shows the time of the virtual loop."""
 
     def now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -88,20 +88,20 @@ class HandClock(Clock):
 
 
 def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run the test in virtual time."""
+    """Return the asynchronous test as a function that runs it in virtual time."""
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
         with asyncio.Runner(loop_factory=VirtualLoop) as runner:
             runner.run(test(*args, **kwargs))
 
-    del run.__wrapped__  # otherwise pytest takes it for a coroutine
+    del run.__wrapped__  # pytest would otherwise see the coroutine function and not run it
     run.__signature__ = inspect.signature(test)  # type: ignore[attr-defined]
     return run
 
 
 class FakeApi(Unasked):
-    """Makes the bindings that it is asked for.
+    """A fake API server that makes the bindings it is asked for.
 
     ``answers`` has other outcomes by pod name, and ``objects`` what a read finds.
     """
@@ -131,7 +131,7 @@ class FakeApi(Unasked):
         return self.objects.get(ref)
 
     def shows(self, pod: Pod, node: str = "", uid: str = "") -> None:
-        """Let a read find the pod on that node."""
+        """Let a read find the pod bound to that node."""
         item: Json = {"metadata": {"uid": uid or pod.uid, "namespace": pod.namespace, "name": pod.name}}
         self.objects[Ref(PODS, pod.namespace, pod.name)] = item | {"spec": {"nodeName": node} if node else None}
 
@@ -155,7 +155,7 @@ class Stage:
         self.ledger.step(*(NodeSeen(node(name)) for name in nodes or ("n1", "n2")), Synced())
 
     def submit(self, *jobs: JobBuilder) -> list[Pod]:
-        """Let the jobs and their pods appear; return the pods in slot order."""
+        """Report the jobs and their pods to the ledger; return the pods in slot order."""
         made = [one.done() for one in jobs]
         pods = [p for one in made for p in members(one)]
         self.ledger.step(*(JobSeen(one) for one in made), *(PodSeen(p) for p in pods))

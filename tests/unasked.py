@@ -1,4 +1,4 @@
-"""The base of fake API servers: calls that a test or benchmark does not expect raise an error."""
+"""A base class for fake API servers, in which calls that a test or benchmark does not expect raise an error."""
 
 from __future__ import annotations
 

@@ -10,23 +10,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeVar
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Final, TypeVar, cast
 
 from extender.access.visibility import Visibility
 from extender.present.views.base import JobName, View
-from extender.present.views.cluster import HeldView, NodeMemberView, NodeView
+from extender.present.views.cluster import NodeMemberView, NodeView
 from extender.present.views.decisions import DecisionView
-from extender.present.views.explain import AheadView
 from extender.present.views.refused import RefusedView
 from extender.state.journal import Entry
+from policy.answers.explanation import Ahead, HeldRoom
 
 OTHER_JOB: Final = "a job of another namespace"
 OTHER_POD: Final = "a pod of another namespace"
 COMES_FIRST: Final = "comes first"
 REFUSED: Final = f"the API server refuses a write of {OTHER_JOB}"
 _KEY: Final = re.compile(r"(?<![\w./-])([a-z0-9][-a-z0-9]{0,62})/[\w.-]+")
-_OF_RIVAL: Final = ("it needs", "its weight")  # a decision's inputs about the job that it favours
-ViewT = TypeVar("ViewT", bound=View)
+# keys of those of a decision's inputs that are figures of the job in whose favour another job was resized
+_OF_RIVAL: Final = ("it needs", "its weight")
+ViewT = TypeVar("ViewT")
 
 
 class Redaction:
@@ -37,19 +39,25 @@ class Redaction:
         self.visibility = visibility
 
     def text(self, told: str, other: str = OTHER_JOB) -> str:
-        """Return the text with each ``namespace/name`` of a hidden namespace replaced by ``other``."""
+        """Return the text ``told`` with each ``namespace/name`` of a hidden namespace replaced by ``other``."""
         if self.visibility.every or "/" not in told:
             return told
         return _KEY.sub(lambda found: found[0] if self.visibility.sees(found[1]) else other, told)
 
     def view(self, view: ViewT) -> ViewT:
-        """Return the answer without what the caller may not read."""
+        """Return the view or dataclass without what the caller may not read."""
         if self.visibility.every:
             return view
         if isinstance(view, RefusedView) and self.text(view.job) != view.job:
             return view.model_copy(update={"job": OTHER_JOB, "text": REFUSED})
-        uncounted = {"other_pods": 0} if isinstance(view, NodeView) else {}
-        return view.model_copy(update={name: self._field(name, value) for name, value in view} | uncounted)
+        if isinstance(view, Ahead) and self.text(view.job) != view.job:
+            return replace(view, job=OTHER_JOB, why=COMES_FIRST)
+        if isinstance(view, View):
+            uncounted = {"other_pods": 0} if isinstance(view, NodeView) else {}
+            return view.model_copy(update={name: self._field(name, value) for name, value in view} | uncounted)
+        parts: Any = view
+        shown = {one.name: self._field(one.name, getattr(view, one.name)) for one in fields(parts)}
+        return cast(ViewT, replace(parts, **shown))
 
     def entries(self, views: Iterable[ViewT]) -> tuple[ViewT, ...]:
         """Return the views that the caller may read, each redacted.
@@ -78,17 +86,16 @@ class Redaction:
         return tuple(f"{one.partition(':')[0]}: ask an administrator of Kohort to look at it" for one in told)
 
     def inputs(self, told: Mapping[str, str]) -> dict[str, str]:
-        """Return the inputs of a decision, without the figures of the job that it favours if that job is hidden."""
+        """Return the inputs of a decision, without the figures of the job in whose favour it was made if that job is
+        hidden.
+        """
         ours = self.text(told.get("for", "")) == told.get("for", "")
         return {name: self.text(value) for name, value in told.items() if ours or name not in _OF_RIVAL}
 
     def _field(self, name: str, value: Any) -> Any:
         if isinstance(value, str):
             return self.text(value)
-        if isinstance(value, AheadView):
-            hidden = self.text(value.job) != value.job
-            return AheadView(job=OTHER_JOB, why=COMES_FIRST) if hidden else self.view(value)
-        if isinstance(value, View):
+        if isinstance(value, View) or is_dataclass(value):
             return self.view(value)
         if isinstance(value, tuple | list):
             if name == "waits_for":
@@ -104,6 +111,6 @@ class Redaction:
     def _shown(self, value: object) -> bool:
         if isinstance(value, JobName):
             return self.visibility.sees(value.namespace)
-        if isinstance(value, HeldView | NodeMemberView):
+        if isinstance(value, HeldRoom | NodeMemberView):
             return self.visibility.sees(value.job.partition("/")[0])
         return True

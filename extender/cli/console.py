@@ -12,10 +12,10 @@ from pydantic import TypeAdapter
 from rich.console import Console
 
 from extender.cli.fitting import FittedTable
-from extender.present.views.amounts import BINARY, Amounts
-from extender.present.views.base import Waits
+from policy.answers.explanation import Waits
+from policy.cluster.amounts import BINARY, Amounts
 from policy.cluster.resources import HOST_PORT
-from policy.cluster.words import BYTES, and_more, cpu_first, said
+from policy.cluster.words import BYTES, cpu_first, said
 
 PIPE_WIDTH: Final = 400
 
@@ -61,15 +61,6 @@ def why(waits: Waits | None) -> str:
     if waits is None:
         return "-"
     return f"{waits.reason} ({waits.detail})" if waits.detail else waits.reason
-
-
-def more(number: int, what: str = "", shown_by: str = "-o wide") -> str:
-    """Return the line below a list that is cut short: ``and 3 more; -o wide shows all``.
-
-    number: how many entries are not shown. what: words to put after "more". shown_by: the option or command that shows
-    all entries.
-    """
-    return f"{and_more(number)}{what}; {shown_by} shows all"
 
 
 def age(seconds: float | None) -> str:

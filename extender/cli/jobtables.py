@@ -9,18 +9,22 @@ from typing import Final
 
 from rich.console import Group, RenderableType
 
-from extender.cli.console import age, more, offered, short, table
+from extender.cli.console import age, offered, short, table
 from extender.cli.tables import bounded, expected, inputs, text, weight
 from extender.page.formatting import because
 from extender.present.views.decisions import StepView
-from extender.present.views.explain import ExplainView, NodeRoomView
+from extender.present.views.explain import ExplainView
 from extender.present.views.jobs import JobDetail, JobView
+from policy.answers.explanation import NodeRoom
 from policy.cluster.words import and_more, counted
 
 CLOSEST_NODES: Final = 20
 MOST_AHEAD: Final = 10
 MOST_MEMBERS: Final = 20
 MOST_STEPS: Final = 10
+HELPS: Final = "what helps"  # general advice for the reason
+ADMITS: Final = "would admit"  # a change that was tried
+WIDE: Final = "-o wide"
 
 
 def describe(job: ExplainView, *, wide: bool = False) -> RenderableType:
@@ -29,25 +33,22 @@ def describe(job: ExplainView, *, wide: bool = False) -> RenderableType:
         ("ROLE", "REPLICAS", "EACH ASKS FOR"),
         ((role.role, str(role.replicas), short(role.requests)) for role in job.roles),
     )
-    mend = [("mend", without_advice(job.mend))] if job.waits is not None else []
-    told = _lines((*_facts(job), *_reason(job), *mend))
+    helps = [(HELPS, without_advice(job.mend))] if job.waits is not None else []
+    told = _lines((*_facts(job), *_reason(job), *helps))
     return Group(*told, text(""), roles, *_members(job), *_history(job.history, wide=wide))
 
 
 def explain(job: ExplainView, *, wide: bool = False) -> RenderableType:
     """Return the job's state, the reason for it and what helps; each member; and what each node lacks for the gang."""
-    most = None if wide else CLOSEST_NODES
-    heads = ("NODE", "FREE", "LACKS FOR THE GANG", "NO CHOICE BECAUSE")
-    rooms = (text(""), table(heads, _rooms(job, most)))
-    members = _members(job, None if wide else MOST_MEMBERS)
+    members, rooms = _members(job, None if wide else MOST_MEMBERS), _rooms(job, None if wide else CLOSEST_NODES)
     return Group(
-        *_lines((*_facts(job), *_why(job))), *members, *(rooms if job.nodes else ()),
+        *_lines((*_facts(job), *_why(job, None if wide else MOST_AHEAD))), *members, *rooms,
         *_history(job.history, None if wide else MOST_STEPS, wide=wide),
     )  # fmt: skip
 
 
 def _lines(told: Sequence[tuple[str, str]] | Iterator[tuple[str, str]]) -> Iterator[RenderableType]:
-    return (text(f"{name:10}{said}") for name, said in told if said)
+    return (text(f"{name:12}{said}") for name, said in told if said)
 
 
 def _facts(job: ExplainView) -> Iterator[tuple[str, str]]:
@@ -63,17 +64,17 @@ def _facts(job: ExplainView) -> Iterator[tuple[str, str]]:
     yield "waited", "" if job.waited_seconds is None else age(job.waited_seconds)
 
 
-def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
+def _why(job: ExplainView, most_ahead: int | None) -> Iterator[tuple[str, str]]:
     yield "needs", ", ".join(f"{counted(need.members, need.role)} of {short(need.requests)}" for need in job.needs)
     yield from _reason(job)
     yield "room", job.arithmetic
     if job.expected is not None:
         yield "expected", f"{expected(job.expected)}: {without_advice(job.expected.basis)}"
     yield "pods", f"missing: {job.missing_pods}" if job.missing_pods else ""
-    for ahead in job.ahead[:MOST_AHEAD]:
+    for ahead in job.ahead[:most_ahead]:
         yield "ahead", f"{ahead.job}: {ahead.why}" if ahead.why else ahead.job
-    if len(job.ahead) > MOST_AHEAD:
-        yield "ahead", more(len(job.ahead) - MOST_AHEAD, shown_by="-o json")
+    if most_ahead is not None and len(job.ahead) > most_ahead:
+        yield "ahead", and_more(len(job.ahead) - most_ahead, shown_by=WIDE)
     yield "shrunk", f"for {job.shrunk_for}" if job.shrunk_for else ""
     yield "freeing", ", ".join(job.waits_for)
     if job.running is not None:
@@ -83,9 +84,9 @@ def _why(job: ExplainView) -> Iterator[tuple[str, str]]:
     yield "schedule", "" if job.schedule is None else job.schedule.text
     for held in job.held:
         yield "held", f"{short(held.requests)} on {held.node} by {held.pod} of {held.job}, which has finished"
-    yield "mend", without_advice(job.mend)
+    yield HELPS, without_advice(job.mend)
     for change in job.unblock or ():
-        yield "would do", change.text
+        yield ADMITS, change.text
 
 
 def _reason(job: JobView) -> Iterator[tuple[str, str]]:
@@ -113,23 +114,30 @@ def _members(job: JobDetail, most: int | None = None) -> Iterator[RenderableType
         rows = ((f"{m.role}-{m.index}", m.pod or "-", m.node or "-", m.state) for m in members)
         yield table(("MEMBER", "POD", "NODE", "STATE"), rows)
     if len(members) < len(job.members):
-        yield text(more(len(job.members) - len(members)))
+        yield text(and_more(len(job.members) - len(members), shown_by=WIDE))
 
 
-def _rooms(job: ExplainView, most: int | None) -> Iterator[tuple[str, str, str, str]]:
-    """Yield a row for at most ``most`` nodes (None: all), the node that lacks least for the gang first.
+def _rooms(job: ExplainView, most: int | None) -> Iterator[RenderableType]:
+    """Yield a table of at most ``most`` nodes (None: all), with a line for those left out; nothing without nodes."""
+    if not job.nodes:
+        return
+    asked = {name for need in job.needs for name in need.requests if name != "pods"}
+    rows = (
+        (
+            node.node,
+            offered(node.free, {}, asked | node.missing.keys()),
+            short(node.missing, pods=True),
+            node.refused or _promised(node) or "-",
+        )
+        for node in job.nodes[:most]
+    )
+    yield text("")
+    yield table(("NODE", "FREE", "LACKS FOR THE GANG", "NO CHOICE BECAUSE"), rows)
+    if most is not None and len(job.nodes) > most:
+        yield text(and_more(len(job.nodes) - most, shown_by=WIDE))
 
-    A row has the node's name, what is free, what is missing, and why the node is excluded or reserved.
-    """
-    ordered, asked = job.nearest(), {name for need in job.needs for name in need.requests if name != "pods"}
-    for node in ordered[:most]:
-        free = offered(node.free, {}, asked | node.missing.keys())
-        yield node.node, free, short(node.missing, pods=True), node.refused or _promised(node) or "-"
-    if most is not None and len(ordered) > most:
-        yield and_more(len(ordered) - most), "", "", "-o wide shows all"
 
-
-def _promised(node: NodeRoomView) -> str:
+def _promised(node: NodeRoom) -> str:
     """Return a text that names the pods for which another scheduler keeps room on the node; empty: there are none."""
     return f"room is kept for {', '.join(node.promised)}" if node.promised else ""
 
@@ -145,7 +153,7 @@ def _history(steps: Sequence[StepView], most: int | None = None, *, wide: bool) 
         heads = ("STEP", "TIME", "BECAUSE", "WHAT", "INPUTS")
         yield table(heads if wide else heads[:4], (row[: len(heads) if wide else 4] for row in _steps(steps[older:])))
     if older:
-        yield text(more(older, " that are older", "kohort describe"))
+        yield text(and_more(older, " that are older", "kohort describe"))
 
 
 def _steps(steps: Sequence[StepView]) -> Iterator[tuple[str, ...]]:

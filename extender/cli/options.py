@@ -129,7 +129,7 @@ class Asked:
         """
         meta = manifest.get("metadata")
         if not isinstance(meta, dict):
-            return manifest  # the service refuses it, and names the field that is missing
+            return manifest  # the service refuses a manifest without metadata, and names that field
         if not (named := meta.get("namespace")):
             return {**manifest, "metadata": {**meta, "namespace": self.own_namespace()}}
         if self.namespace not in (None, named):
@@ -147,7 +147,8 @@ CONFIG_HELP: Final = (
 )
 OUTPUT_HELP: Final = f"The format of the answer: {', '.join(Output)}; default: {Output.TABLE}."
 CA_HELP: Final = "A file with the CA of the service's certificate, for --server https://...; default: the public CAs."
-# Only options before the command's name read environment variables; after it, a variable would win over those.
+# Only the options before the command's name may also be set by environment variables. If those after it could be, too,
+# a variable would override an option that the user gave before the name.
 RootServerOption = Annotated[
     str | None, typer.Option("--server", metavar="URL", envvar="KOHORT_CLI_SERVER", help=SERVER_HELP)
 ]

@@ -317,7 +317,8 @@ def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -
 
     found = ask(asked.target, path, query, view)
     for warning in getattr(found, "warnings", ()):
-        if (about := warning.partition(":")[0]) not in asked.warned:  # the text's figures may change
+        # A warning counts as printed by the text before its colon, because the figures after it may change.
+        if (about := warning.partition(":")[0]) not in asked.warned:
             asked.warned.add(about)
             console.err().print(f"warning: {console.clean(warning)}", style="yellow")
     return found

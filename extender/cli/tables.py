@@ -9,12 +9,11 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from extender.cli.console import age, clean, more, offered, short, table, why
+from extender.cli.console import age, clean, offered, short, table, why
 from extender.page.formatting import because
-from extender.present.views.cluster import HeldView, NodeMemberView, NodesView, NodeView, PlansView, PlanView
+from extender.present.views.cluster import NodeMemberView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
 from extender.present.views.jobs import (
-    ExpectedView,
     InvalidJob,
     JobsView,
     JobView,
@@ -24,8 +23,9 @@ from extender.present.views.jobs import (
 )
 from extender.present.views.refused import RefusedView
 from extender.present.views.whatif import ChangedJobView, JobStatusView, WhatIfView
+from policy.answers.explanation import HeldRoom, Start
 from policy.cluster.model import WORKER
-from policy.cluster.words import counted
+from policy.cluster.words import and_more, counted
 
 MOST_MOVED: Final = 5
 RESIZED: Final = ("running", "repairing", "migrating")
@@ -35,7 +35,7 @@ LEAST_OF_QUEUE: Final = ("GATED", "WEIGHT", "MEMBERS", "BEHIND", "WAITED", "NEED
 LEAST_OF_NODES: Final = ("OTHERS", "ALLOCATABLE")
 LEAST_OF_PLANS: Final = ("ATTEMPTS", "IN FLIGHT", "PLAN", "AT BARRIER", "DEADLINE", "ON BEHALF OF")
 LEAST_OF_DECISIONS: Final = ("STEP", "ACTION", "POD")
-HELD_MEND: Final = "mend: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them"
+HELD_HELP: Final = "what helps: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them"
 
 
 def text(line: str) -> Text:
@@ -137,7 +137,7 @@ def _queued(job: QueuedJob, *, wide: bool) -> tuple[str, ...]:
     return (*row, str(job.gated_pods), basis, job.waits.behind or "-", refused(job.refused)) if wide else row
 
 
-def expected(start: ExpectedView | None) -> str:
+def expected(start: Start | None) -> str:
     """Return when the job may start: ``in 3m12s``, ``now`` or ``unknown``; "-" if that was not asked for."""
     if start is None:
         return "-"
@@ -154,13 +154,13 @@ def _invalid(jobs: Sequence[InvalidJob]) -> Iterator[RenderableType]:
         yield table(("MALFORMED JOB", "KIND", "WHY IT DOES NOT QUEUE"), rows)
 
 
-def _held(rooms: Sequence[HeldView]) -> Iterator[RenderableType]:
+def _held(rooms: Sequence[HeldRoom]) -> Iterator[RenderableType]:
     """Yield a table of resources that pods of finished jobs hold, and how to free them."""
     if rooms:
         yield text("")
         rows = ((held.job, held.pod, held.node, short(held.requests)) for held in rooms)
         yield table(("HELD BY FINISHED JOB", "POD", "NODE", "ROOM"), rows)
-        yield text(HELD_MEND)
+        yield text(HELD_HELP)
 
 
 def nodes(view: NodesView, *, wide: bool = False) -> RenderableType:
@@ -275,7 +275,7 @@ def what_if(view: WhatIfView, *, wide: bool = False) -> RenderableType:
     told = table((*heads, "PLACES") if wide else heads, rows)
     if not hidden:
         return told
-    return Group(told, text(more(len(hidden), " that would only wait at another place in the queue")))
+    return Group(told, text(and_more(len(hidden), " that would only wait at another place in the queue", "-o wide")))
 
 
 def _moved(job: ChangedJobView, *, queued: bool, wide: bool) -> tuple[str, ...]:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 
-from extender.cli.console import age, more, offered, short, table, why
+from extender.cli.console import age, offered, short, table, why
 from extender.cli.tables import by_job, text
 from extender.present.views.base import View
 from extender.present.views.cluster import NodesView, NodeView
 from extender.present.views.jobs import JobsView, JobView, QueuedJob, QueueView
-from policy.cluster.words import counted
+from policy.cluster.words import and_more, counted
 
 BAR = 24  # the length of a full bar in characters
 MOST = 20  # rows that each part shows
@@ -61,7 +61,7 @@ def _waiting(job: QueuedJob) -> tuple[str, ...]:
 
 
 def _more(count: int, most: int | None) -> list[RenderableType]:
-    return [text(more(count - most))] if most is not None and count > most else []
+    return [text(and_more(count - most, shown_by="-o wide"))] if most is not None and count > most else []
 
 
 def used(node: NodeView) -> float:

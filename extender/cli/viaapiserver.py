@@ -23,7 +23,8 @@ DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
 NAMESPACE: Final = "kohort-system"
 LABELS: Final = "app.kubernetes.io/name=kohort,app.kubernetes.io/component=scheduler"
 PORT: Final = 8900
-ELECTIONS: Final = ("kohort-scheduler", "kohort-extender")  # Leases: of base, and of overlay shared-scheduler
+# names of the Lease that shows which pod leads: in manifests/base, and in the overlay shared-scheduler
+ELECTIONS: Final = ("kohort-scheduler", "kohort-extender")
 TIMEOUT: Final = 30.0
 
 

@@ -6,10 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from extender.cli.errors import CliError, RefusedError
-from extender.config.plainyaml import YAML_ERRORS, in_one_line
+from extender.kube.connection.goyaml import documents
 from extender.kube.jobkinds import KINDS
 
 RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
@@ -29,18 +27,20 @@ OPTIONS: Final = {
 }
 ONE: Final = "one job's manifest"
 STANDARD_INPUT: Final = "-"
+MOST_DIGITS: Final = 10  # the service refuses so many nodes in any case
 
 
 def manifest(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the job in the file ("-": standard input), and a label for each other object, such as "Service mnist".
 
-    If the file has several documents or a List, the job is the one object whose kind Kohort schedules. Raise CliError
-    where the file cannot be read or does not have exactly one job.
+    If the file has several documents or a list of objects, the job is the one object whose kind Kohort schedules. Raise
+    CliError where the file cannot be read or does not have exactly one job.
     """
-    found = [item for document in _documents(file) for item in _items(document)]
-    if len(found) == 1:
-        return _mapping(file, found[0]), ()  # if it is not a job, the service refuses it
-    named = [_mapping(file, item) for item in found]
+    named = [_mapping(file, item) for document in _documents(file) for item in _items(document)]
+    if any(_is_list(item) for item in named):
+        raise CliError(f"-f: {file}: holds a list within a list; allowed: {ONE}, or a list of objects", 2)
+    if len(named) == 1:
+        return named[0], ()  # if it is not a job, the service refuses it
     jobs = [item for item in named if item.get("kind") in KINDS]
     if len(jobs) != 1:
         held = ", ".join(map(_label, jobs or named)) or "nothing"
@@ -52,19 +52,20 @@ def manifest(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
 def _documents(file: Path) -> list[Any]:
     try:
         told = sys.stdin.buffer.read() if str(file) == STANDARD_INPUT else file.read_bytes()
-        return [item for item in yaml.safe_load_all(told.decode()) if item is not None]
+        return [item for item in documents(told) if item is not None]
     except OSError as error:
         raise CliError(f"-f: {file}: {error.strerror}; name a file with {ONE}", 2) from None
-    except UnicodeDecodeError:
-        raise CliError(f"-f: {file}: it is not a text file; name a file with {ONE}", 2) from None
-    except YAML_ERRORS as error:
-        raise CliError(f"-f: {file}: neither YAML nor JSON: {in_one_line(error)}; give {ONE}", 2) from None
+    except ValueError as error:
+        raise CliError(f"-f: {file}: {error}; give {ONE}", 2) from None
 
 
 def _items(document: object) -> list[Any]:
-    if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
-        return list(document["items"])
-    return [document]
+    return list(document["items"]) if isinstance(document, dict) and _is_list(document) else [document]
+
+
+def _is_list(item: dict[str, Any]) -> bool:
+    """Tell whether the object is a list of objects of any kind, as kubectl does by its field ``items``."""
+    return isinstance(item.get("items"), list)
 
 
 def _mapping(file: Path, item: object) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def more_nodes(text: str) -> dict[str, object]:
     Raise CliError for any other text.
     """
     like, equals, count = text.partition("=")
-    if not like or (equals and not count.isdecimal()):
+    if not like or (equals and not (count.isascii() and count.isdecimal() and len(count) < MOST_DIGITS)):
         raise CliError(f"--add-nodes: {text!r} is not allowed; allowed: NODE=COUNT", 2)
     return {"like": like, "count": int(count or 1)}
 

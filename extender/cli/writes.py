@@ -66,7 +66,9 @@ class FoundJob:
 
 
 Change = tuple[WriteResult, Mapping[str, Any] | None]
-"""The change for the user, and the merge patch; None: nothing has to be written."""
+"""What a command would change: the result to print, and the merge patch that makes it; the patch is None if nothing has
+to be written.
+"""
 
 
 @app.command(

@@ -1,25 +1,69 @@
 """Compares another policy with the one that the journal was recorded under.
 
 First the journal is replayed, and the other policy is asked at each recorded step what it would decide. Then the
-recorded hours are simulated twice, once under each policy.
+recorded hours are simulated twice, once under each policy. A recording is the newest part of the journal on disk that
+has no gap: files of one policy, where each file begins in the state in which the one before it ends.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from extender.comparison.recording import Recording
 from extender.present.views.comparison import ActionView, ComparisonView, CourseView, DifferenceView, LoadView
-from extender.state.record import Step
+from extender.state.record import Beginning, Step, beginning, journals, read
 from policy.answers.load import Load, load
 from policy.answers.otherwise import Beside, Difference, Told
 from policy.answers.rerun import Rerun, Works, finishes
 from policy.step import step
 from policy.systems.base import Policy
+
+MOST_BYTES: Final = 16 * 1024 * 1024  # of files older than the newest one; the newest is always read
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A part of a journal without a gap: the state at its beginning, and its files, oldest first."""
+
+    beginning: Beginning
+    files: tuple[Path, ...]
+
+    def steps(self) -> Iterator[Step]:
+        """Yield every recorded step. Raises RecordError, OSError."""
+        for file in self.files:
+            yield from read(file)[1]
+
+
+def newest_recording(folder: Path) -> Recording | None:
+    """Return the part of the journal that ends with the newest file; None where there is no file yet.
+
+    Raises RecordError, OSError.
+    """
+    files = journals(folder)
+    if not files:
+        return None
+    begun, chosen, size = beginning(files[-1]), [files[-1]], 0
+    for file in reversed(files[:-1]):
+        size += file.stat().st_size
+        if size > MOST_BYTES:
+            break
+        before = beginning(file)
+        if before.policy != begun.policy or before.snapshot.generation + _steps(file) != begun.snapshot.generation:
+            break
+        begun, chosen = before, [file, *chosen]
+    return Recording(begun, tuple(chosen))
+
+
+def _steps(file: Path) -> int:
+    """Return the number of steps in a file; each adds one to the generation, and the first line is the beginning."""
+    with file.open("rb") as lines:
+        return sum(1 for line in lines if line.endswith(b"\n")) - 1
+
 
 MOMENTS: Final = 240  # how often the load is sampled in each run; more would not be visible in a chart
 MOST_DIFFERENCES: Final = 200
@@ -28,9 +72,11 @@ LOOK_SECONDS: Final = 1.0  # recorded seconds between two counts of how much wor
 SHARES: Final = (0.2, 0.5)
 
 InTime = Callable[[float], bool]
-"""Whether that share of the allowed time has not passed yet."""
+"""A function that tells whether less than the given share of the allowed time has passed."""
 Hours = Sequence[tuple[float, Sequence[Step]]]
-"""Times (seconds since the epoch), each with the recorded steps since the one before."""
+"""The recorded steps in portions: each entry has a time (seconds since the epoch), and the steps since the entry
+before.
+"""
 
 
 class NothingRecordedError(Exception):
@@ -72,7 +118,7 @@ def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonV
 
 
 class _Look(NamedTuple):
-    """The load at one time of a run; ``started`` and ``ended``: numbers of jobs since the run's beginning."""
+    """The load at one time of a run. ``started`` and ``ended``: how many jobs have since the run began."""
 
     load: LoadView
     started: int

@@ -11,17 +11,37 @@ import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from extender.clock import Clock
-from extender.comparison.comparepolicies import NothingRecordedError, compare
-from extender.comparison.messages import ComparisonAnswer, ComparisonRequest
-from extender.comparison.recording import newest_recording
+from extender.comparison.comparepolicies import NothingRecordedError, compare, newest_recording
+from extender.present.views.comparison import ComparisonView
 from extender.state.record import RecordError
 from policy.systems import make_policy
 
 NICEST = 19
+
+
+class ComparisonRequest(BaseModel):
+    """A request to compare the policy of the journal in ``folder`` with ``policy``, which gets ``parameters``.
+
+    ``seconds``, ``bytes``: how much time and memory the comparison may take.
+    """
+
+    folder: str
+    policy: str
+    parameters: dict[str, Any] = {}
+    seconds: float
+    bytes: int
+
+
+class ComparisonAnswer(BaseModel):
+    """The comparison, or in ``error`` the reason why there is none."""
+
+    found: ComparisonView | None = None
+    error: str = ""
 
 
 def answer(request: ComparisonRequest, clock: Clock) -> ComparisonAnswer:

@@ -15,15 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from extender.comparison.messages import ComparisonAnswer, ComparisonRequest
+from extender.comparison.comparingprocess import ComparisonAnswer, ComparisonRequest
 from extender.config.settings import Settings
 from extender.present.views.comparison import ComparisonView
 from extender.state.ledger import Ledger
 from policy.systems import make_policy
 
-KEPT: Final = 16  # answers that are kept
+KEPT: Final = 16  # how many answers are kept at most
 LEAST_REST: Final = 30.0  # shortest time in seconds for which an answer is good
-SHARE: Final = 0.25  # largest share of all time that comparisons take if a user asks for the same one continually
+# a comparison that is requested continually may take at most this share of the time, so its answer is kept longer
+SHARE: Final = 0.25
 # Seconds beyond the allowed time after which the process is ended; beside a busy service it starts in half a minute.
 GRACE_SECONDS: Final = 60.0
 _log = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ class EventReason:
 
 QUEUED: Final = EventReason(
     "Queued",
-    "The job waits. The note has its position in the queue, the reason with its figures, and what helps; for the first "
-    "five jobs what would admit them, with changes that take effect at once first and waiting last. Written after "
-    "20 s, when the reason changes (at most every ten minutes), and once an hour. A new position alone writes no "
+    "The job waits. The note has its position in the queue, the reason with its figures, and what helps, or for the "
+    "first five jobs what would admit them now, with changes that take effect at once first and waiting last. Written "
+    "after 20 s, when the reason changes (at most every ten minutes), and once an hour. A new position alone writes no "
     "Event: `kohort explain` shows the present one.",
 )
 STARVING: Final = EventReason(
@@ -73,7 +73,9 @@ RELEASED: Final = EventReason("Released", "The plan was given up; the note has t
 REJECTED: Final = EventReason("Rejected", "The policy refuses the job; the note has its figures.", "Warning")
 
 OF_WAITING: Final = (QUEUED, STARVING, PLANNED, RELEASED, WRITE_REFUSED)
-"""Limited together: nine an hour of one job."""
+"""The reasons of Events that a waiting job may get repeatedly. EventQuota limits them together, to nine an hour per
+job.
+"""
 OF_ACTIONS: Final = {
     "Admit": PLANNED, "Bound": BOUND, "Shrunk": SHRUNK, "Grown": GROWN, "Repaired": REPAIRED, "Paused": PAUSED,
     "Migrate": MIGRATING, "Moved": MOVED, "Released": RELEASED, "Reject": REJECTED, "Edited": EDITED,

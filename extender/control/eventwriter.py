@@ -14,16 +14,16 @@ from urllib.parse import quote
 
 from extender.clock import Clock
 from extender.config.sections import ControllerSettings
-from extender.control.eventquota import EventQuota
 from extender.control.extenderrest import ExtenderError, Fetch, read_view
 from extender.control.jobevents import DecisionEvents, WaitingEvents
-from extender.control.ratelimit import RateLimit
+from extender.control.ratelimit import EventQuota, RateLimit
 from extender.kube.api import Api
 from extender.leading.lease import Leads
 from extender.observe.controllermetrics import ControllerMetrics
 from extender.present.views.decisions import DecisionsView
-from extender.present.views.explain import ChangeView, ExplainView
+from extender.present.views.explain import ExplainView
 from extender.present.views.jobs import QueuedJob, QueueView
+from policy.answers.explanation import ProvedChange
 
 LOOK_SECONDS: Final = 10.0  # seconds between two reads of the queue
 # in a queue with more jobs no Event has suggestions, because the extender would take too long to compute them
@@ -125,7 +125,7 @@ class EventWriter:
                 changes = await self._changes(job) if gets_suggestions else ()
                 await self._write([composer.queued(job, changes, now)])
 
-    async def _changes(self, job: QueuedJob) -> Sequence[ChangeView]:
+    async def _changes(self, job: QueuedJob) -> Sequence[ProvedChange]:
         """Return the changes that would admit the job now; none where the extender does not answer in time."""
         try:
             path = "/".join(["/v1/explain", quote(job.namespace, safe=""), quote(job.name, safe="")])

@@ -15,11 +15,13 @@ class ExtenderError(Exception):
 
 
 Fetch = Callable[[str, Mapping[str, str], float], Awaitable[bytes]]
-"""Path, query, seconds to wait -> the body of a 200. Raises ExtenderError."""
+"""A function that sends GET with a path, a query and the seconds to wait, and returns the body of a 200. Raises
+ExtenderError.
+"""
 
 
 Post = Callable[[str, bytes, float], Awaitable[None]]
-"""Path, JSON body, seconds to wait: POST it. Raises ExtenderError."""
+"""A function that posts a JSON body to a path and waits so many seconds for the answer. Raises ExtenderError."""
 
 
 def read_view(kind: type[View], body: bytes) -> View:

@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from extender.control import eventreasons as reasons
-from extender.control.eventquota import EventQuota
 from extender.control.eventreasons import EventReason
+from extender.control.ratelimit import EventQuota
 from extender.kube.jobkinds import KINDS, LONE_POD
 from extender.present.views.base import JobName
 from extender.present.views.decisions import DecisionView
-from extender.present.views.explain import ChangeView
 from extender.present.views.jobs import QueuedJob, QueueView
 from policy.answers.explain import MENDS
+from policy.answers.explanation import ProvedChange
 from policy.cluster.reasons import Reason
 
 CONTROLLER: Final = "kohort.dev/controller"
@@ -117,7 +117,7 @@ class WaitingEvents:
         self._written |= {job.uid: (job.waits.reason, now) for job in found}
         return found
 
-    def queued(self, job: QueuedJob, changes: Sequence[ChangeView], now: float) -> dict[str, Any]:
+    def queued(self, job: QueuedJob, changes: Sequence[ProvedChange], now: float) -> dict[str, Any]:
         """Return the Event that says why a job waits. ``changes``: what would admit it now, if that was computed."""
         turn = int(now // CHANGED_SECONDS)
         if turn != self._turn:
@@ -145,19 +145,21 @@ class WaitingEvents:
         return now - at >= (REPEAT_SECONDS if reason == job.waits.reason else CHANGED_SECONDS)
 
 
-def _note(job: QueuedJob, changes: Sequence[ChangeView]) -> str:
-    """Return the Event's note: the position in the queue, the reason with its figures, and what helps.
+def _note(job: QueuedJob, changes: Sequence[ProvedChange]) -> str:
+    """Return the Event's note: the position in the queue, the reason with its figures, and what would admit the job.
 
-    What helps are the changes that would admit the job, as trial decisions of the policy have shown: first those that a
-    user can make at once, then those that only wait. Without any it is the general advice for the reason.
+    These are changes that trial decisions of the policy have shown to suffice: first those that a user can make at
+    once, then those that only wait. Without any the note has the general advice for the reason.
     """
     waits = job.waits
-    mend = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
+    advice = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
     said = [f"position {job.position} in the queue", waits.text.removeprefix("kohort: "), waits.detail]
-    proved = sorted(changes, key=lambda one: one.kind.only_waits)[:NAMED_CHANGES]
-    helps = " | ".join(one.text for one in proved) or mend
     said += [one.text for one in job.refused[:NAMED_CHANGES]]
-    said += [f"what helps: {helps}"] if helps else []
+    if changes:
+        proved = sorted(changes, key=lambda one: one.kind.only_waits)[:NAMED_CHANGES]
+        said.append(f"would admit it now: {' | '.join(one.text for one in proved)}")
+    elif advice:
+        said.append(f"what helps: {advice}")
     return "; ".join(part for part in said if part)
 
 

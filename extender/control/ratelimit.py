@@ -1,12 +1,21 @@
-"""Limits how often something is done: to a number of turns per second, of which one second's worth may come at once."""
+"""Limits how often something is done: the turns per second (`RateLimit`), and the Events of a job (`EventQuota`).
+
+The second keeps a job that is tried repeatedly from getting an Event for each attempt.
+"""
 
 from __future__ import annotations
 
+from collections import deque
+from typing import Final
+
 from extender.clock import Clock
+
+MOST: Final = 9
+SECONDS: Final = 3600.0
 
 
 class RateLimit:
-    """Gives its callers turns, in the order in which they ask, at a limited rate."""
+    """Gives its callers turns, in the order in which they ask; one second's worth of turns may come at once."""
 
     def __init__(self, per_second: float, clock: Clock) -> None:
         """Start with one second's worth of turns available."""
@@ -24,3 +33,28 @@ class RateLimit:
         self._in_hand -= 1.0
         if self._in_hand < 0:
             await self._clock.sleep(-self._in_hand / self._per_second)
+
+
+class EventQuota:
+    """Allows at most `MOST` Events of each job in any hour."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, deque[float]] = {}
+        self._swept = 0.0
+
+    def take(self, uid: str, now: float) -> bool:
+        """Tell whether one more Event of that job is allowed, and count it. ``now``: seconds since the epoch."""
+        self._sweep(now)
+        times = self._written.setdefault(uid, deque())
+        while times and times[0] <= now - SECONDS:
+            times.popleft()
+        if len(times) >= MOST:
+            return False
+        times.append(now)
+        return True
+
+    def _sweep(self, now: float) -> None:
+        """Once an hour, forget the jobs that had no Event in the last hour, so that memory does not grow."""
+        if now - self._swept >= SECONDS:
+            self._swept = now
+            self._written = {uid: times for uid, times in self._written.items() if times[-1] > now - SECONDS}

@@ -20,8 +20,8 @@ from policy.cluster.refusedwrite import shortened
 
 REFUSED: Final = 2
 PASSING: Final = 5
-"""Refusals in a row before a write is reported: `REFUSED` for one that is refused for good, `PASSING` for one that may
-succeed later (a conflict, a lost answer).
+"""After how many refusals in a row a write is reported. `REFUSED` is for a refusal that would be repeated, `PASSING`
+for one after which the write may succeed later (a conflict, a lost answer).
 """
 PATH: Final = "/v1/refused-writes"
 RETRY_SECONDS: Final = 1.0

@@ -12,11 +12,12 @@ from typing import Final
 
 from extender.http.asgi import App, Message, Receive, Scope, Send, answer
 
-LARGE_BODY: Final = 256 * 1024  # bytes; the body of filter with 5,000 node names has half as many
+# bytes; a larger body counts as large. That of filter with 5,000 node names has half as many bytes.
+LARGE_BODY: Final = 256 * 1024
 LARGE_AT_ONCE: Final = 8
 
 Refuse = Callable[[str], tuple[int, bytes]]
-"""Path of a request whose body is too long -> status and JSON body of the answer."""
+"""A function that returns the status and JSON body of the answer to a request whose body is too long, by its path."""
 
 
 class BodyLimit:

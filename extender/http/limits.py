@@ -13,7 +13,7 @@ class Limits:
     """Limits of one listener; times in seconds."""
 
     body_bytes: int = 3 * 1024 * 1024  # the API server's own MaxRequestBodyBytes
-    header_bytes: int = 64 * 1024  # everything in a request that is not body: head, chunk sizes, trailers
+    header_bytes: int = 64 * 1024  # limits all bytes of a request that are not body: head, chunk sizes, trailers
     header_seconds: float = 5.0
     body_seconds: float = 5.0
     answer_seconds: float = 10.0  # a client that reads nothing of its answer for this long is disconnected

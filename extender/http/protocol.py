@@ -40,7 +40,8 @@ class LimitedProtocol(HttpToolsProtocol):
     _asked = False  # whether a request's head has arrived on this connection
     _head_bytes = 0  # how many bytes of the arriving request have come that are not body
     _waiting_since = 0.0  # since when the connection waits: idle, for the rest of a request, or for its client to read
-    _taken: tuple[int, int] | None = None  # what `_taken()` gave at the last check; None if there was nothing to read
+    # the result of `_taken()` at the last check; None if there was nothing for the client to read
+    _taken: tuple[int, int] | None = None
     _taken_at = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

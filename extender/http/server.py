@@ -28,7 +28,7 @@ from extender.http.protocol import LimitedProtocol, limited
 from extender.http.servertls import Guard
 
 BACKLOG = 1024
-LOOK_TICKS = 5  # clients that do not read are looked for every so many ticks of uvicorn, which are 0.1 s long
+LOOK_TICKS = 5  # ticks of uvicorn (0.1 s each) between two searches for clients that do not read their answers
 
 
 @dataclass(frozen=True, slots=True)

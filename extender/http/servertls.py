@@ -91,7 +91,9 @@ def _load(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SS
 
 
 Guard = Callable[[Mapping[str, Any]], str]
-"""A peer's certificate, as `ssl.SSLSocket.getpeercert` gives it -> why it may not call; empty where it may."""
+"""A function that returns why a TLS peer may not call, by its certificate as `ssl.SSLSocket.getpeercert` returns it; an
+empty text if it may.
+"""
 
 
 def only_peers(peers: Iterable[str]) -> Guard:

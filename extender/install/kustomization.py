@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import yaml
 
-from extender.install.generated import GeneratorError, config_maps
-
 Json = dict[str, Any]
 FILE: Final = "kustomization.yaml"
 KNOWN: Final = {
     "apiVersion", "kind", "resources", "components", "configMapGenerator", "generatorOptions", "patches", "labels",
 }  # fmt: skip
+OPTIONS: Final = {"disableNameSuffixHash", "labels"}
+GENERATOR: Final = {"name", "namespace", "files", "options"}
 # The lists whose items a strategic merge patch merges, by the field that identifies an item; it replaces other lists.
 KEYS: Final = {
     "containers": "name", "initContainers": "name", "volumes": "name", "env": "name", "volumeMounts": "mountPath",
@@ -41,11 +41,7 @@ def build(folder: Path, components: Iterable[Path] = ()) -> list[Json]:
 def _built(folder: Path, objects: list[Json]) -> list[Json]:
     """Return ``objects`` with those of the kustomization or component in ``folder`` added and its patches applied."""
     plan = _read(folder / FILE)
-    if unknown := plan.keys() - KNOWN:
-        raise ManifestError(
-            f"{folder / FILE}: {', '.join(sorted(unknown))} is not allowed; allowed: {', '.join(sorted(KNOWN))}. "
-            "`kubectl kustomize` knows more"
-        )
+    _allow_only(KNOWN, plan, f"{folder / FILE}")
     for name in plan.get("resources", ()):
         path = folder / name
         objects = [*objects, *(_built(path, []) if path.is_dir() else _documents(path))]
@@ -68,12 +64,41 @@ def _built(folder: Path, objects: list[Json]) -> list[Json]:
 
 
 def _generated(plan: Json, folder: Path) -> list[Json]:
+    """Return the ConfigMaps that a kustomization generates; ``plan`` is the content of its kustomization.yaml."""
+    shared = plan.get("generatorOptions", {})
     try:
-        return config_maps(plan, folder)
-    except GeneratorError as error:
-        raise ManifestError(f"{folder / FILE}: {error}. `kubectl kustomize` knows more") from None
+        return [_config_map(one, shared, folder) for one in plan.get("configMapGenerator", ())]
     except (OSError, UnicodeDecodeError) as error:
         raise ManifestError(f"{folder / FILE}: configMapGenerator: {error}; give a readable text file") from None
+
+
+def _config_map(one: Json, shared: Json, folder: Path) -> Json:
+    own, where = one.get("options", {}), f"{folder / FILE}: configMapGenerator"
+    _allow_only(GENERATOR, one, where)
+    _allow_only(OPTIONS, options := {**shared, **own}, f"{folder / FILE}: generatorOptions")
+    if not options.get("disableNameSuffixHash"):
+        raise ManifestError(
+            f"{where}: {one.get('name')}: disableNameSuffixHash: true alone is allowed. `kubectl kustomize` knows more"
+        )
+    pairs = (file.rpartition("=") for file in one.get("files", ()))
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": one["name"],
+            **({"namespace": one["namespace"]} if "namespace" in one else {}),
+            "labels": {**shared.get("labels", {}), **own.get("labels", {})},
+        },
+        "data": {key or Path(file).name: (folder / file).read_text() for key, _, file in pairs},
+    }
+
+
+def _allow_only(known: set[str], given: Json, where: str) -> None:
+    if unknown := given.keys() - known:
+        raise ManifestError(
+            f"{where}: {', '.join(sorted(unknown))} is not allowed; allowed: {', '.join(sorted(known))}. "
+            "`kubectl kustomize` knows more"
+        )
 
 
 def _patched(objects: list[Json], change: Json, path: Path) -> list[Json]:

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from extender.kube.membership import OwnerName
-from extender.kube.ownedpods import OwnedPod, OwnedPods
+from extender.kube.ownedpods import OwnedPod, OwnedPods, assign_slots
 from extender.kube.podgroupgang import assign_group_slots, gang_of, waiting_slots
-from extender.kube.slotassignment import assign_slots
 from policy.cluster.events import Event, JobGone, JobSeen, PodSeen
 from policy.cluster.model import WORKER, Job, Pod, Slot
 

@@ -8,19 +8,19 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 
-from extender.kube.ownedpods import OwnedPod, OwnedPods
-from extender.kube.slotassignment import close_gaps, keep_or_assign_slots
+from extender.kube.ownedpods import OwnedPod, OwnedPods, close_gaps, keep_or_assign_slots
 from policy.cluster.model import WORKER, Job, Role, Slot
 from policy.cluster.resources import NOTHING
 
 
 def assign_group_slots(owned: OwnedPods, least: int) -> None:
-    """Assign slots to a group's members.
+    """Decide which pods of a group are members of its gang, and assign slots to them. ``least``: the group's minimum of
+    pods.
 
-    Pods that were bound as members are members. Others become members as long as the minimum needs more of them: first
-    those that hold room on a node, then those that wait. After a restart the same bound pods are members; among waiting
-    pods, which are members may differ, because before the restart those that were members stayed members. All other
-    pods are gangs of one pod, once the members run. ``least``: the group's minimum of pods.
+    Pods that were bound as members are members. If they are fewer than the minimum, others become members until it is
+    reached: first pods that hold room on a node, then waiting pods, of these the present members first. All other pods
+    are gangs of one pod, once the members run. After a restart the bound members are the same, but other waiting pods
+    may be chosen, because the choice of waiting pods is not written down.
     """
     live = owned.live()
     sure = {uid for uid in live if _was_bound_as_member(owned.pods[uid])}

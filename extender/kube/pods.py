@@ -39,6 +39,7 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         owner=of.owner,
         opted_in=opted_in,
         terminating=bool(meta.get("deletionTimestamp")),
+        finalizers=_finalizers(meta),
         gated=any(text(gate, "name") == GATE for gate in listed(spec, "schedulingGates")),
         places=_places(spec) if opted_in else None,
         refused=scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated",
@@ -62,6 +63,12 @@ def _volumes(spec: dict[str, Any], name: str) -> tuple[str, ...]:
     claims = {text(part(volume, "persistentVolumeClaim"), "claimName") for volume in volumes}
     claims |= {f"{name}-{text(volume, 'name')}" for volume in volumes if part(volume, "ephemeral")}
     return tuple(sorted(claims - {""}))
+
+
+def _finalizers(meta: dict[str, Any]) -> tuple[str, ...]:
+    """Return the finalizers of a terminating pod; those of other pods keep nothing and are left out."""
+    found = listed(meta, "finalizers") if meta.get("deletionTimestamp") else []
+    return tuple(name for name in found if isinstance(name, str))
 
 
 def _preempted(status: dict[str, Any]) -> bool:
@@ -102,7 +109,7 @@ def read_owned_pod(item: dict[str, Any], pod: Pod, of: Membership, group: GroupK
     )
 
 
-# Fields that are not supported in a template but in an existing pod: its node, once it is bound, and its pod group.
+# Fields that a plan supports in an existing pod but not in a template: the node of a bound pod, and its pod group.
 ACCEPTED = ("nodeName", "schedulingGroup")
 
 

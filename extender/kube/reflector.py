@@ -24,10 +24,11 @@ from extender.clock import Clock
 from extender.kube.api import Api, ClusterError, Json, Resource
 
 CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
-RESUMES: Final = 5  # after so many failures in a row of a watch that resumes, an error answer makes us list again
+# so many failures in a row are followed by a resumed watch; after that, an error answer makes us list again
+RESUMES: Final = 5
 _log = logging.getLogger(__name__)
 
-Key = tuple[str, str]  # namespace, name
+Key = tuple[str, str]  # (namespace, name) of an object
 
 
 @dataclass(frozen=True, slots=True)

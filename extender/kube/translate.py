@@ -26,7 +26,8 @@ CHANGES = ("ADDED", "MODIFIED", "DELETED")
 KIND_OF: Mapping[Resource, JobKind] = {kind.resource: kind for kind in KINDS.values()}
 GROUP_OF: Mapping[Resource, GroupKind] = {kind.resource: kind for kind in GROUPS}
 GROUP_NAMED: Mapping[str, GroupKind] = {str(kind.resource): kind for kind in GROUPS}
-NAMED = ("allotted", "child")  # values of `JobKind.slots` with which pods give only their job's name, and not its uid
+# the values of `JobKind.slots` for which a pod states only the name of its job and not the uid
+NAMED = ("allotted", "child")
 
 
 class Translator:

@@ -81,7 +81,7 @@ def render(found: Sequence[ConfigFinding]) -> str:
     """Return the findings as text for a person, errors first, and a last line that sums up."""
     ordered = sorted(found, key=lambda finding: finding.level != "error")
     blocks = [
-        f"{one.level}: {one.field}: {one.value}\n  allowed: {one.allowed}\n  why: {one.why}\n  mend: {one.mend}"
+        f"{one.level}: {one.field}: {one.value}\n  allowed: {one.allowed}\n  why: {one.why}\n  what helps: {one.mend}"
         for one in ordered
     ]
     errors = sum(one.level == "error" for one in found)

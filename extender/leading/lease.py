@@ -1,10 +1,10 @@
 """Tells whether this replica leads: it does while kube-scheduler's own Lease names the scheduler beside it and is
 renewed.
 
-To look is to read the Lease. Its times come from another machine's wall clock, so they are only checked for changes. A
-renewal that a look finds was made after the look before began, which did not show it. So the renewal's age is counted
-from the beginning of that earlier look, by our monotonic clock. The first look has no earlier one, and so proves
-nothing. After a pause of this process the answer is no until a look proves that we lead.
+A "look" reads the Lease once. The Lease's times come from another machine's wall clock, so they are only checked for
+changes. A renewal that a look finds was made after the look before began, which did not show it. So the renewal's age
+is counted from the beginning of that earlier look, by our monotonic clock. The first look has no earlier one, and so
+proves nothing. After a pause of this process we do not lead until a look proves that we do.
 
 A follower looks most often while the Lease has expired and another scheduler is about to take it, and at once when the
 kube-scheduler beside it calls, because that scheduler calls only while it leads.

@@ -22,7 +22,7 @@ from extender.observe.jobtimes import JobTimes
 from extender.observe.laganddrift import LagAndDrift
 from extender.observe.registry import new_registry
 from extender.observe.snapshotmetrics import gauge, snapshot_metrics
-from extender.state.resizes import cause_of, ways
+from extender.state.journal import cause_of, ways
 from policy.cluster.actions import Admit, Effect, Released, Resize, ShrinkStalled, Stalled
 from policy.cluster.events import Event
 from policy.cluster.reasons import Reason

@@ -13,9 +13,9 @@ from extender.page.formatting import clean, duration, short_name
 from extender.page.loadhistory import LoadSample
 
 WIDTH, HEIGHT = 600.0, 100.0
-POINTS: Final = 240  # of a line at most; more would not be visible
-LEAST_SPAN: Final = 600.0  # seconds that a chart shows at least
-GAP: Final = 5.0  # times the median distance of two samples; a line is broken where samples are further apart
+POINTS: Final = 240  # the largest number of points of a line; more would not be visible
+LEAST_SPAN: Final = 600.0  # the shortest span of a chart in seconds
+GAP: Final = 5.0  # a line is broken where two samples are further apart than this many times the median distance
 
 
 class Timed(Protocol):

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from policy.cluster.resources import Resources
-from policy.cluster.words import BYTES, cpu_first
+from policy.cluster.amounts import Amounts
+from policy.cluster.resources import HOST_PORT, Resources
+from policy.cluster.words import BYTES, cpu_first, said
 
 MOST_CHARACTERS: Final = 240
 MOST_KEY: Final = 160  # characters of namespace/name to keep; kohort.js finds the rows and marks of a job by that text
@@ -97,7 +98,18 @@ def needs(resources: Resources) -> str:
     return " · ".join(_need(name, resources[name]) for name in _ordered(resources) if resources[name])
 
 
+def in_line(amounts: Amounts, *, pods: bool = False) -> str:
+    """Return amounts as ``10.5 cpu · 12 GiB · 2 gpu``.
+
+    pods: include the resource "pods". Only the list of what a node lacks needs it, because a node limits its number of
+    pods; in the requests of members it is always one pod for each member.
+    """
+    return " · ".join(_need(name, amounts[name].exact) for name in amounts if pods or name != "pods")
+
+
 def _need(resource: str, exact: int) -> str:
+    if resource == "pods" or resource.startswith(HOST_PORT):
+        return said(resource, exact)
     told = amount(resource, exact)
     return told if resource == "memory" else f"{told} {short_name(resource)}"
 

@@ -17,9 +17,9 @@ from typing import Any, Final, TypeVar
 
 from extender.clock import Clock
 
-SHARE: Final = 0.25  # of the time that passes, the share that making frames may take
-AT_ONCE: Final = 0.2  # seconds that frames may take without a break, if none was made for a while
-KEPT: Final = 32  # past frames; they take little memory, because equal rows are the same objects
+SHARE: Final = 0.25  # the largest share of the time that making frames may take
+AT_ONCE: Final = 0.2  # if no frame was made for a while, frames may take so many seconds without a break
+KEPT: Final = 32  # how many past frames are kept; they take little memory, because equal rows are the same objects
 T = TypeVar("T")
 Lists = Mapping[str, Sequence[str]]
 
@@ -97,7 +97,8 @@ class PageThread:
         """Prepare the thread, which starts when the first page is made."""
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="page")
-        self._left, self._at = AT_ONCE, clock.monotonic()  # seconds that frames may take now, and when this was so
+        # how many seconds frames may take, as of the monotonic time _at
+        self._left, self._at = AT_ONCE, clock.monotonic()
 
     async def __call__(self, make: Callable[[], T]) -> T:
         """Run ``make`` on the thread and return its result."""

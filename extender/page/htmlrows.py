@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from extender.page.formatting import amount, because, clean, clock, duration, short_name
+from extender.page.formatting import because, clean, clock, duration, in_line, short_name
 from extender.page.frames import let_loop_run
 from extender.page.marks import icon
 from policy.cluster.words import and_more, counted, listed
@@ -49,7 +49,7 @@ def environment() -> Environment:
         lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     found.filters |= {"clean": clean, "duration": duration, "placed": placed}
-    named = (amount, and_more, because, clock, counted, duration, icon, listed, short_name, stamp)
+    named = (and_more, because, clock, counted, duration, icon, in_line, listed, short_name, stamp)
     found.globals |= {function.__name__: function for function in named}
     return found
 

@@ -14,7 +14,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
 EVERY_SECONDS: Final = 20.0
-SAMPLES: Final = 1620  # kept: nine hours of a sample every 20 s
+SAMPLES: Final = 1620  # how many samples are kept: those of nine hours, one every 20 s
 
 Pricer = Callable[[Policy, Snapshot, float], Mapping[str, float]]
 

@@ -22,9 +22,10 @@ from extender.page.jobpage import JobPage
 from extender.page.loadhistory import History
 from extender.page.marks import Looks
 from extender.page.timeline import Timeline
-from extender.present.explainview import slow_fields
+from extender.present.explainview import explanation
 from extender.present.names import job_named
 from extender.state.ledger import Ledger
+from policy.answers.explanation import Explanation
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -105,7 +106,7 @@ class Page:
         """Answer with the page of one job."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         asked = request.query_params.get("unblock") == "true"
-        found = await self._slow_fields(namespace, name) if asked else None
+        found = await self._tried(namespace, name) if asked else None
         redaction = Redaction((await caller_of(request)).visibility)
         lists = await self._maker(lambda: self._job.make(namespace, name, redaction, found))
         if lists is None:
@@ -113,17 +114,17 @@ class Page:
                 f"No job {namespace}/{name} is known; one appears as soon as its pods name Kohort as their scheduler."
             )
             return await self._page("message.html", "", "", "../../", 404, heading="No such job", text=text)
-        parts = "" if asked else f"{quote(name, safe='')}/parts"  # a page with slow fields does not update itself
+        parts = "" if asked else f"{quote(name, safe='')}/parts"  # a page with trial decisions does not update itself
         return await self._page("job.html", "", parts, "../../", key=f"{namespace}/{name}", lists=lists)
 
-    async def _slow_fields(self, namespace: str, name: str) -> dict[str, object]:
-        """Return `explainview.slow_fields` of the job; it is computed on another thread, for one request at a time."""
+    async def _tried(self, namespace: str, name: str) -> Explanation | None:
+        """Return the job's explanation with trial decisions, made on another thread, for one request at a time."""
         ledger = self._ledger
         job = job_named(ledger.snapshot, namespace, name)
         if job is None:
-            return {}
+            return None
         async with self._one_at_a_time:
-            return await asyncio.to_thread(slow_fields, ledger.snapshot, job, ledger.policy, ledger.now())
+            return await asyncio.to_thread(explanation, ledger.snapshot, job, ledger.policy, ledger.now(), trials=True)
 
     async def job_parts(self, request: Request) -> Response:
         """Answer with all current lists of the job's page."""

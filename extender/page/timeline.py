@@ -11,8 +11,8 @@ from extender.present.decisionviews import decision_view
 from extender.state.journal import Entry, Journal
 from policy.cluster.actions import Remember
 
-KEPT: Final = 2_000  # newest lines
-MOST_INPUTS: Final = 3  # figures in a line; the job's page shows all of them
+KEPT: Final = 2_000  # how many lines are kept, the newest ones
+MOST_INPUTS: Final = 3  # a line shows at most so many figures; the job's page shows all of them
 TOGETHER_SECONDS: Final = 30.0
 
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 from extender.present.jobviews import members_view
 from extender.present.names import named, rigid_first
-from extender.present.views.amounts import amounts
 from extender.present.views.cluster import NodeMemberView, NodeView, PlanView
+from policy.cluster.amounts import amounts
 from policy.cluster.gang import Gang
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot

@@ -9,9 +9,7 @@ from typing import assert_never
 from extender.present.names import named, rigid_first
 from extender.present.views.base import JobName
 from extender.present.views.decisions import DecisionView
-from extender.state.journal import Entry
-from extender.state.resizes import Direction
-from extender.state.subjects import Named, Subject
+from extender.state.journal import Direction, Entry, Named, Subject
 from policy.cluster.actions import (
     Admit,
     Bind,

@@ -61,6 +61,7 @@ def _step(found: list[DecisionView]) -> StepView:
 
 def _text_of(one: DecisionView) -> str:
     """Return the decision's text, with the name of its job in front if it is about one job in favour of another."""
-    named = one.job is not None and one.on_behalf_of and one.action != WriteRefused.__name__  # its text names the job
+    # the text of a refused write names the job already
+    named = one.job is not None and one.on_behalf_of and one.action != WriteRefused.__name__
     name = f"{one.job.key} " if one.job is not None and named else ""
     return f"{name}{one.text}"

@@ -6,10 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal
 
 from extender.present.names import named, rigid_first
-from extender.present.views.amounts import amounts
-from extender.present.views.base import Waits
 from extender.present.views.jobs import (
-    ExpectedView,
     InvalidJob,
     JobDetail,
     JobView,
@@ -19,14 +16,14 @@ from extender.present.views.jobs import (
     UnplacedMembers,
 )
 from extender.present.views.refused import RefusedView
-from policy.answers.explain import verdict_of
-from policy.answers.foresee import Start
+from policy.answers.explain import in_words, verdict_of
+from policy.answers.explanation import Start, Waits
 from policy.answers.queue import Place, places, weights
 from policy.answers.refusals import refusals
 from policy.answers.unplaced import unplaced, unplaced_in_words
+from policy.cluster.amounts import amounts
 from policy.cluster.gang import Gang, State, state_name
 from policy.cluster.model import Job, Pod, Slot
-from policy.cluster.reasons import Verdict
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.systems.base import Policy
 
@@ -134,17 +131,6 @@ def waits(snapshot: Snapshot, job: Job) -> Waits | None:
     return None if verdict is None else in_words(snapshot, verdict)
 
 
-def in_words(snapshot: Snapshot, verdict: Verdict) -> Waits:
-    """Return a verdict in words: the reason's code, its sentence, its figures, and the job that must come first."""
-    ahead = snapshot.jobs.get(verdict.behind)
-    return Waits(
-        reason=verdict.reason.value,
-        text=verdict.reason.text,
-        detail=verdict.detail,
-        behind=ahead.key if ahead is not None else "",
-    )
-
-
 def refused_views(snapshot: Snapshot) -> RefusedByJob:
     """Return the writes that the API server refuses, by the UID of each job whose view must show them."""
     found: dict[str, tuple[RefusedView, ...]] = {}
@@ -187,10 +173,6 @@ def unplaced_members(snapshot: Snapshot) -> tuple[UnplacedMembers, ...]:
     )
 
 
-def expected_view(start: Start, now: float) -> ExpectedView:
-    return ExpectedView(at=start.at, in_seconds=None if start.at is None else start.at - now, basis=start.basis)
-
-
 def _queued(
     snapshot: Snapshot, place: Place, now: float, starts: Mapping[str, Start], refused: RefusedByJob
 ) -> QueuedJob:
@@ -209,5 +191,5 @@ def _queued(
         gated_pods=_gated(snapshot, job),
         waits=in_words(snapshot, verdict_of(snapshot, job) or reason_of(snapshot, job)),
         refused=refused.get(job.uid, ()),
-        expected=expected_view(start, now) if start is not None else None,
+        expected=start.seen_at(now) if start is not None else None,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.state.subjects import Named
+from extender.state.journal import Named
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.snapshot import Snapshot
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from extender.present.jobviews import in_words
 from extender.present.names import named, rigid_first
 from extender.present.views.whatif import ChangedJobView, JobStatusView, WhatIfView
+from policy.answers.explain import in_words
 from policy.answers.whatif import Moved, Standing
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy

@@ -95,10 +95,12 @@ def routed(revision: Callable[[], str]) -> type[APIRoute]:
     """
 
     class Routed(APIRoute):
-        """A route whose OpenAPI description lists the errors that were passed to the function around this class."""
+        """A route that answers errors as problems, and with 304 if the client has the current revision."""
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            """Return FastAPI's handler, wrapped so that it answers errors as problems, and 304 for no change."""
+            """Return FastAPI's handler, wrapped so that it turns errors into problems and answers 304 if nothing has
+            changed.
+            """
             handle, model = super().get_route_handler(), _request_model(self.dependant)
             kept = any(has_etag(method, self.name) for method in self.methods or ())
 

@@ -25,7 +25,7 @@ from extender.http.headers import CONTROLLER
 from extender.observe.health import Heartbeat, Readiness, gated_pods
 from extender.present.clusterviews import nodes_view, plans_view
 from extender.present.decisionviews import decisions_view
-from extender.present.explainview import explain_view, held_views, slow_fields
+from extender.present.explainview import explain_view, explanation
 from extender.present.jobviews import invalid_jobs, job_detail, jobs_view, queue_view, unplaced_members
 from extender.present.names import job_named
 from extender.present.orders import desired_view
@@ -53,9 +53,11 @@ from extender.routes.stream import MOST_STREAMS, Streams
 from extender.routes.whatifquestion import WhatIf, answer
 from extender.state.ledger import Ledger
 from policy.answers.explain import held_room
-from policy.answers.foresee import Start, foresee
+from policy.answers.explanation import Start
+from policy.answers.foresee import foresee
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.words import listed
 from policy.desired import desired
 from policy.systems.base import Policy
 
@@ -96,7 +98,8 @@ class Rest:
         self._settings = settings
         self._vitals = vitals
         self._desired: DesiredView | None = None
-        self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()  # long answers; short ones
+        # locks: the first is held while a slow answer is computed, the second while a fast one is
+        self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()
         self._known_starts: tuple[int, Mapping[str, Start]] | None = None
         self.streams = Streams(ledger, self.instance)
 
@@ -147,7 +150,7 @@ class Rest:
                 gated_pods=gated_pods(snapshot, caller.visibility.sees),
                 warnings=warnings,
                 jobs=page.of(found),
-                held=redaction.entries(held_views(held_room(snapshot))),
+                held=redaction.entries(held_room(snapshot)),
                 invalid=redaction.entries(invalid_jobs(snapshot)),
                 unplaced=redaction.entries(unplaced_members(snapshot)),
                 **page.fields,
@@ -170,7 +173,7 @@ class Rest:
         snapshot, redaction, warnings = self._ledger.snapshot, Redaction(caller.visibility), self._warnings_for(caller)
 
         def make() -> NodesView:
-            found, held = redaction.entries(nodes_view(snapshot)), redaction.entries(held_views(held_room(snapshot)))
+            found, held = redaction.entries(nodes_view(snapshot)), redaction.entries(held_room(snapshot))
             page = list_page([node.name for node in found], parameters)
             return NodesView(
                 generation=snapshot.generation, warnings=warnings, nodes=page.of(found), held=held, **page.fields
@@ -235,14 +238,14 @@ class Rest:
         """Explain why the job waits or runs where it does, and what would help."""
         ledger, job, redaction = self._ledger, self._job_named(namespace, name), Redaction(caller.visibility)
         asked, entries = (ledger.snapshot, job, ledger.policy, ledger.now()), ledger.journal.since()
-        more: dict[str, object] = {"warnings": self._warnings_for(caller)}
+        warnings, told = self._warnings_for(caller), None
         if parameters.unblock:
             async with self._one_at_a_time:  # compute at most one long answer at a time beside the event loop
-                more |= await asyncio.to_thread(slow_fields, *asked)
+                told = await asyncio.to_thread(explanation, *asked, trials=True)
 
         def make() -> ExplainView:
-            view = explain_view(*asked, redaction.journal(entries))
-            return redaction.view(view.model_copy(update=more))
+            view = explain_view(*asked, redaction.journal(entries), told)
+            return redaction.view(view.model_copy(update={"warnings": warnings}))
 
         return await self._on_thread(make)
 
@@ -292,7 +295,7 @@ class Rest:
             return job
         here = sorted(job.name for job in self._ledger.snapshot.jobs.values() if job.namespace == namespace)
         allowed = (
-            f"one of {', '.join(here[:20])}" if here else f"none, since no job of namespace {namespace!r} has opted in"
+            f"one of {listed(here, 20)}" if here else f"none, since no job of namespace {namespace!r} has opted in"
         )
         message = f"name: no job {namespace}/{name} is known; allowed: {allowed}"
         if not self._ledger.snapshot.synced:

@@ -22,7 +22,8 @@ from extender.present.views.decisions import RevisionView
 from extender.state.ledger import Ledger
 
 MOST_STREAMS: Final = 32  # half of the connections that server.reserved_connections keeps for filter
-MOST_DECISIONS: Final = 200  # in one event; a client that has missed more must ask GET /v1/decisions
+# an event has at most so many decisions; a client that has missed more must ask GET /v1/decisions
+MOST_DECISIONS: Final = 200
 GAP_SECONDS: Final = 0.05
 HEARTBEAT_SECONDS: Final = 15.0  # a heartbeat is due, because proxies close connections that are silent for long
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -37,7 +37,8 @@ INTERNAL_ERROR: Final = "kohort: internal error; the log has it"
 TOO_LONG: Final = "kohort: the request's body is too long"
 UNREADABLE: Final = "kohort: the pod could not be read from the API server"
 Observe = Callable[[str, float, str], None]
-Answered = tuple[bytes, str]  # the body, and the code of the reason for a refusal (or "")
+# the body of an answer, and the reason code of a refusal (empty if the request was granted)
+Answered = tuple[bytes, str]
 _log = logging.getLogger(__name__)
 
 

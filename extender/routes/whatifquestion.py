@@ -6,26 +6,31 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from extender.kube.fields import ObjectError, part, text
-from extender.kube.jobkinds import KINDS, JobKind
+from extender.kube.jobkinds import KINDS, MAX_WORKERS, MIN_WORKERS, UTILITY, JobKind
 from extender.kube.jobobjects import valid_job
 from extender.kube.templates import pod_templates
 from extender.present.views.whatif import WhatIfView
 from extender.present.whatifview import what_if_view
 from extender.routes.problems import ProblemError, wrong
-from extender.routes.shape import Shape
 from extender.routes.wording import BODY
 from policy.answers.whatif import submitted, what_if
 from policy.cluster.events import Event, NodeGone, NodeSeen, Tick
 from policy.cluster.model import Job, Node
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.words import listed
 from policy.systems import make_policy
 from policy.systems.base import Policy
 
+NAME: Final = "what-if"
+REQUESTS_AT: Final = ".resources.requests"
+BOUNDS: Final = {MIN_WORKERS: "min_workers", MAX_WORKERS: "max_workers", UTILITY: "utility"}
+COUNTS: Final = {f"spec.tfReplicaSpecs.{role}.replicas": name for role, name in (("Worker", "workers"), ("PS", "ps"))}
+Number = Annotated[int, Field(ge=1, le=100_000)]
 UID = "what-if"
 OURS = "kohort.dev/"
 MOST_NODES = 500  # nodes to add in one question; each takes time from the event loop that answers kube-scheduler
@@ -35,6 +40,61 @@ ADDED = "{like} (added {number})"  # no real node can have this name, and it sor
 EXISTS = "for an existing job, `kohort explain` says what would admit it"
 SOMETHING = "at least one of job, shape, cordon, uncordon, remove_nodes, add_nodes and policy"
 ANOTHER_GANG = "a job whose pods are a gang of their own; ask about the object that it belongs to"
+
+
+class Shape(BaseModel):
+    """A job of equal workers, and of ps that request the same as a worker.
+
+    Whatever its framework, the job is treated as a TFJob with that many ps and workers. ``requests``: what each member
+    requests, as in a pod. A job without bounds (min_workers, max_workers) is a rigid gang.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    workers: Number = Field(description="The number of workers.")
+    ps: int = Field(0, ge=0, le=100_000, description="The number of ps.")
+    requests: dict[str, str] = Field(
+        description='What each member requests: {"cpu": "2", "memory": "4Gi"}.', max_length=50
+    )
+    min_workers: Number | None = Field(None, description="The minimum of workers.")
+    max_workers: Number | None = Field(None, description="The maximum of workers.")
+    utility: float | None = Field(None, gt=0, description="The utility, as in the annotation kohort.dev/utility.")
+    namespace: str = Field("default", description="The namespace in which the job would be created.")
+
+    def manifest(self, scheduler_name: str) -> dict[str, Any]:
+        """Return the manifest of a TFJob of this shape."""
+        container = {"name": "tensorflow", "image": NAME, "resources": {"requests": self.requests}}
+        template = {"spec": {"schedulerName": scheduler_name, "containers": [container]}}
+        counts = {"PS": self.ps, "Worker": self.workers}
+        said = {"min-workers": self.min_workers, "max-workers": self.max_workers, "utility": self.utility}
+        notes = {f"kohort.dev/{name}": f"{value:g}" for name, value in said.items() if value is not None}
+        return {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "TFJob",
+            "metadata": {"name": NAME, "namespace": self.namespace, "annotations": notes},
+            "spec": {
+                "enableDynamicWorker": True,
+                "tfReplicaSpecs": {
+                    role: {"replicas": count, "template": template} for role, count in counts.items() if count
+                },
+            },
+        }
+
+    def refused(self, error: ObjectError) -> ProblemError:
+        """Return an error about the manifest as a problem, with the shape's field names in place of the manifest's."""
+        allowed = error.allowed
+        for name, own in BOUNDS.items():
+            allowed = allowed.replace(name, own)
+        return wrong(_field_of(error.field), error.value, allowed)
+
+
+def _field_of(path: str) -> str:
+    """Return the field of the question that corresponds to this path in the shape's manifest."""
+    _, found, resource = path.partition(REQUESTS_AT)
+    if found:
+        return f"shape.requests{resource}"
+    own = {**BOUNDS, **COUNTS}.get(path)
+    return f"shape.{own}" if own else "shape"
 
 
 class _Question(BaseModel):
@@ -54,7 +114,7 @@ class MoreNodes(_Question):
 
 
 class WhatIf(_Question):
-    """The question: what would be different. Each part may be left out, and nothing is written anywhere."""
+    """The question of what-if: which changes to suppose. Each part may be left out, and nothing is written anywhere."""
 
     job: dict[str, Any] | None = Field(None, description="A job's manifest, as for kubectl create.")
     shape: Shape | None = Field(None, description="A job described by a few figures, in place of a manifest.")
@@ -131,7 +191,7 @@ def _node_events(question: WhatIf, snapshot: Snapshot) -> Iterator[Event]:
 def _node(snapshot: Snapshot, field: str, name: str) -> Node:
     if name not in snapshot.nodes:
         names = sorted(snapshot.nodes)
-        raise wrong(field, name, f"one of {', '.join(names[:20])}" if names else "no node is known")
+        raise wrong(field, name, f"one of {listed(names, 20)}" if names else "no node is known")
     return snapshot.nodes[name]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 BODY: Final = "body"
-MOST_CHARACTERS: Final = 100  # of a wrong value that an error shows
+MOST_CHARACTERS: Final = 100  # an error shows at most so many characters of a wrong value
 MOST_EXACT: Final = 2**53  # the largest integer that all JSON readers keep exactly; larger ones are shown as text
 A_BODY: Final = "a JSON object, with content-type: application/json"
 Json = Mapping[str, Any]

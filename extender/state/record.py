@@ -241,7 +241,7 @@ class Recorder:
         try:
             self._queue.put_nowait(handed)
         except queue.Full:
-            self._new_file = True  # after the gap
+            self._new_file = True  # steps were left out, so the next one begins a new file
         else:
             self._new_file = False
             self._handed += new_file
@@ -287,7 +287,7 @@ class Recorder:
         self._file = (self._folder / NAME.format(number)).open("xb", buffering=0)
         self._append(head(before.policy, before.snapshot))
         self._begun += 1
-        self._size = 0  # only steps count, so that a large beginning does not fill a file by itself
+        self._size = 0  # only the bytes of steps count, so that a large beginning does not fill a file by itself
 
     def _append(self, line: bytes) -> None:
         if self._file is not None:

@@ -65,7 +65,7 @@ class SchedulerConfig:
     lag: float = 0.0
 
 
-BIND_TIMEOUT = 5.0  # seconds, as in manifests/base/scheduler-config.yaml
+BIND_TIMEOUT = 5.0  # seconds; the bindTimeoutSeconds of manifests/base/scheduler-config.yaml
 
 
 def config_for(url: str, settings: Settings) -> SchedulerConfig:

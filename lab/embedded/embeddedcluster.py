@@ -117,6 +117,8 @@ async def served(server: ApiServer) -> AsyncIterator[str]:
 
 
 def _give_up(ready: asyncio.Future[int], serving: asyncio.Task[None]) -> None:
-    """Set an error on ``ready`` if the server ended before it was ready, so that nobody waits without end."""
+    """Set an error on ``ready`` if the server ended before it was ready, so that its caller does not wait without
+    end.
+    """
     if not ready.done():
         ready.set_exception(serving.exception() or RuntimeError("the API server ended at once"))

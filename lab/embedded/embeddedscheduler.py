@@ -49,7 +49,7 @@ class EmbeddedScheduler:
         self._binds: set[asyncio.Task[None]] = set()
         self._volumes = volumes or Volumes()
         self._volumes.add_listener(lambda: self.queue.move_all([ClusterChange(ClusterEvent.VOLUME)]))
-        self._start = 0  # index of the node at which the next search begins
+        self._start = 0  # the next search for feasible nodes begins at this index of the list of nodes
         self._informer = informer.Informer(self.cache, self.queue, config, api, clock, chance)
 
     @property

@@ -16,8 +16,8 @@ from extender.kube.api import Json, Resource
 Key = tuple[str, str]  # (namespace, name)
 Kind = Literal["ADDED", "MODIFIED", "DELETED"]
 
-LOG = 20_000  # newest changes, from which watches can resume
-SNAPSHOTS = 16  # lists that are kept until clients have read all of their pages
+LOG = 20_000  # how many changes are kept, the newest ones; watches can resume from them
+SNAPSHOTS = 16  # how many lists are kept for clients that have not read all of their pages yet
 
 
 class ExpiredError(Exception):

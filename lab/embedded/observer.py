@@ -12,8 +12,9 @@ from lab.sim.pods.podmeter import PodMeter
 from lab.sim.report import RunResult
 
 LOOK_SECONDS = 1.0
-STILL_SECONDS = 120.0  # after so long without a write and without a computing job, the run counts as standing still
-STILL_REAL_SECONDS = 4.0  # but not before so many seconds of real time
+# a run counts as standing still after so many seconds without a write and without a computing job
+STILL_SECONDS = 120.0
+STILL_REAL_SECONDS = 4.0  # a run does not count as standing still before so many seconds of real time
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,10 @@ AFFINITY: Final = "NodeAffinity"
 RESOURCES: Final = "NodeResourcesFit"
 VOLUMES: Final = "VolumeBinding"
 EXTENDER: Final = "Extender"
-SAMPLE_FROM: Final = 100  # nodes; smaller clusters are searched whole (minFeasibleNodesToFind in kube-scheduler)
-DEFAULT_REQUEST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}  # what scores assume for a pod without requests
+# in a cluster with fewer nodes the search looks at all of them (minFeasibleNodesToFind in kube-scheduler)
+SAMPLE_FROM: Final = 100
+# a pod without requests counts with these amounts in scores
+DEFAULT_REQUEST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}
 
 
 class ClusterEvent(Enum):

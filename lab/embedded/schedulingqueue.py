@@ -19,7 +19,8 @@ from lab.embedded.cache import PodInfo
 from lab.embedded.plugins import ClusterChange, ClusterEvent, wakes
 
 FLUSH_SECONDS: Final = 1.0  # interval at which the queue looks for pods whose back-off is over
-LONGEST_SLEEP: Final = 300.0  # seconds in the part "unschedulable" (podMaxInUnschedulablePodsDuration)
+# a refused pod is woken after so many seconds in any case (podMaxInUnschedulablePodsDuration)
+LONGEST_SLEEP: Final = 300.0
 UNSCHEDULABLE_CHECK: Final = 30.0
 
 

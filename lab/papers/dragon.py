@@ -17,7 +17,8 @@ from policy.systems.dragon import Dragon, Sizes, Victims
 
 DRAGON = Dragon()
 JOBS = [f"job-{number:02d}" for number in range(1, 13)]
-GAPS = (400, 250, 167, 125, 83, 62)  # mean seconds between arrivals; the paper's workload intensity is about 250 / gap
+# mean seconds between arrivals, from low to high load; the paper's workload intensity is about 250 / gap
+GAPS = (400, 250, 167, 125, 83, 62)
 
 
 # -- Table 1 -------------------------------------------------------------------------------------
@@ -25,7 +26,9 @@ GAPS = (400, 250, 167, 125, 83, 62)  # mean seconds between arrivals; the paper'
 
 @dataclass(frozen=True)
 class DragonCase:
-    """The policy under test and its settings; ``baselines`` adds runs of the two baselines with unchanged settings."""
+    """One setting of the experiment: a policy and settings; ``baselines``: whether both baselines run, with plain
+    settings.
+    """
 
     policy: Policy = DRAGON
     how: FluidSettings = SETTINGS
@@ -44,7 +47,9 @@ class DragonCase:
 
 
 def speedups(plain: str, ours: str) -> Callable[[Sequence[Row]], list[float]]:
-    """Return a function that computes for each job its mean running time under ``plain`` over that under ``ours``."""
+    """Return a function that computes, for each job, its mean running time under ``plain`` divided by that under
+    ``ours``.
+    """
     return lambda rows: [mean(f"run/{plain}/{job}")(rows) / mean(f"run/{ours}/{job}")(rows) for job in JOBS]
 
 
@@ -61,7 +66,7 @@ def _share_scaling(rows: Sequence[Row]) -> float:
 
 
 def pod_by_pod(seed: int) -> Row:
-    """Run without gangs and elasticity instead of DRAGON."""
+    """Return the row of Table 1 with the pod-by-pod baseline (no gangs, no elasticity) in place of DRAGON."""
     return row_of("dragon", table_1(), FifoPod(Retry.RANDOM, seed))
 
 
@@ -166,18 +171,22 @@ def hundred(seed: int) -> Row:
 
 
 def unyielding(seed: int) -> Row:
-    """Run DRAGON without urgent jobs, and with jobs that start at the workers that they ask for."""
+    """Return the row of a mutant: DRAGON takes no workers for urgent jobs, and starts jobs only with all that they ask
+    for.
+    """
     return at_every_load(seed, {"dragon": Dragon(urgent_threshold=math.inf, sizes=Sizes.ASKED)})
 
 
 def rigid(seed: int) -> Row:
-    """Run DRAGON's order and placement alone: no scale-down, no scale-up, no smaller starts."""
+    """Return the row of a mutant: DRAGON without scale-down and scale-up, which starts jobs only with all workers asked
+    for.
+    """
     nothing = Dragon(urgent_threshold=math.inf, idle_threshold=math.inf, sizes=Sizes.ASKED)
     return at_every_load(seed, {"dragon": nothing})
 
 
 def at_every_load(seed: int, policies: Mapping[str, Policy]) -> Row:
-    """Run each policy at each load; the measures are named measure/name-gap."""
+    """Run each policy at each load; return the measures by the name measure/policy-gap."""
     row: dict[str, float] = {}
     for gap in GAPS:
         trace = hundred_jobs(seed, gap)

@@ -16,7 +16,7 @@ BASELINE = "the bar measures the baseline alone, and the mutant changes the five
 
 
 def deadlock(seed: int) -> Row:
-    """Return how many jobs never finish on each trace, without gangs and under the five systems together."""
+    """Run each trace pod by pod and under the five systems; return how many jobs never finish in either case."""
     return {
         **{f"without gang/{name}": _left(name, FifoPod(Retry.RANDOM, seed)) for name in DEADLOCKS},
         **{f"with gang/{name}": _left_by_the_five(name) for name in DEADLOCKS},
@@ -24,7 +24,7 @@ def deadlock(seed: int) -> Row:
 
 
 def without_gang(seed: int) -> Row:
-    """Run the pod-by-pod baseline in place of the five systems."""
+    """Return the row of a mutant: the pod-by-pod baseline runs in place of the five systems."""
     return {f"with gang/{name}": _left(name, FifoPod(Retry.RANDOM, seed)) for name in DEADLOCKS}
 
 
@@ -34,7 +34,10 @@ def _left(name: str, policy: Policy) -> float:
 
 @cache
 def _left_by_the_five(name: str) -> float:
-    """Return how many jobs never finish; it is the same for every seed, because no system is random."""
+    """Return how many jobs of that trace never finish under the five systems together.
+
+    No system is random, so the number is the same for every seed.
+    """
     return sum(_left(name, make_policy(policy)) for policy in FIVE)
 
 

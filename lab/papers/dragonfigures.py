@@ -11,7 +11,8 @@ NAMES = {"kubeflow": "Kubeflow", "locality": "locality-aware", "dragon": "DRAGON
 COLOURS = {"kubeflow": "tab:gray", "locality": "tab:blue", "dragon": "tab:orange"}
 PARTS = {"run": "running", "wait": "waiting", "scaling": "scaling"}
 SLICE_MINUTES = 5
-REFERENCE_GAP = 250.0  # mean seconds between arrivals at the paper's intensity 1 (inferred)
+# mean seconds between arrivals at workload intensity 1; inferred, because the paper does not state it
+REFERENCE_GAP = 250.0
 
 
 def draw_table_1(rows: Sequence[Row], figure: Any) -> None:
@@ -36,7 +37,7 @@ def _draw_6(rows: Sequence[Row], axes: Any) -> None:
 
 
 def _draw_7(rows: Sequence[Row], axes: Any) -> None:
-    """Draw the parts of the mean elapsed time, normalised to Kubeflow's."""
+    """Draw the mean waiting, running and scaling time, as shares of the elapsed time under Kubeflow."""
     whole, floor = mean("elapsed/kubeflow")(rows), dict.fromkeys(NAMES, 0.0)
     for part, label in PARTS.items():
         heights = {name: mean(f"{part}/{name}")(rows) / whole for name in NAMES}

@@ -16,7 +16,7 @@ from lab.sim.traces.trace import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Node, Role
 from policy.systems.base import Policy
 
-# model, workers, minimum, steps, arrival in minutes (the paper prints seconds); the maximum is 4 for all
+# The columns are model, workers, minimum, steps, and arrival in minutes (the paper prints seconds). All have maximum 4.
 TABLE_1 = (
     ("ResNet-50", 4, 2, 2800, 0.0),
     ("InceptionV3", 4, 2, 3600, 0.56),
@@ -33,14 +33,14 @@ TABLE_1 = (
 )
 MAXIMUM = 4
 GPU = "nvidia.com/gpu"
-RESTART_SECONDS = 50.0  # DRAGON, section 4.2: about 40 s to 1 min
+RESTART_SECONDS = 50.0  # what a change of workers costs; DRAGON, section 4.2: about 40 s to 1 min
 TICK_SECONDS = 15.0
 SPEEDS = SharedLinks()
-# Pods that ask for GPUs only: kube-scheduler counts 100 millicores and 200 MB for a pod without such requests.
+# The paper's pods ask for GPUs only. kube-scheduler counts 100 millicores and 200 MB for a pod without such requests.
 SERVER = Role(PS, 1, pod_requests(0.1, 0.2))
 ONE_WORKER = Role(WORKER, 1, pod_requests(0.1, 0.2, 1))
 HUNDRED, MEAN_SECONDS = 100, 1600.0
-SLICE = 300.0  # seconds; the resolution of DRAGON's Figure 8
+SLICE = 300.0  # seconds for which one value of GPU use is computed, as in DRAGON's Figure 8
 SLICES = 48
 
 
@@ -114,7 +114,7 @@ def rigid_jobs(count: int, workers: int) -> Trace:
 
 
 class Busy:
-    """Integrates the GPUs that jobs hold, by slices of time; pass it as ``on_step`` of a run."""
+    """Measures which share of the GPUs jobs hold, for each slice of time; pass it as ``on_step`` of a run."""
 
     def __init__(self, trace: Trace) -> None:
         self._gpus = sum(node.allocatable[GPU] for node in trace.nodes)
@@ -148,7 +148,7 @@ def run(trace: Trace, policy: Policy, how: FluidSettings = SETTINGS) -> RunResul
 
 
 def row_of(name: str, trace: Trace, policy: Policy, how: FluidSettings = SETTINGS) -> dict[str, float]:
-    """Run the policy, and return its measures under the keys measure/name.
+    """Run the policy, and return its measures by the key measure/name.
 
     Times are in minutes; ``run`` and ``elapsed`` also have keys measure/name/job, and use/name/slice is in percent.
     """

@@ -32,14 +32,14 @@ LOADED_GAP = 125.0
 
 @dataclass(frozen=True, slots=True)
 class OtherUtilities(Policy):
-    """A policy that sees each utility multiplied by ``factor``: 0 hides utilities, -1 reverses their order."""
+    """Lets a policy see each job's utility multiplied by ``factor``: 0 hides utilities, -1 reverses their order."""
 
     policy: Policy
     factor: float
 
     @property
     def name(self) -> str:
-        """Return the policy's name with the factor."""
+        """Return the name of the policy with the factor appended."""
         return f"{self.policy.name}, utilities x {self.factor:g}"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
@@ -74,7 +74,7 @@ def late_large_job(seed: int) -> Trace:
 
 
 def loaded(seed: int) -> Trace:
-    """Return DRAGON's hundred jobs, one every 125 s, each of utility 1, 2 or 3: a cluster with a queue."""
+    """Return DRAGON's hundred jobs at one every 125 s, a load at which jobs queue; each job has utility 1, 2 or 3."""
     draw, trace = random.Random(seed), hundred_jobs(seed, LOADED_GAP)
     return replace(trace, jobs=tuple(replace(one, utility=float(draw.randint(1, 3))) for one in trace.jobs))
 
@@ -141,7 +141,7 @@ SHORT_QUEUE = (
 
 
 def no_gang(trace: Callable[[int], Trace], seed: int) -> Row:
-    """Run pod by pod instead of DRS."""
+    """Return the row of a mutant: the pod-by-pod baseline runs in place of DRS."""
     return DrsCase(trace, FifoPod(Retry.RANDOM, seed), baseline=False)(seed)
 
 

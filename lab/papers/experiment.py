@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-Row = Mapping[str, float]  # one seed's result: measure -> value
-Measure = Callable[[int], Row]  # a top-level function, so that it can be sent to other processes
+Row = Mapping[str, float]  # the result of one seed: from the name of a measure to its value
+# computes a seed's row; it must be a top-level function, so that it can be sent to other processes
+Measure = Callable[[int], Row]
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A number over the rows of all seeds, computed by ``value``, and the inclusive bounds that it must keep.
+    """A number that is computed by ``value`` from the rows of all seeds, and the inclusive bounds within which it must
+    be.
 
     ``paper`` is the paper's own number or statement. ``reason`` says why a bound that is missed cannot be reached, and
     ``untested`` why no mutant names the bar.
@@ -36,7 +38,7 @@ class Bar:
         value = self.value(rows)
         low = self.at_least is None or value >= self.at_least
         high = self.at_most is None or value <= self.at_most
-        return low and high and value == value  # NaN is not equal to itself
+        return low and high and value == value  # false for NaN, which is not equal to itself
 
     def spread(self, rows: Sequence[Row]) -> tuple[float, float] | None:
         """Return p10 and p90 of the values of each seed alone; None for one seed, and for an ``OverAllSeeds`` value."""
@@ -85,7 +87,9 @@ class Experiment:
 
 
 def with_own_rows(own: Sequence[Row], changed: Sequence[Row]) -> list[dict[str, float]]:
-    """Return the mutant's rows: the experiment's own rows, seed by seed, overwritten with what the mutant measured."""
+    """Return the mutant's rows: for each seed the experiment's own row, in which the mutant's measures replace its
+    own.
+    """
     return [{**row, **new} for row, new in zip(own, changed, strict=True)]
 
 

@@ -19,7 +19,7 @@ from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Gate, Kod2
 
 JOBS = 10
-PATIENCE = (600, 1800, 3600)  # D in seconds
+PATIENCE = (600, 1800, 3600)  # the values of D in seconds for which the results are stated
 HALF_HOUR = 1800
 SEEDS = 100
 
@@ -30,7 +30,7 @@ def ten_jobs(seed: int) -> Row:
 
 
 def strict_gate(seed: int) -> Row:
-    """Run with KOD2's Algorithm 1, lines 5-17, read literally.
+    """Return the row of a mutant that reads KOD2's Algorithm 1, lines 5-17, literally.
 
     No job starts below the largest running weight, even if there is room.
     """
@@ -38,17 +38,17 @@ def strict_gate(seed: int) -> Row:
 
 
 def without_scale_out(seed: int) -> Row:
-    """Run with jobs that start at their minimum and never grow."""
+    """Return the row of a mutant: jobs start at their minimum and never grow."""
     return _row(seed, simulate(kod2(seed), WithoutScaleOut(Kod2())))
 
 
 def without_scale_in(seed: int) -> Row:
-    """Run with jobs that never give workers back for a heavier job."""
+    """Return the row of a mutant: jobs never give workers back for a heavier job."""
     return _row(seed, simulate(kod2(seed), WithoutScaleIn(Kod2())))
 
 
 def without_gang(seed: int) -> Row:
-    """Run Kohort with the policy that places pod by pod."""
+    """Return the row of a mutant: Kohort runs with the policy that places pod by pod."""
     return _row(seed, _pods_through_kohort(kod2(seed), seed))
 
 
@@ -64,18 +64,18 @@ def _row(seed: int, ours: RunResult) -> dict[str, float]:
     return row
 
 
-def _against(plain: RunResult, ours: RunResult, name: int) -> dict[str, float]:
-    """Return the measures of ``ours`` against the baseline ``plain``; keys end with the baseline's patience.
+def _against(plain: RunResult, ours: RunResult, patience: int) -> dict[str, float]:
+    """Return the measures of the run ``ours`` relative to the baseline's run ``plain``; keys end with its patience.
 
     Measures that begin with ``charged`` count each unfinished job until the horizon.
     """
     return {
-        f"jct_{name}": plain.mean_jct_seconds,
-        f"charged_{name}": plain.charged_jct_seconds,
-        f"lost_{name}": float(len(plain.never_finished)),
-        f"reduction_{name}": 100 * reduction(ours, plain),
-        f"charged_cut_{name}": 100 * (1.0 - ours.charged_jct_seconds / plain.charged_jct_seconds),
-        f"gain_{name}": 100 * (ours.utilisation / plain.utilisation - 1.0),
+        f"jct_{patience}": plain.mean_jct_seconds,
+        f"charged_{patience}": plain.charged_jct_seconds,
+        f"lost_{patience}": float(len(plain.never_finished)),
+        f"reduction_{patience}": 100 * reduction(ours, plain),
+        f"charged_cut_{patience}": 100 * (1.0 - ours.charged_jct_seconds / plain.charged_jct_seconds),
+        f"gain_{patience}": 100 * (ours.utilisation / plain.utilisation - 1.0),
     }
 
 
@@ -89,7 +89,7 @@ def _cut(patience: int, least: float) -> Bar:
 
 
 def _charged(patience: int) -> Bar:
-    """Return a bar without bound: the reduction if each unfinished job counts until the horizon."""
+    """Return a bar without bounds for the reduction in which each unfinished job counts until the horizon."""
     claim = f"mean JCT reduction where lost jobs are charged the horizon, D = {patience} s"
     return Bar(claim, mean(f"charged_cut_{patience}"), unit="%")
 

@@ -25,9 +25,9 @@ from policy.systems.drs import Drs
 from policy.systems.kod2 import Kod2
 
 LONG_JOBS, LONG_MINIMUM, LONG_MAXIMUM = 4, 2, 8
-LONG_HOURS = (1.5, 2.5)  # at the maximum of workers
+LONG_HOURS = (1.5, 2.5)  # hours that a long job takes with its maximum of workers
 NEWCOMERS, UTILITY = 8, 3.0
-QUIET, GAP = 1200.0, 600.0  # seconds before the first newcomer can arrive, and mean seconds between two
+QUIET, GAP = 1200.0, 600.0  # seconds before the first newcomer can arrive, and mean seconds between two newcomers
 SHORT_MINUTES = (5.0, 15.0)
 
 
@@ -65,7 +65,8 @@ def _newcomer(draw: random.Random, number: int, at: float) -> JobSpec:
 
 
 RIGID_WORKERS, ASKED, LEAST = 7, 6, 2
-COMES_AT = (900.0, 3600.0)  # seconds; plus up to five minutes
+# seconds after the start at which the two jobs arrive; a random delay of up to five minutes is added
+COMES_AT = (900.0, 3600.0)
 
 
 def gaps(seed: int) -> Trace:

@@ -18,7 +18,7 @@ from policy.systems.oasis.prices import Floor
 
 LOADS = (25, 50, 100, 200, 400)
 SLOTS = 100
-SCARCE = 2e3  # the price ratio for the highest load
+SCARCE = 2e3  # the price ratio U / L with which OASiS also runs at the highest load
 # Dorm runs only at the loads that a bar names, because its solver takes longer than the other rivals' rules.
 DORM_AT = (100, 200)
 
@@ -36,7 +36,9 @@ ASSUMED = (
 
 
 def by_load(seed: int, policy: Oasis, seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> dict[str, float]:
-    """Return OASiS's total utility by number of jobs; ``seen`` returns the trace as it is described to OASiS."""
+    """Return OASiS's total utility by number of jobs. ``seen`` returns the trace with the utilities that OASiS is
+    told.
+    """
     row: dict[str, float] = {}
     for jobs in LOADS:
         drawn = trace(Draw(jobs), seed)
@@ -55,7 +57,7 @@ def _rivals_by_load(seed: int) -> dict[str, float]:
 
 
 def _true_utility(drawn: Trace, result: Earned) -> float:
-    """Return the utility by the jobs' true curves, of a run in which the policy was given other curves."""
+    """Return a run's total utility by the jobs' true curves, if the policy was told other curves."""
     curves = {job.name: job.training.utility for job in drawn.jobs if job.training is not None}
     worth = 0.0
     for name, lateness in result.lateness.items():
@@ -71,18 +73,18 @@ def loads(seed: int) -> Row:
 
 
 def literal(seed: int) -> Row:
-    """Run OASiS with L as the paper defines it."""
+    """Return the row of a mutant: L, the price of an idle resource, is computed by the paper's formula."""
     return by_load(seed, oasis(SLOTS, floor=Floor.PAPER))
 
 
 def low_price_ratio(seed: int) -> Row:
-    """Run with idle resources at a tenth of their highest price."""
+    """Return the row of a mutant: an idle resource costs a tenth of the resource's highest price."""
     row = by_load(seed, oasis(SLOTS, price_ratio=10.0))
     return row | {"scarce_400": row[f"oasis_{LOADS[-1]}"]}
 
 
 def flat_utility(seed: int) -> Row:
-    """Run with OASiS told that completion times have no value."""
+    """Return the row of a mutant: OASiS is told that the utility of a job does not depend on when it completes."""
     return by_load(seed, oasis(SLOTS), with_flat_utility)
 
 
@@ -96,7 +98,7 @@ def _least(rival: str, loads: Sequence[int]) -> Callable[[Sequence[Row]], float]
 
 
 def _lead(rows: Sequence[Row]) -> float:
-    """Return at how many of the four increases in load the lead in utility over DRF grows."""
+    """Return how many of the four increases in load also increase the lead in utility over DRF."""
     leads = [mean(f"oasis_{jobs}")(rows) - mean(f"drf_{jobs}")(rows) for jobs in LOADS]
     return float(sum(1 for less, more in pairwise(leads) if more > less))
 
@@ -138,7 +140,7 @@ LOAD = Experiment(
 # -- lateness ----------------------------------------------------------------------------------------
 
 KINDS = {"sensitive": (0.0, 1.0, 0.0), "critical": (0.0, 0.0, 1.0)}
-WITHOUT_CHOICE = ("fifo", "fifo-backfill", "drf", "dorm")  # all but RRH, which rejects jobs as OASiS does
+WITHOUT_CHOICE = ("fifo", "fifo-backfill", "drf", "dorm")  # the rivals that reject no job; RRH does, like OASiS
 
 
 def _spread(earned: Earned) -> dict[str, float]:
@@ -157,12 +159,15 @@ def _lateness(seed: int, policies: Mapping[str, Policy], seen: Callable[[Trace],
 
 
 def lateness(seed: int) -> Row:
-    """Return completion less target of 100 time-sensitive and 100 time-critical jobs; rivals finish all of them."""
+    """Run 100 time-sensitive and 100 time-critical jobs; return by how much each completes after its target.
+
+    The rivals run until all of their jobs have completed.
+    """
     return _lateness(seed, {"oasis": oasis(SLOTS), **rivals()})
 
 
 def lateness_flat_utility(seed: int) -> Row:
-    """Run with OASiS told that completion times have no value."""
+    """Return the row of a mutant: OASiS is told that the utility of a job does not depend on when it completes."""
     return _lateness(seed, {"oasis": oasis(SLOTS)}, with_flat_utility)
 
 
@@ -229,12 +234,12 @@ def testbed_run(seed: int) -> Row:
 
 
 def testbed_low_price_ratio(seed: int) -> Row:
-    """Run with idle resources at a tenth of their highest price."""
+    """Return the row of a mutant: an idle resource costs a tenth of the resource's highest price."""
     return _testbed(seed, {"oasis": oasis(TESTBED_SLOTS, price_ratio=10.0)})
 
 
 def testbed_flat_utility(seed: int) -> Row:
-    """Run with OASiS told that completion times have no value."""
+    """Return the row of a mutant: OASiS is told that the utility of a job does not depend on when it completes."""
     drawn = testbed(seed)
     result = run(with_flat_utility(drawn), oasis(TESTBED_SLOTS), TESTBED_SLOTS)
     return {

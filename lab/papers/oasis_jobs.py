@@ -27,7 +27,7 @@ SLOT_SECONDS = 4000.0  # a bit over an hour; the time at which the simulator sta
 GPU_SERVERS = ((8, 32, 488), (16, 64, 732), (2, 32, 244), (4, 64, 488))
 PS_SERVER = (0, 36, 60)
 DISK_GIB = 600
-LONGEST = 15  # slots; a job that takes longer with all its workers is drawn again
+LONGEST = 15  # time slots; a drawn job that would take longer with all its workers is drawn again
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,9 @@ def with_flat_utility(traced: Trace) -> Trace:
 # -- the testbed of OASiS's section V-B --------------------------------------------------------------
 
 TESTBED_SLOTS = 16
-TESTBED_LONGEST = 5.0  # slots with all workers, and theta3: one range for both, as in the simulation
+# time slots: the longest a job takes with all its workers, and the largest theta3; the simulation has one range for
+# both
+TESTBED_LONGEST = 5.0
 # Megabytes of gradients: the model's parameters at four bytes each.
 MODELS = {
     "alexnet": 244.0, "resnet-50": 102.0, "resnet-101": 178.0, "resnet-152": 241.0, "vgg-11": 531.0,

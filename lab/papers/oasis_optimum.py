@@ -29,7 +29,7 @@ CASES: dict[str, Draw] = {
     **{f"1-{most}": replace(tiny(JOBS, 3, SLOTS), priority=(1.0, most)) for most in (10, 50)},
 }
 WRONG = (0.1, 0.5, 2.0, 10.0)
-SECONDS, GAP = 20.0, 0.01  # limits of the solver
+SECONDS, GAP = 20.0, 0.01  # the solver's limits: seconds for one instance, and the relative gap at which it stops
 
 
 @cache
@@ -38,7 +38,7 @@ def _best(case: str, seed: int) -> Optimum:
 
 
 def known(drawn: Trace) -> tuple[Seen, ...]:
-    """Return what the bounds need to know of every job, so that U and L are exact (OASiS, equations 23-26)."""
+    """Return the facts about every job from which the exact bounds U and L follow (OASiS, equations 23-26)."""
     first = math.floor(START / SLOT_SECONDS)
     jobs = (job_fact(JobObject(spec.name, spec, created=START + spec.arrival)) for spec in drawn.jobs)
     return tuple(seen_of(work_of(job, SLOT_SECONDS), Window(first, SLOTS)) for job in jobs)
@@ -95,12 +95,12 @@ def _mutant(seed: int, *, flat: bool = False, **parameters: object) -> Row:
 
 
 def low_price_ratio(seed: int) -> Row:
-    """Run with idle resources at a tenth of their highest price."""
+    """Return the row of a mutant: an idle resource costs a tenth of the resource's highest price."""
     return _mutant(seed, price_ratio=10.0)
 
 
 def flat_utility(seed: int) -> Row:
-    """Run with OASiS told that completion times have no value."""
+    """Return the row of a mutant: OASiS is told that the utility of a job does not depend on when it completes."""
     return _mutant(seed, flat=True)
 
 
@@ -113,7 +113,7 @@ def _worst_sum(rows: Sequence[Row]) -> float:
 
 
 def _worst(rows: Sequence[Row]) -> float:
-    """Return the highest ratio of all instances of all cases."""
+    """Return the highest ratio of the optimum to OASiS's utility among all instances of all cases."""
     return max(_over(row[f"optimum_{case}"], row[f"oasis_{case}"]) for row in rows for case in CASES)
 
 

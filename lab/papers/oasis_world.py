@@ -54,7 +54,8 @@ class Earned:
 
 
 def run(trace: Trace, policy: Policy, slots: int, *, drain: bool = False) -> Earned:
-    """Run the trace; ``drain`` continues up to 20 T, so that late jobs end too and have a lateness.
+    """Run the trace under the policy. With ``drain`` the run goes on up to 20 T, so that late jobs have a lateness,
+    too.
 
     Utility still counts up to T only.
     """

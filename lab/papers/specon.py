@@ -71,7 +71,7 @@ def mixed(jobs: int, policy: Policy, seed: int) -> Row:
 
 
 def without_reports(jobs: int, seed: int) -> Row:
-    """Run without reported metrics, so that every job is neutral."""
+    """Return the row of a mutant: jobs report no metric, so that every job counts as neutral and none is moved."""
     silent = replace(SETTINGS, report_seconds=None)
     ours, plain = run(MIXED[jobs], AS_RUN, seed, silent), run(MIXED[jobs], RoundRobin(), seed)
     return compare(ours, plain)
@@ -113,7 +113,7 @@ def _mutants(jobs: int) -> tuple[Mutant, ...]:
     too, because an empty node has the least score.
     """
     missed = ("average completion time", "makespan", "jobs better")
-    still = (*missed, "best job")  # missed because nothing is moved
+    still = (*missed, "best job")  # these bars are missed by mutants under which no job is moved
     found = [
         Mutant("the algorithms as printed", partial(mixed, jobs, LITERAL), still),
         Mutant("lines 10-12 as printed", partial(mixed, jobs, VARIANTS["lines 10-12"]), still),
@@ -139,7 +139,7 @@ def _mixed_experiment(jobs: int) -> Experiment:
 
 
 def fixed(policy: Policy, seed: int) -> Row:
-    """Run 20 VAE jobs, one every 50 s.
+    """Run 20 VAE jobs, one every 50 s, under the policy and under the default scheduler; return their comparison.
 
     Measures that begin with ``uneven`` are of jobs whose sizes differ more, ``literal`` of the algorithms as printed.
     """
@@ -155,12 +155,14 @@ def fixed(policy: Policy, seed: int) -> Row:
 
 
 def no_balance(seed: int) -> Row:
-    """Run without Algorithm 3."""
+    """Return the row of a mutant: SpeCon runs without Algorithm 3."""
     return compare(run(FIXED, VARIANTS["no Algorithm 3"], seed), run(FIXED, RoundRobin(), seed))
 
 
 def readable(seed: int) -> Row:
-    """Run with growth, ladder and gate as the text says, and Algorithm 3 as printed."""
+    """Return the row of a mutant of ``literal``: growth, ladder and gate follow the text, only Algorithm 3 is as
+    printed.
+    """
     repaired = replace(AS_RUN, gate=Gate.OPEN, balance=Balance.PRINTED)
     return named("literal", against_default(FIXED, repaired, seed))
 
@@ -210,7 +212,7 @@ FIXED_SCHEDULE = Experiment(
 
 
 def grid(seed: int) -> Row:
-    """Run each pair of alpha and interval of SpeCon's Table III on the seed's jobs."""
+    """Run the seed's jobs with each pair of alpha and interval in SpeCon's Table III."""
     plain, row = run(SINGLE, RoundRobin(), seed), dict[str, float]()
     for alpha, interval in TABLE_III:
         found = compare(run(SINGLE, replace(AS_RUN, alpha=alpha, interval=interval), seed), plain)
@@ -219,7 +221,7 @@ def grid(seed: int) -> Row:
 
 
 def cell(alpha: float, interval: float) -> str:
-    """Return a cell's name in rows and figures."""
+    """Return the name of the pair of alpha and interval, in rows and figures."""
     return f"{alpha:.2f}, {interval:g} s"
 
 
@@ -249,7 +251,7 @@ GRID = Experiment(
 
 
 def variants(seed: int) -> Row:
-    """Run every variant on every schedule."""
+    """Run every variant of SpeCon on every schedule of the paper; compare each with the default scheduler."""
     row: dict[str, float] = {}
     for jobs, setup in {"fixed": FIXED, **{str(n): setup for n, setup in MIXED.items()}}.items():
         plain = run(setup, RoundRobin(), seed)

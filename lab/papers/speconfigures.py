@@ -11,7 +11,7 @@ DEFAULT, SPECON = "default scheduler", "SpeCon"
 
 
 def draw_completion(rows: Sequence[Row], figure: Any) -> None:
-    """Draw SpeCon's Figures 5, 6, 7 and 12: each job's completion time in one seed, and changes over all."""
+    """Draw SpeCon's Figures 5, 6, 7 and 12: each job's completion time in one seed, and its change over all seeds."""
     left, right = figure.subplots(1, 2, width_ratios=(3, 1))
     jobs = [key.removeprefix("default/") for key in rows[0] if key.startswith("default/")]
     for shift, prefix, label in ((-0.2, "default", DEFAULT), (0.2, "specon", SPECON)):
@@ -43,7 +43,9 @@ def draw_variants(rows: Sequence[Row], figure: Any) -> None:
 
 
 def draw_guests(rows: Sequence[Row], figure: Any) -> None:
-    """Draw average, makespan and worst job on each schedule."""
+    """Draw the changes under ``guests`` on each schedule: of the mean completion time, the makespan and the worst
+    job.
+    """
     schedules = [key.removesuffix("/average") for key in rows[0] if key.endswith("/average")]
     for axes, measure in zip(figure.subplots(1, 3), ("average", "makespan", "worst"), strict=True):
         _bars(axes, rows, schedules, measure)

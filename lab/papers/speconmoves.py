@@ -45,7 +45,7 @@ class MoveAt(Policy):
         return "move-at"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Place the jobs evenly, and move each once."""
+        """Place the jobs evenly, and move each job once to the other node."""
         decided = RoundRobin().decide(snapshot, now)
         moves: list[Action] = []
         for job in snapshot.running():
@@ -78,12 +78,12 @@ def costs(seed: int, seconds: float = SETTINGS.migrate_seconds, more: float = 0.
 
 
 def slow_checkpoints(seed: int) -> Row:
-    """Run with saving and resuming that takes half a minute."""
+    """Return the row of a mutant: saving and resuming a job take half a minute."""
     return costs(seed, 30.0)
 
 
 def growing_checkpoints(seed: int) -> Row:
-    """Run with saving that takes longer the longer a job has trained."""
+    """Return the row of a mutant: saving a job takes longer, the longer the job has trained."""
     return costs(seed, more=4.0)
 
 
@@ -138,22 +138,22 @@ def _guest(snapshot: Snapshot, action: Action) -> bool:
 
 
 def guests(seed: int) -> Row:
-    """Run this project's variant on all four schedules."""
+    """Run this project's policy ``guests`` on all four schedules."""
     return _everywhere(Guests(), seed)
 
 
 def squatters(seed: int) -> Row:
-    """Run the variant in which guests stay."""
+    """Return the row of a mutant: ``guests``, but a job that was moved to an empty node is not moved away again."""
     return _everywhere(GuestsThatStay(Guests()), seed)
 
 
 def specon(seed: int) -> Row:
-    """Run SpeCon itself."""
+    """Return the row of a mutant: SpeCon runs in place of ``guests``."""
     return _everywhere(AS_RUN, seed)
 
 
 def nobody(seed: int) -> Row:
-    """Run without any move."""
+    """Return the row of a mutant: no job is moved."""
     return _everywhere(RoundRobin(), seed)
 
 

@@ -19,13 +19,14 @@ from policy.cluster.model import WORKER, Role
 from policy.systems.base import Policy
 from policy.systems.specon import SpeCon
 
-# SpeCon, Figure 1: 65, 98 and 90 % of the reduction after 20 % of the time, as exponentials exp(-k p).
+# The exponents k of the loss exp(-k p), from SpeCon's Figure 1: 65, 98 and 90 % of the reduction after 20 % of the
+# time.
 VAE, BI_RNN, GRU = 5.20, 19.56, 11.51
 MODELS = (VAE, BI_RNN, GRU)
 # The results in docs/policies/specon.md were run with this: each algorithm may move a job once. The default, one move
 # by whichever algorithm comes first, meets the same bars.
 AS_RUN = SpeCon(moves_per_job=2)
-MOVE_SECONDS = 4.0  # SpeCon, Figures 2 and 3: saving and resuming take less than 5 s
+MOVE_SECONDS = 4.0  # what a move costs; SpeCon, Figures 2 and 3: saving and resuming take less than 5 s
 REPORT_SECONDS = 5.0
 
 
@@ -50,8 +51,9 @@ class Setup:
 
 
 FIXED = Setup(20, 4, gap=50.0)
-UNEVEN = Setup(20, 4, gap=50.0, short=200.0, long=200.0, spread=0.25)  # as FIXED, with jobs whose sizes differ more
-SINGLE = Setup(20, 4, within=300.0)  # SpeCon, Table III; the paper does not say how many jobs
+# as FIXED, except that the sizes of the jobs differ more
+UNEVEN = Setup(20, 4, gap=50.0, short=200.0, long=200.0, spread=0.25)
+SINGLE = Setup(20, 4, within=300.0)  # the schedule of SpeCon's Table III; the paper does not say how many jobs it has
 MIXED: Mapping[int, Setup] = {
     20: Setup(20, 4, None, 300.0, 129.0, 301.0, 0.5, 0.12, MODELS),
     30: Setup(30, 4, None, 600.0, 109.0, 300.0, 0.5, 0.12, MODELS),
@@ -93,7 +95,7 @@ def _job(draw: random.Random, setup: Setup, index: int, arrival: float) -> JobSp
 
 @dataclass(frozen=True, slots=True)
 class RunTimes:
-    """One run: completion times in the order of the jobs, and the time from the first arrival to the last end."""
+    """The times of one run: each job's completion time, in the order of the jobs, and the makespan."""
 
     seconds: tuple[float, ...]
     makespan: float

@@ -18,7 +18,7 @@ class WithoutScaleOut(Policy):
 
     @property
     def name(self) -> str:
-        """Return the policy's name, and which mechanism is switched off."""
+        """Return the policy's name, with the name of the mechanism that is switched off."""
         return f"{self.policy.name}, no scale-out"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
@@ -40,11 +40,13 @@ class WithoutScaleIn(Policy):
 
     @property
     def name(self) -> str:
-        """Return the policy's name, and which mechanism is switched off."""
+        """Return the policy's name, with the name of the mechanism that is switched off."""
         return f"{self.policy.name}, no scale-in"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Return the policy's decision without shrinking for another job, and without use of that room."""
+        """Return the policy's decision without shrinks for another job, and without what would be placed in their
+        room.
+        """
         decision = self.policy.decide(snapshot, now)
         served = {action.on_behalf_of for action in decision.actions if isinstance(action, Resize)} - {""}
         kept = tuple(action for action in decision.actions if not _shrinks_or_uses(action, served))

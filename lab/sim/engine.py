@@ -1,7 +1,7 @@
-"""The event heap of a discrete-event simulation; an event may be any value.
+"""The event queue of a discrete-event simulation; an event may be any value.
 
-A heap entry is ``(time, rank, counter)``, as in SimPy: events of the same time run by rank, then in the order in which
-they were scheduled. A run therefore never depends on hashes or addresses.
+The queue is a heap whose entries are ``(time, rank, counter)``, as in SimPy: events of the same time run by rank, then
+in the order in which they were scheduled. A run therefore never depends on hashes or addresses.
 """
 
 from __future__ import annotations

@@ -138,7 +138,9 @@ class JobObject:
 
     @property
     def stopped(self) -> bool:
-        """Tell whether the job is suspended, or has no replicas where its kind cannot be suspended."""
+        """Tell whether the job's user has stopped it: by suspending it, or by 0 replicas if its kind cannot be
+        suspended.
+        """
         return self.suspended if self.spec.kind.ends else not self.spec.workers
 
 

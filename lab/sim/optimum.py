@@ -102,14 +102,16 @@ class _Model:
             servers = self._members(job, server.name, slot, float(most), room) if server is not None else []
             enough |= dict.fromkeys(workers, 1.0)
             later = {at: -float(most) for end, at in ends.items() if end >= slot}
-            # (3), and no work after the completion slot
+            # OASiS's constraint (3): a job has at most N workers, and none after the time slot in which it completes
             self._rows.append((dict.fromkeys(workers, 1.0) | later, -math.inf, 0.0))
             if server is not None:
                 per_ps = training.workers_per_ps if math.isfinite(training.workers_per_ps) else float(most)
                 bandwidth = dict.fromkeys(workers, 1.0) | dict.fromkeys(servers, -per_ps)
-                self._rows.append((bandwidth, -math.inf, 0.0))  # (6)
-                self._rows.append((dict.fromkeys(servers, 1.0) | dict.fromkeys(workers, -1.0), -math.inf, 0.0))  # (7)
-        self._rows.append((enough, 0.0, math.inf))  # (2)
+                # OASiS's constraint (6): the bandwidth of the ps suffices for the workers
+                self._rows.append((bandwidth, -math.inf, 0.0))
+                # OASiS's constraint (7): at most as many ps as workers
+                self._rows.append((dict.fromkeys(servers, 1.0) | dict.fromkeys(workers, -1.0), -math.inf, 0.0))
+        self._rows.append((enough, 0.0, math.inf))  # OASiS's constraint (2): all of the job's work is done
 
     def _members(
         self, job: JobSpec, name: str, slot: int, most: float, room: dict[tuple[int, str, str], dict[int, float]]
@@ -122,7 +124,8 @@ class _Model:
                 found.append(at)
                 for resource, amount in role.requests.amounts.items():
                     if amount > 0:
-                        room[slot, node.name, resource][at] = float(amount)  # (4), (5)
+                        # OASiS's constraints (4) and (5): the capacity of each node
+                        room[slot, node.name, resource][at] = float(amount)
         return found
 
     def solve(self, limit: float, gap: float) -> Optimum:

@@ -1,4 +1,4 @@
-"""The results of a run, and the aggregates that the papers report.
+"""The results of a run, and the means and sums that the papers report.
 
 A job that was terminated has a short completion time. Therefore ``finished`` is always reported beside a mean, and
 ``charged_jct_seconds`` counts every unfinished job until the horizon.
@@ -58,13 +58,15 @@ class JobOutcome:
 
     @property
     def slowdown(self) -> float | None:
-        """Return the completion time over the ideal one, or None for a job that did not finish."""
+        """Return the completion time divided by the ideal one, or None for a job that did not finish."""
         return self.jct_seconds / self.ideal_seconds if self.finished and self.ideal_seconds else None
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
-    """The shares of one resource's capacity over time: in pods of jobs, and in pods of gangs that computed."""
+    """The shares of one resource's capacity over time: the share in any pod of a job, and in pods of gangs that
+    computed.
+    """
 
     held: float
     computing: float
@@ -72,7 +74,7 @@ class ResourceUse:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """One run.
+    """The result of one run.
 
     ``utilisation`` is the share of the nodes' CPU, over the makespan, in gangs that compute, and ``held`` the share in
     any pod of a job. ``use`` has both by resource. ``fragmentation`` is the mean share of free room in which no typical
@@ -168,7 +170,7 @@ class RunResult:
         return sum(job.pairs for job in self.jobs)
 
     def to_dict(self) -> dict[str, str | int | float]:
-        """Return the row of a comparison."""
+        """Return the run as a row of the table of a comparison."""
         return {
             "name": self.policy,
             "jobs": len(self.jobs),

@@ -8,7 +8,7 @@ from lab.sim.traces.trace import Trace
 from policy.cluster.training import SLOT_SECONDS
 from policy.systems.base import Policy
 
-LATE = 1e-6  # time slots; rounding may end a job just after its time slot
+LATE = 1e-6  # time slots; a job that ends so shortly after its time slot counts as ended in it, because of rounding
 
 
 def slot_of(given: float | None, trace: Trace, policy: Policy) -> float:

@@ -24,10 +24,10 @@ from policy.cluster.snapshot import Rules
 from policy.systems import built, make_policy
 from policy.systems.base import Policy
 
-PODS_HEED = frozenset({"patience", "horizon"})  # simulator settings that the pod-level simulator supports
+PODS_HEED = frozenset({"patience", "horizon"})  # the simulator settings that have an effect in the pod-level simulator
 # Measures that the pod-level simulator does not compute.
 UNMEASURED = frozenset({"rejected", "mean_scaling_seconds", "moves", "total_utility", "fairness", "fragmentation"})
-PLAIN = frozenset({"fifo-pod"})  # policies under which all jobs are made rigid, with all their replicas
+PLAIN = frozenset({"fifo-pod"})  # policies that do not scale jobs: all jobs are made rigid, with all their replicas
 
 
 @dataclass(frozen=True, slots=True)

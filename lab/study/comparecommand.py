@@ -79,7 +79,7 @@ def run(plan: ComparisonPlan, where: ComparisonOutput, runner: Runner) -> None:
     finally:
         done.close()
     lines = compare(plan, found)
-    for line in lines:  # the measure of lateness is missing if in some run no job with a target has finished
+    for line in lines:  # a measure is missing in some lines: lateness, if no job with a target has finished
         if where.measure not in line.spreads:
             raise refuse("--measure", where.measure, ", ".join(line.spreads))
     report = {

@@ -7,8 +7,8 @@ from pathlib import Path
 from lab.sim.fluid.faultrows import faults_of
 from lab.sim.fluid.faults import Fault
 from lab.sim.traces import Trace, TraceError
+from lab.study.rowfiles import lines, table
 from lab.study.studyerrors import StudyError
-from lab.study.tracefiles import lines, table
 
 FAULTS = "faults"
 

@@ -108,7 +108,7 @@ NAMED: Mapping[str, Callable[..., StudyScene]] = {
     "oasis-testbed": _oasis_testbed,
     "oasis-small": _oasis_small,
 }
-ONE = frozenset({"dragon-table-1", "dragon-deadlock"})  # the traces that do not depend on the seed
+ONE = frozenset({"dragon-table-1", "dragon-deadlock"})  # the traces that are the same for every seed
 
 
 def named(spec: NamedSpec, seed: int) -> StudyScene:
@@ -117,7 +117,8 @@ def named(spec: NamedSpec, seed: int) -> StudyScene:
     try:
         return NAMED[spec.name](seed, **spec.given())
     except StudyError as error:
-        error.args = (f"--trace {spec.text or spec.name}: {error}",)  # one of several traces
+        # names the option, because a command may have several --trace
+        error.args = (f"--trace {spec.text or spec.name}: {error}",)
         raise
     except (TypeError, ValueError) as error:
         raise StudyError(f"--trace {spec.text or spec.name}: {error}; see docs/simulator.md") from None

@@ -11,8 +11,9 @@ from lab.study.specs import SEED, NamedSpec, Value
 from lab.study.studyerrors import StudyError, refuse
 
 OURS = frozenset({"models"})  # arguments that the study passes itself; the command line may not give them
-LEAST = {SEED: 0}  # the lowest allowed whole number; 1 for all other parameters
-NUMBERS: Mapping[str, Mapping[str, float]] = {  # the bounds of a number; all others must be at least 0
+LEAST = {SEED: 0}  # lowest allowed value of parameters that are whole numbers, where it is not 1
+# bounds of parameters that are numbers, where they are other than "at least 0"
+NUMBERS: Mapping[str, Mapping[str, float]] = {
     "load": {"above": 0.0},
     "traffic": {"above": 0.0},
     "contention": {"most": 1.0},

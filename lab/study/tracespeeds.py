@@ -9,9 +9,9 @@ from lab.sim.fluid.link import DRAGON, SharedLinks
 from lab.sim.fluid.speedmodels import Linear, Saturating, SharedCpu, Speeds
 from lab.sim.fluid.step_times import Measured, step_times
 from lab.sim.traces import Trace, TraceError
+from lab.study.rowfiles import lines, table
 from lab.study.specs import NamedSpec, Value
 from lab.study.studyerrors import StudyError, refuse
-from lab.study.tracefiles import lines, table
 
 SPEEDS, STEP_TIMES = "speeds", "step_times"
 KINDS: Mapping[Value, type[Saturating | SharedLinks | SharedCpu | Linear]] = {
@@ -20,7 +20,8 @@ KINDS: Mapping[Value, type[Saturating | SharedLinks | SharedCpu | Linear]] = {
     "shared-cpu": SharedCpu,
     "linear": Linear,
 }
-TABLED: Mapping[Value, Collection[str]] = {"shared-links": DRAGON.keys()}  # the training models that it knows
+# the training models that a speed model knows, where it does not know every model
+TABLED: Mapping[Value, Collection[str]] = {"shared-links": DRAGON.keys()}
 
 
 def name_of(speeds: Speeds) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from extender.clock import Clock
 
-START = 10_000.0  # so that an hour earlier is still after the epoch
+START = 10_000.0  # seconds since the epoch; large enough that an hour earlier is still after the epoch
 Timer = tuple[float, int, "asyncio.TimerHandle | asyncio.Future[None]"]
 
 
@@ -52,7 +52,7 @@ class SimLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def get_debug(self) -> bool:
-        return False  # every handle asks for it
+        return False  # asyncio asks for debug mode at every callback
 
     def call_soon(  # type: ignore[override]  # its type variables are newer than our oldest Python
         self, callback: Callable[..., object], *args: Any, context: Context | None = None

@@ -35,7 +35,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finer:
-    """The changes of sizes between one candidate and the smaller candidate before it, to search for the smallest.
+    """The changes of sizes between one candidate and the next smaller candidate, among which the smallest is searched
+    for.
 
     ``at(0)`` is the smallest of them, ``at(count - 1)`` the largest.
     """
@@ -50,7 +51,7 @@ class Change:
 
     text: the change in words. size: how large it is, in the unit of its kind (seconds, workers, nodes ...). apply:
     returns a copy of a snapshot with the change made. wait: seconds until the policy decides about it. finer: the
-    smaller changes that the candidates before this one leave out.
+    changes of sizes between this one and the next smaller candidate; None if there are none.
     """
 
     kind: Kind
@@ -62,10 +63,10 @@ class Change:
 
 
 def smallest(changes: Iterable[Change], proved: Callable[[Change], bool]) -> Change | None:
-    """Return the smallest change that is proved, of candidates that grow; None if none is.
+    """Return the smallest of the candidates that is proved to admit the job; None if none is proved.
 
-    ``proved`` tells whether a change admits the job, and is costly. So the first candidate that is proved is found,
-    then bisection looks among the smaller changes that were left out before it.
+    ``changes`` are the candidates, of growing size. ``proved`` tells whether a change admits the job, and is costly. So
+    the first candidate that is proved is found, and then bisection searches its ``finer`` changes.
     """
     found = next(filter(proved, changes), None)
     if found is None or found.finer is None:
@@ -76,7 +77,7 @@ def smallest(changes: Iterable[Change], proved: Callable[[Change], bool]) -> Cha
 
 
 def with_job(job: Job) -> Callable[[Snapshot], Snapshot]:
-    """Return a function that puts this job into a snapshot."""
+    """Return a function that returns a copy of a snapshot in which this job replaces the job of the same uid."""
 
     def apply(snapshot: Snapshot) -> Snapshot:
         draft = Draft(snapshot)

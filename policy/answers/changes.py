@@ -39,7 +39,7 @@ def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iter
 
 
 def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """Yield waits: until the job's back-off ends, and until it has waited so long that it comes first."""
+    """Yield two waits: until the job's back-off ends, and until the job starves and so comes first."""
     limit = policy.base.starve_limit
     moments = [snapshot.gang(job.uid).tries.not_before, *([job.arrival + limit * A_LITTLE_MORE] if limit else [])]
     for at in sorted(moments):
@@ -48,7 +48,7 @@ def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator
 
 
 def _lower_minima(job: Job) -> Iterator[Change]:
-    """Yield lower minima for an elastic job. Under a policy that scales no job none of them helps."""
+    """Yield lower minima of workers for an elastic job. They never help under a policy that resizes no job."""
     if not job.elastic:
         return
     for least in range(job.min_workers - 1, 0, -1):

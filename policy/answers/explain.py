@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from policy.answers.explanation import Ahead, Explanation, HeldRoom, NodeRoom, ProvedChange, RoleNeed, Schedule, Waits
+from policy.answers.foresee import foresee
 from policy.answers.queue import Place, places
 from policy.answers.refusals import backs_off_from_refusal
+from policy.answers.standing import grounds
+from policy.answers.unblock import unblock
 from policy.answers.unplaced import unplaced_in_words, unplaced_of
+from policy.cluster.amounts import amounts
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import Job, Slot
 from policy.cluster.preemption import preemptors
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.resources import Resources, largest_share
+from policy.cluster.resources import largest_share
 from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
 from policy.cluster.trouble import trouble_of
 from policy.cluster.words import counted, lack_in_words, listed
-from policy.placement.binding import binding
 from policy.placement.gang import Ask, ask_of, fits, place, takes_all
+from policy.placement.holders import Holders
 from policy.placement.room import Room
-from policy.systems.base import Drift, Policy
+from policy.systems.base import Policy
 
 MEND_REFUSED = "see whoever admits writes of pods/binding: an admission policy, a webhook, a quota, a right of Kohort's"
 MENDS: dict[Reason, str] = {
@@ -50,95 +55,22 @@ MENDS: dict[Reason, str] = {
     Reason.BARRIER_FULL: "wait: kube-scheduler tries the pod again; see barrier.gangs_at_once and server.connections",
     Reason.BIND_FAILED: MEND_REFUSED,
     Reason.PREEMPTED: "wait for room, or give the job's pods a PriorityClass as high as that of the pods which came",
-    Reason.MEMBER_REFUSED: "mend what kube-scheduler names, a volume for example: kubectl describe tells more of it",
+    Reason.MEMBER_REFUSED: "correct what kube-scheduler names, a volume for example: kubectl describe tells more of it",
     Reason.MEMBERS_UNPLACED: "wait for room, scale the job back, or add nodes",
     Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
     Reason.NOT_LEADING: "ask the leading replica: kohort without --server finds it by its Lease",
 }
 BARRED = frozenset({Reason.INVALID, Reason.UNSUPPORTED})
-"""What is wrong with the job itself: no room and nobody's place in the queue has to do with it."""
+"""The reasons that lie in the job object itself; neither room nor other jobs have to do with them."""
 NAMED = 3  # how many members or pods a sentence names
 KEEPS_ROOM = "its pods hold room: set spec.runPolicy.cleanPodPolicy: Running, or delete the job"
 
 
-@dataclass(frozen=True, slots=True)
-class RoleNeed:
-    """What one role asks for: so many members, each with these requests."""
-
-    role: str
-    members: int
-    requests: Resources
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRoom:
-    """One node from the job's point of view.
-
-    ``missing``: what it lacks for the whole gang. ``refused``: why the job may not use it; empty if it may.
-    ``promised``: pods of other schedulers (namespace/name) that are nominated there and whose room is therefore not
-    free.
-    """
-
-    node: str
-    free: Resources
-    missing: Resources
-    refused: str = ""
-    promised: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class HeldRoom:
-    """Room that one pod of a finished job still holds (cleanPodPolicy None)."""
-
-    job: str
-    pod: str
-    node: str
-    requests: Resources
-
-
-@dataclass(frozen=True, slots=True)
-class Ahead:
-    """A job that the policy considers before this one, and why."""
-
-    job: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Why a job is in its present state. Names are ``namespace/name``.
-
-    ``reason``: None if nothing is wrong. ``mend``: what a user can do about it. ``plan``: the planned node by slot.
-    ``shrunk_for``: the job for which this one was shrunk. ``waits_for``: the pods whose room it waits for. ``held``:
-    for a waiting job, the room that finished jobs hold; for a finished job, the room that it holds itself.
-    ``arithmetic``: how much of its minimum would fit now, in words. ``drift``: how far the job is behind its schedule
-    or ahead of it, if the policy makes schedules and the job has reported its progress.
-    """
-
-    job: str
-    state: State
-    reason: Reason | None
-    detail: str
-    mend: str
-    needs: tuple[RoleNeed, ...]
-    nodes: tuple[NodeRoom, ...]
-    ahead: tuple[Ahead, ...]
-    plan: tuple[tuple[str, str], ...]
-    shrunk_for: str
-    missing_pods: str
-    waits_for: tuple[str, ...]
-    held: tuple[HeldRoom, ...]
-    arithmetic: str = ""
-    drift: Drift | None = None
-
-    @property
-    def text(self) -> str:
-        """The fixed sentence of the reason; empty if there is none."""
-        return self.reason.text if self.reason else ""
-
-
 def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Explanation | None:
-    """Return why the job is in its present state; None if there is no such job."""
+    """Return why the job is in its present state; None if there is no such job.
+
+    `with_trials` adds the fields that take long.
+    """
     job = snapshot.jobs.get(job_uid)
     if job is None:
         return None
@@ -150,22 +82,40 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
     sized = asks and job.size > 0  # a job scaled to 0, or a pod group without pods yet, lacks no room
     nodes = _nodes(snapshot, job) if sized else ()
     return Explanation(
-        job=job.key,
-        state=gang.state,
-        reason=verdict.reason if verdict else None,
-        detail=verdict.detail if verdict else "",
+        waits=in_words(snapshot, verdict) if verdict else None,
         mend=_mend(verdict, held, gang) if verdict else "",
         needs=() if completed else _needs(job),
-        nodes=nodes,
         ahead=_ahead(snapshot, job, policy, now) if asks else (),
-        plan=tuple((str(slot), node) for slot, node in sorted(gang.nodes.items())),
-        shrunk_for="" if gang.scaling.grew else _name(snapshot, gang.scaling.on_behalf_of),
+        plan={str(slot): node for slot, node in sorted(gang.nodes.items())},
         missing_pods="" if completed else missing_pods(snapshot, job),
+        shrunk_for="" if gang.scaling.grew else _name(snapshot, gang.scaling.on_behalf_of),
         waits_for=_pods(snapshot, gang),
+        nodes=nodes,
         held=held,
         arithmetic=_arithmetic(snapshot, job, nodes) if sized else "",
-        drift=policy.base.against_schedule(snapshot, job_uid, now),
+        schedule=_schedule(snapshot, job_uid, policy, now),
     )
+
+
+def with_trials(told: Explanation, snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Explanation:
+    """Return the explanation with the fields that need dozens of trial decisions on copies of the snapshot.
+
+    They say what would admit the job and when it may start, or why it runs where it does. Because they take long, the
+    caller must not compute them on the event loop.
+    """
+    start = foresee(snapshot, policy, now).get(job.uid) if snapshot.leading else None
+    changes = unblock(snapshot, job.uid, policy, now)
+    return replace(
+        told,
+        running=grounds(snapshot, job, policy, now),
+        expected=None if start is None else start.seen_at(now),
+        unblock=tuple(ProvedChange(change.kind, change.size, change.text) for change in changes),
+    )
+
+
+def in_words(snapshot: Snapshot, verdict: Verdict) -> Waits:
+    """Return a verdict in words: the reason's code, its sentence, its figures, and the job that must come first."""
+    return Waits(verdict.reason.value, verdict.reason.text, verdict.detail, _name(snapshot, verdict.behind))
 
 
 def _mend(verdict: Verdict, held: tuple[HeldRoom, ...], gang: Gang) -> str:
@@ -223,7 +173,7 @@ def held_room(snapshot: Snapshot, job: Job | None = None) -> tuple[HeldRoom, ...
     """Return the pods of finished jobs that hold room until their job is deleted; with ``job``, only its own."""
     jobs = [job] if job is not None else [snapshot.jobs[uid] for uid in sorted(snapshot.jobs)]
     return tuple(
-        HeldRoom(one.key, pod.name, pod.node, pod.requests)
+        HeldRoom(one.key, pod.name, pod.node, amounts(pod.requests))
         for one in jobs
         if one.finished and one.keeps_pods
         for pod in snapshot.every_pod_of(one.uid)
@@ -256,12 +206,13 @@ def _why(place: Place, own: Place) -> str:
 
 
 def _needs(job: Job) -> tuple[RoleNeed, ...]:
-    rigid = [RoleNeed(role.name, role.replicas, role.requests) for role in job.rigid]
-    worker = [RoleNeed(job.worker.name, job.min_workers, job.worker.requests)] if job.worker else []
+    rigid = [RoleNeed(role.name, role.replicas, amounts(role.requests)) for role in job.rigid]
+    worker = [RoleNeed(job.worker.name, job.min_workers, amounts(job.worker.requests))] if job.worker else []
     return tuple(need for need in (*rigid, *worker) if need.members)
 
 
 def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
+    """Return the nodes in order of what they lack for the whole gang; those that it may not use come last."""
     ask = ask_of(snapshot, job, job.min_workers)
     rows = []
     for name, node in sorted(snapshot.nodes.items()):
@@ -271,15 +222,14 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
         elif not refused and not takes_all(node, ask):
             refused = "taints, selector or affinity"
         free = snapshot.free(name)
-        rows.append(
-            NodeRoom(
-                name, free, ask.whole.shortfall(free), refused, preemptors(snapshot.preemptions, snapshot.pods, [name])
-            )
-        )
-    return tuple(rows)
+        missing = ask.whole.shortfall(free)
+        promised = preemptors(snapshot.preemptions, snapshot.pods, [name])
+        row = NodeRoom(name, amounts(free), amounts(missing), refused, promised)
+        rows.append((bool(refused), largest_share(missing.amounts, ask.whole.amounts), name, row))
+    return tuple(row for *_, row in sorted(rows))
 
 
-def _arithmetic(snapshot: Snapshot, job: Job, nodes: Iterable[NodeRoom]) -> str:
+def _arithmetic(snapshot: Snapshot, job: Job, nodes: Sequence[NodeRoom]) -> str:
     """Return in words how much of the minimum would fit now, and what the closest node lacks for all of it."""
     ask, room = ask_of(snapshot, job, job.min_workers), Room.of(snapshot)
     if place(room, ask) is not None:
@@ -288,13 +238,14 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Iterable[NodeRoom]) -> str:
     rows = [row for row in nodes if not row.refused]
     if not rows:
         return "no node may take it: see why at each node"
-    closest = min(rows, key=lambda row: (largest_share(row.missing.amounts, ask.whole.amounts), row.node))
-    lacks = lack_in_words(closest.missing) or "nothing"
+    closest = rows[0].node
+    lacks = lack_in_words(ask.whole.shortfall(snapshot.free(closest))) or "nothing"
     workers = sum(ask.worker.how_many(room.free(row.node)) for row in rows if ask.worker.fits(room.free(row.node)))
-    told = [*binding(room, ask, " free"), *_outranked(snapshot, room, ask)]
+    told = [blocker.text for blocker in Holders(snapshot, job.uid).blockers(ask)]
+    told += _outranked(snapshot, room, ask)
     workers_asked = counted(job.min_workers, "worker")
     told.append(f"{min(workers, job.min_workers)} of {workers_asked} would fit on all nodes together")
-    told.append(f"for all of it on one node {closest.node} comes closest and lacks {lacks}")
+    told.append(f"for all of it on one node {closest} comes closest and lacks {lacks}")
     return "; ".join(told)
 
 
@@ -326,3 +277,17 @@ def _name(snapshot: Snapshot, job_uid: str) -> str:
 def _pods(snapshot: Snapshot, gang: Gang) -> tuple[str, ...]:
     pods = [snapshot.pods[uid] for uid in gang.waits_for if uid in snapshot.pods]
     return tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in pods))
+
+
+def _schedule(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Schedule | None:
+    drift = policy.base.against_schedule(snapshot, job_uid, now)
+    if drift is None:
+        return None
+    behind, percent = round(drift.behind, 2), 100.0 * drift.behind / drift.whole
+    slots = "1 worker-slot" if abs(behind) == 1 else f"{abs(behind):g} worker-slots"
+    way = f"{slots} ({abs(percent):.0f} % of its work) {'behind' if behind > 0 else 'ahead'}"
+    said = (
+        f"{way if behind else 'on time'}: it needs {drift.needed:.4g} more, and its schedule has {drift.scheduled:.4g}"
+    )
+    said += f", by its report of {max(0.0, now - drift.at):.0f} s ago" + (f"; {drift.follows}" if drift.follows else "")
+    return Schedule(drift.needed, drift.scheduled, behind, percent, said)

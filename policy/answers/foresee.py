@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from policy.answers.explanation import Start
 from policy.answers.operated import forward, without
 from policy.answers.refusals import backs_off_from_refusal
 from policy.cluster import words
@@ -17,24 +18,17 @@ from policy.cluster.gang import ADMITTED
 from policy.cluster.model import Job
 from policy.cluster.reasons import Concern, Lasts
 from policy.cluster.snapshot import Snapshot, reason_of
+from policy.cluster.training import remaining_seconds
 from policy.systems.base import Policy
-from policy.systems.progress import remaining_seconds
 
 MOST_ENDS = 64
-MOST_MOMENTS = 64  # moments at which time alone may change the policy's decision
+MOST_MOMENTS = 64  # how many moments are tried at which the passing of time alone may change the policy's decision
 HORIZON_SECONDS = 7 * 86_400.0
 LEAST_STEP = 1.0
-JUST_AFTER = 0.01  # seconds; because a job starves only after its limit, not at it
+# seconds; a job starves only once its limit is exceeded, so the decision is tried just after that moment
+JUST_AFTER = 0.01
 NAMED = 3
 REFUSED = "the API server has refused its binding; that is tried again after each back-off"
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """When a job may start (``at``, in seconds since the epoch; None: not known), and in words what that depends on."""
-
-    at: float | None
-    basis: str
 
 
 def foresee(snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
@@ -47,7 +41,7 @@ class Course:
     """Plays the cluster's next hours on a copy of the snapshot.
 
     ``snapshot``: the state that has been reached. ``before``: the state on which the last decision was made. ``_left``:
-    the worker-seconds of work left, by uid, of the jobs whose end is known.
+    how many worker-seconds of work each job with a known end still has, by uid.
     """
 
     def __init__(self, snapshot: Snapshot, policy: Policy, now: float) -> None:
@@ -59,7 +53,7 @@ class Course:
     def starts(self, waiting: list[str]) -> dict[str, Start]:
         """Return the expected starts of these jobs by uid.
 
-        It plays on until all of them have started, or nothing more is known to change.
+        It advances the copy until all of them have started, or no further change is known.
         """
         gangs = self._begun.gangs
         found = {uid: Start(None, REFUSED) for uid in waiting if uid in gangs and backs_off_from_refusal(gangs[uid])}
@@ -73,7 +67,7 @@ class Course:
         return found | {uid: Start(None, self._unknown(jobs[uid])) for uid in waiting if uid not in found}
 
     def moments(self) -> Iterator[float]:
-        """Yield the time now, each end of a job, and each moment at which the policy may decide otherwise.
+        """Yield the time now, each end of a job, and each moment at which the policy may decide differently.
 
         At each of these times ``snapshot`` has the state after the policy's decision.
         """
@@ -111,7 +105,9 @@ class Course:
         return self._now + self._left[uid] / workers if workers else math.inf
 
     def _next_change(self) -> float:
-        """Return the next moment at which the policy says that it may decide otherwise, or its next time slot."""
+        """Return the next moment at which the policy may decide differently by its own statement, or its next time
+        slot.
+        """
         policy = self._policy.base
         change = policy.next_change(self.snapshot, self._now + LEAST_STEP)
         if change is not None:
@@ -143,7 +139,9 @@ class Course:
         return f"if nobody else comes, once {self._in_time(job)}" if self._now > self._began else "now"
 
     def _in_time(self, job: Job) -> str:
-        """Return in words which wait has ended since the beginning and so lets the job start."""
+        """Return in words which of the job's waits has just ended: its back-off, its starvation limit, or another
+        limit.
+        """
         limit = self._policy.base.starve_limit
         if self._began < self._begun.gang(job.uid).tries.not_before <= self._now:
             return "its back-off is over"

@@ -1,4 +1,4 @@
-"""What holds back the growth of a running job: a set of hindrances without which it grows, and none too many.
+"""What holds back the growth of a running job: a set of hindrances without which it grows, with no needless one.
 
 Each can be lifted on a copy of the snapshot. They are lifted one after the other until the job grows. Then each that
 need not be lifted for this is put back. That takes at most two decisions for each hindrance.
@@ -19,24 +19,24 @@ from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node
 from policy.cluster.reasons import Lasts
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot
-from policy.cluster.words import in_words, lack_in_words
+from policy.cluster.training import remaining_seconds
+from policy.cluster.words import and_more, in_words, lack_in_words
 from policy.placement.fit import accepts
 from policy.placement.gang import barred, worker_demand
 from policy.placement.grow import Where, could_be_together
 from policy.placement.room import Room
 from policy.systems.base import Policy
-from policy.systems.progress import remaining_seconds
 
 NODES_TOLD = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Hindrance:
-    """One thing that may hold the job back.
+    """One possible cause why a running job gets no more workers.
 
-    lift: returns a copy of the snapshot without the hindrance. text: returns it in words, given a function that makes
-    the copy in which all others are lifted. own: it counts only if lifting it leads to no other action than growing
-    jobs.
+    lift: returns a copy of the snapshot without the hindrance. text: returns the hindrance in words, given a function
+    that makes the copy in which all others are lifted. own: the hindrance counts only if lifting it leads to no other
+    action than growing jobs.
     """
 
     lift: Callable[[Snapshot], Snapshot]
@@ -214,7 +214,7 @@ def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
     text = f"room: no node that it may grow on has what one more worker asks for ({asked})"
     told = [_lacking(snapshot, job, host, requests) for host in hosts[:NODES_TOLD]]
     more = len(hosts) - len(told)
-    text += "".join(f"; {one}" for one in told) + (f"; nor have {more} more of its nodes" if more else "")
+    text += "".join(f"; {one}" for one in told) + (f"; {and_more(more, ' of its nodes')}" if more else "")
     refused, constraints = barred(snapshot, job), job.worker.constraints if job.worker else ANYWHERE
     near = {host.name for host in hosts}
     away = [

@@ -14,7 +14,7 @@ from policy.cluster.words import in_words
 from policy.placement.gang import cross_node_pairs
 from policy.systems.base import Policy
 
-MOST = 64  # effects of one step; a step that resizes hundreds of jobs must not be slowed down
+MOST = 64  # the figures of at most so many effects are recorded in one step, because a step may resize hundreds of jobs
 
 
 def inputs_of(

@@ -15,7 +15,10 @@ MOST_RESOURCES: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of a cluster. waiting, running: numbers of jobs. used: share of ready nodes' amounts, by resource."""
+    """The load of a cluster: how many jobs wait and run, and which share of the ready nodes' resources is used.
+
+    used: the share by resource, from 0 to 1.
+    """
 
     waiting: int = 0
     running: int = 0

@@ -16,7 +16,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.step import step
 from policy.systems.base import Policy
 
-ROUNDS = 6  # enough to shrink, start and grow jobs, and to carry each of these out
+ROUNDS = 6  # how often decisions are carried out: enough to shrink jobs, start others and grow them
 
 
 def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float) -> Snapshot:
@@ -80,13 +80,13 @@ def _running(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> Iterator[E
 
 
 def _gives_up(snapshot: Snapshot, uid: str) -> bool:
-    """Tell whether the gang is released or paused and its pods still hold room: they go, and new ones wait."""
+    """Tell whether the gang is being released or is paused while its pods still hold room."""
     given_up = snapshot.gang(uid).state in (State.RELEASING, State.PAUSED) and uid in snapshot.jobs
     return given_up and any(pod.holds_room for pod in snapshot.every_pod_of(uid))
 
 
 def _given_up(snapshot: Snapshot, job: Job, now: float) -> Iterator[Event]:
-    """Yield the facts by which the job's pods go and new ones wait in their slots."""
+    """Yield the facts by which the pods of a released or paused gang go, and new pods wait in their slots."""
     for pod in list(snapshot.every_pod_of(job.uid)):
         if pod.holds_room and pod.slot is not None:
             yield PodGone(pod.uid)

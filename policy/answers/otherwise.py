@@ -14,7 +14,7 @@ from policy.systems.base import Parts, Policy
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One action in words.
+    """One action of a policy in words, for the comparison of two policies.
 
     verb: start, resize, move or reject. job: ``namespace/name``, or ``?`` for a job that is gone. what: the rest, with
     a leading space or colon.
@@ -32,7 +32,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One decision that the two policies would have made differently. at: seconds since the epoch."""
+    """The two policies' actions in one step in which they would act differently. at: seconds since the epoch."""
 
     at: float
     mine: tuple[Told, ...]
@@ -41,7 +41,8 @@ class Difference:
 
 @dataclass(slots=True)
 class Beside(Policy):
-    """A policy that decides as ``policy`` does, and also asks ``other`` in each state, which has its own memory.
+    """Decides as ``policy`` does, and also asks ``other``, which has its own memory, what it would decide in each
+    state.
 
     asked: the number of decisions so far. counts: numbers of actions by policy (``recorded`` or ``other``), then by
     verb. differences: decisions that differ, since the last call of ``taken``.

@@ -1,4 +1,4 @@
-"""Which writes the API server refuses, and which jobs must know of each."""
+"""Which writes the API server refuses, and which jobs are affected by each."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from policy.cluster.snapshot import Snapshot
 
 
 def refusals(snapshot: Snapshot) -> Iterator[tuple[str, str, RefusedWrite]]:
-    """Yield the uid of the job to tell, the uid of the job whose write was refused, and the refused write.
+    """Yield for each affected job its uid, the uid of the job whose write was refused, and the refused write.
 
-    Each job's own writes come first. A waiting job is also told of the refused shrink of a job that was to give it
+    Each job's own writes come first. A waiting job is also affected by the refused shrink of a job that was to give it
     room.
     """
     writes = [(uid, one) for uid, found in snapshot.refused_writes.items() if uid for one in found]
@@ -27,7 +27,7 @@ def refusals(snapshot: Snapshot) -> Iterator[tuple[str, str, RefusedWrite]]:
 
 
 def _stands(snapshot: Snapshot, gang: Gang) -> bool:
-    """Tell whether the refused write still has to be made; a pod that is gone or bound needs no binding."""
+    """Tell whether the refused write is still needed; a pod that is gone or bound needs no binding."""
     if gang.refused is None or gang.refused.write != BIND:
         return gang.refused is not None
     pod = snapshot.pods.get(gang.refused.uid)

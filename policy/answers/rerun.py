@@ -1,7 +1,8 @@
-"""Runs a recorded cluster again under some policy: facts from outside come as recorded, all others follow from it.
+"""Simulates a recorded cluster again under some policy: external facts are taken from the record, all others are
+computed.
 
-From outside come nodes, foreign pods, jobs, and users' changes of jobs. A job that finished in the record finishes here
-once it has had as many worker-seconds; a job that did not finish runs on. Pods are created, bound and deleted at once
+External are nodes, foreign pods, jobs, and users' changes of jobs. A job that finished in the record finishes here once
+it has had as many worker-seconds; a job that did not finish runs on. Pods are created, bound and deleted at once
 (``operated``), unlike in the record. So compare two policies with each other here, rather than one with the record.
 """
 
@@ -68,7 +69,7 @@ def _working(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
 
 
 class Rerun:
-    """The recorded cluster under ``policy``.
+    """The recorded cluster as it would develop under ``policy``.
 
     begun: the state from which it starts. work: by uid, the worker-seconds after which jobs finish. at: the time at the
     start. same: the policy is the recorded one, which keeps what it remembered. started, ended: numbers of jobs so far.
@@ -86,7 +87,7 @@ class Rerun:
         self.started = self.ended = 0
 
     def to(self, at: float, events: Sequence[Event]) -> Load:
-        """Let time pass until ``at``, apply those of these facts that come from outside, and let the policy decide.
+        """Let time pass until ``at``, apply the external facts among ``events``, and let the policy decide.
 
         Return the cluster's load after that.
         """
@@ -109,7 +110,10 @@ class Rerun:
         self.ended += 1
 
     def _outside(self, events: Iterable[Event]) -> Iterator[Event]:
-        """Yield the events that do not follow from the recorded policy's decisions; before the first, all events."""
+        """Yield the external events, which do not follow from the recorded policy's decisions.
+
+        All events before the first decision count as external.
+        """
         jobs, synced = dict(self._snapshot.jobs), self._snapshot.synced
         for event in events:
             match event:
@@ -139,7 +143,7 @@ class Rerun:
                     pass
 
     def _note(self, event: Event, jobs: dict[str, Job]) -> None:
-        """Note the jobs and foreign pods that exist before the first decision."""
+        """Remember a job or foreign pod that existed before the first decision."""
         if isinstance(event, JobSeen):
             jobs[event.job.uid] = event.job
         elif isinstance(event, PodSeen) and not event.pod.job_uid:

@@ -6,14 +6,14 @@ What holds its growth back is found by asking the policy again on copies of the 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
+from policy.answers.explanation import Grounds
 from policy.answers.hindrances import grows, held_by
 from policy.answers.unplaced import unplaced_of
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import PS, WORKER, Job
 from policy.cluster.snapshot import Snapshot
-from policy.cluster.sortedtuple import in_sorted
+from policy.cluster.sortedgroups import in_sorted
 from policy.placement.gang import ask_of, cross_node_pairs, place
 from policy.placement.room import Room
 from policy.systems.base import Policy
@@ -22,20 +22,6 @@ ALL_GROWTH = "nothing: it has as many workers as it may have"
 MALFORMED = "its malformed field: it keeps what it runs, and gets nothing until that is corrected"
 RIGID = "its bounds: it is a rigid gang; state kohort.dev/max-workers to let it grow"
 ENDS = "its end: some of its workers are done already"
-
-
-@dataclass(frozen=True, slots=True)
-class Grounds:
-    """Why a job runs as it does, in words: its nodes, what crosses the network, and what holds its growth back.
-
-    pairs: how many pairs of ps and worker it has; crossing: how many of them are on different nodes.
-    """
-
-    placement: str
-    pairs: int
-    crossing: int
-    traffic: str
-    growth: str
 
 
 def grounds(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Grounds | None:
@@ -64,7 +50,7 @@ def _placement(snapshot: Snapshot, job: Job, gang: Gang) -> str:
     if len(hosts) == 1:
         return f"whole on {next(iter(hosts))}: one node takes all of it, so no traffic leaves it"
     spread = ", ".join(f"{node}: {count}" for node, count in sorted(hosts.items()))
-    if job.invalid:  # what it asks for cannot be read, so where it would be placed now is not known
+    if job.invalid:  # the requests of a malformed job cannot be read, so it is not known where it would be placed now
         return f"on {len(hosts)} nodes ({spread})"
     room = Room.of(snapshot)
     for slot, node in gang.nodes.items():
@@ -123,7 +109,9 @@ def _unsettled(gang: Gang) -> str:
 
 
 def _rule(gang: Gang, policy: Policy) -> str:
-    """Return how the policy sets numbers of workers: the explanation that is left if no hindrance was found."""
+    """Return in words by which rule the policy sets numbers of workers; it is the answer where no hindrance was
+    found.
+    """
     if policy.base.grows:
         return f"the policy {policy.name} gives it no more workers now"
     workers = "the worker" if gang.workers == 1 else f"the {gang.workers} workers"

@@ -1,7 +1,7 @@
-"""What would admit a waiting job now: for each kind of change the smallest one that the policy itself proves.
+"""What would admit a waiting job now: the smallest change of each kind after which the policy itself admits the job.
 
-A change is made to a copy of the snapshot, and the policy decides on that copy; only a change after which it admits the
-job is shown. So an answer is never a guess, and there is none if no change suffices.
+Each change is tried on a copy of the snapshot, on which the policy decides; a change after which the policy does not
+admit the job is not shown. So an answer is never a guess, and there is none if no change suffices.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
     if job is None or not queued(job) or snapshot.gang(job_uid).state not in (State.WAITING, State.PAUSED):
         return ()
     if backs_off_from_refusal(snapshot.gang(job_uid)):
-        return ()  # an admission would not start it: the API server refuses its bindings
+        return ()  # admitting the job would not start it, because the API server refuses its bindings
     proved = partial(admits, snapshot, job_uid, policy, now)
     tried = (islice(changes, MOST_PROOFS) for changes in _changes(snapshot, job, policy, now))
     found = (smallest(changes, proved) for changes in tried)
@@ -60,7 +60,8 @@ def admits(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change:
 def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
     """Yield the changes of each kind that may help, smallest first.
 
-    Under a policy that decides only once, these are to wait for the job's time slot, and to submit it again.
+    Under a policy that decides about each job only once, these are a wait for the job's time slot, and submitting the
+    job again.
     """
     concern = reason_of(snapshot, job).reason.concern
     if policy.base.judges_once and concern in (Concern.ROOM, Concern.DECISION):
@@ -74,7 +75,7 @@ def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterat
 
 
 def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """Yield the wait until the time slot in which the job's plan starts it, if the others end as they state."""
+    """Yield the wait until the time slot in which the job's plan starts it, if running jobs end when they state."""
     course = Course(snapshot, policy, now)
     for at in course.moments():
         if course.snapshot.gang(job.uid).state in ADMITTED:
@@ -89,12 +90,14 @@ def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Itera
 
 
 def _then(then: Snapshot, _: Snapshot) -> Snapshot:
-    """Return the snapshot ``then``, in place of the snapshot that a change is applied to."""
+    """Return the snapshot ``then``; this is the ``apply`` of a change that only waits."""
     return then
 
 
 def _anew(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
-    """Yield submitting the job again, unchanged or with a change, so that it could start in the next time slot."""
+    """Yield the changes by which a user submits the job again, unchanged or changed, so that it may start in the next
+    time slot.
+    """
     at = policy.next_moment(now)
     if math.isinf(at):
         return
@@ -119,7 +122,7 @@ def _anew(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[
     as_it_is = Change(Kind.AGAIN, f"submit it anew, for the slot that begins in {wait:.0f} s", 1, again, wait)
     yield [as_it_is]
     if admits(snapshot, job.uid, policy, now, as_it_is):
-        return  # no other change is needed
+        return  # submitting the job again suffices, so no change of the job has to be tried
     begun = again(snapshot)
     fresh = begun.jobs[job.uid]
     for kind in (dearer(fresh), with_more_time(fresh), *candidates(begun, fresh, policy, at)):

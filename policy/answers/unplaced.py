@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from policy.cluster.gang import ADMITTED, Gang
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.snapshot import Snapshot
-from policy.cluster.sortedtuple import in_sorted
-from policy.placement.binding import binding
+from policy.cluster.sortedgroups import in_sorted
 from policy.placement.gang import ask_for
+from policy.placement.holders import Holders
 from policy.placement.holes import holes
-from policy.placement.room import Room
 
 
 def unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, list[Slot]]]:
@@ -35,6 +34,6 @@ def unplaced_in_words(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Sl
     size = len(job.slots(gang.workers, gang.ps))
     rigid = [slot for slot in missing if slot.role != WORKER]
     ask = ask_for(snapshot, job, rigid, len(missing) - len(rigid), gang.workers)
-    binds = "; ".join(binding(Room.of(snapshot), ask, " free"))
+    binds = "; and ".join(blocker.text for blocker in Holders(snapshot, job.uid).blockers(ask))
     told = f"{len(missing)} of {size} members {'has' if len(missing) == 1 else 'have'} no node"
     return f"{told}: {binds}" if binds else told

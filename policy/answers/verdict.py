@@ -46,7 +46,7 @@ def filter_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> FilterAn
 
 
 def _could_move(snapshot: Snapshot, pod: Pod, slot: Slot, node: str) -> bool:
-    """Tell whether the plan stays feasible with this member on that node and all others as planned."""
+    """Tell whether the gang's plan would still be feasible with this member on that node and all others as planned."""
     job = snapshot.jobs[pod.job_uid]
     known = snapshot.nodes.get(node)
     return known is not None and demand(job, slot, pod).fits(snapshot.free(node))

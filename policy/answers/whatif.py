@@ -108,6 +108,6 @@ def _standings(snapshot: Snapshot, policy: Policy, now: float) -> Standings:
 
 
 def _compared(standing: Standing) -> tuple[object, ...]:
-    """Return the parts of a standing that count as a change; a reason's figures and the job ahead do not."""
+    """Return the parts of a standing whose change is shown; a reason's figures and the job ahead are not among them."""
     reason = standing.verdict.reason if standing.verdict else None
     return standing.state, standing.workers, standing.nodes, reason, standing.position

@@ -20,7 +20,7 @@ from policy.systems.base import Policy
 
 FIGURES = 4
 A_STEP_MORE = 1.5
-MOST_STEPS = 12  # of values, up to a hundred times the present one
+MOST_STEPS = 12  # how many higher values are tried; the last is about a hundred times the present one
 MOST_SLOTS = 100
 
 
@@ -46,7 +46,7 @@ def _only(change: Change) -> Finer:
 
 
 def _heavier(job: Job, utility: float) -> Change:
-    """Return the change that gives the job that utility."""
+    """Return the change that sets the job's utility to this number."""
     text = f"raise kohort.dev/utility from {_shown(job.utility)} to {_shown(utility)}"
     made = replace(job, utility=utility, utility_stated=True)
     return Change(Kind.UTILITY, text, utility - job.utility, with_job(made))
@@ -55,7 +55,7 @@ def _heavier(job: Job, utility: float) -> Change:
 def dearer(job: Job) -> Iterator[Change]:
     """Yield higher values of the job, each 1.5 times the one before.
 
-    They are for a system, such as OASiS, that judges a job by its value and has no weights.
+    They are tried under a system that judges a job by its value and has no weights, such as OASiS.
     """
     value = _value(job)
     tried = value
@@ -77,7 +77,7 @@ def _value(job: Job) -> float:
 
 
 def _worth(job: Job, more: float) -> Change:
-    """Return the change that gives the job that value."""
+    """Return the change that sets the job's value (the height of its utility curve) to this number."""
     training = job.training
     if training is not None and training.utility is not None:
         made = replace(job, training=replace(training, utility=replace(training.utility, value=more)))
@@ -117,7 +117,7 @@ def _at_least(value: float) -> float:
 
 
 def _unit(value: float) -> float:
-    """Return by how much a number of four significant figures grows if its last figure grows by one."""
+    """Return the value of the last of four significant figures: 0.01 for 12.34."""
     return float(10.0 ** (math.floor(math.log10(value)) - FIGURES + 1))
 
 

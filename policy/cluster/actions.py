@@ -193,11 +193,11 @@ What = Literal["Bound", "Repaired", "Moved", "Shrunk", "Grown", "Paused"]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The API shows that what was planned for a job is done.
+    """What was decided for a job has been carried out, as the API shows: it is bound, repaired, resized or moved.
 
-    members: how many of its pods are bound now. hosts: on how many nodes they are.
-    workers: its number of workers. before: of a resize, the number before it.
-    on_behalf_of: of a shrink, uid of the job for which the workers were taken.
+    members: how many of its pods are bound now. hosts: on how many nodes they are. workers: its number of workers.
+    before: of a resize, the number before it. on_behalf_of: of a shrink, uid of the job for which the workers were
+    taken.
     """
 
     job_uid: str

@@ -12,7 +12,7 @@ from policy.cluster.layered import copied
 from policy.cluster.model import Node
 from policy.cluster.preemption import Preemptions
 from policy.cluster.resources import Resources
-from policy.cluster.sortedtuple import with_changes
+from policy.cluster.sortedgroups import with_changes
 
 NONE: Preemptions = {}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from policy.cluster.gang import ADMITTED, Gang
+from policy.cluster.gang import Gang
 from policy.cluster.index import Facts
 from policy.cluster.model import Job, Phase, Pod, Slot
 from policy.cluster.preemption import Preemptions, taken_on
@@ -52,7 +52,7 @@ def planned_charge(facts: Facts, job_uid: str) -> Charge:
     job, gang = facts.jobs.get(job_uid), facts.gangs.get(job_uid)
     if job is None or gang is None:
         return NO_CHARGE
-    charge = _slots_charge(facts, job, gang) if gang.state in ADMITTED else {}
+    charge = _slots_charge(facts, job, gang) if gang.nodes else {}
     for uid, node in gang.in_flight.items():
         pod = facts.pods.get(uid)
         if pod is not None and not pod.node and not pod.ended and not _charged_on(charge, pod, node):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from dataclasses import fields
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 from policy.cluster.charges import NO_CHARGE, key_of, planned_charge, pod_charge, promised_charge
 from policy.cluster.gang import Gang, no_gang
@@ -14,7 +14,7 @@ from policy.cluster.index import Facts, Index, News
 from policy.cluster.kinds import deadline
 from policy.cluster.layered import copied
 from policy.cluster.model import Job, Node, Phase, Pod, Slot
-from policy.cluster.preemption import NOTHING_PROMISED, VACATED_SECONDS, Preemption, Preemptions, concerns, taken_on
+from policy.cluster.preemption import NOTHING_PROMISED, VACATED_SECONDS, Preemption, concerns, taken_on
 from policy.cluster.reasons import Verdict
 from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import NOTHING, Resources
@@ -63,7 +63,8 @@ class Draft:
         self._now: dict[str, Any] = vars(fields_now)
         self._own: set[str] = set()  # names of the fields that this draft has copied or replaced
         self._view: Snapshot | None = base
-        self._indexed = True  # whether the index lacks only the changes in _news
+        # False if a map was replaced since the index was last checked against the maps
+        self._indexed = True
 
     def edit(self, name: str) -> MutableMapping[Any, Any]:
         """Return the map of that field as a copy that may be changed; the copy is made on first use.
@@ -88,9 +89,8 @@ class Draft:
         index = self.now.index
         if self._news or not self._indexed:
             news, self._news = self._news, News()
-            maps = self.facts()
-            if news or not index.made_from(maps):
-                index = index.after(maps, news)
+            if news or not index.made_from(self.now):
+                index = index.after(self.now, news)
                 self.set("index", index)
             self._indexed = True
         return index
@@ -106,8 +106,7 @@ class Draft:
 
         Gangs that changed since then may be missing; they are in ``touched``. The index is not updated for it.
         """
-        last = self.now.index
-        return frozenset(last.freeing)
+        return frozenset(self.now.index.freeing)
 
     def view(self) -> Snapshot:
         """Return the draft as a snapshot. It shares the draft's maps, so it is valid only until the next edit."""
@@ -115,10 +114,6 @@ class Draft:
         if self._view is None:
             self._view = Snapshot(*self._now.values())
         return self._view
-
-    def facts(self) -> _Maps:
-        """Return the draft's current maps, those from which an index is made."""
-        return _Maps(*_MAPS(self._now))
 
     def freeze(self) -> Snapshot:
         """Return the finished next snapshot, with all charges up to date and the next generation number."""
@@ -215,7 +210,7 @@ class Draft:
         """
         old = self.now.pods.get(pod.uid)
         if old is not None and (old.job_uid, old.slot) != (pod.job_uid, pod.slot):
-            self._unfile(old)
+            self._file(old, gone=True)
         self.edit("pods")[pod.uid] = pod
         self._file(pod)
         self._recharge(pod.uid, pod_charge(pod))
@@ -228,7 +223,7 @@ class Draft:
         """Remove a pod and its charge. ``now`` has the same meaning as in ``put_pod``."""
         old = self.now.pods.get(uid)
         if old is not None:
-            self._unfile(old)
+            self._file(old, gone=True)
             del self.edit("pods")[uid]
             self._recharge(uid, NO_CHARGE)
             self._recount_foreign(old, None)
@@ -236,37 +231,23 @@ class Draft:
 
     def settle(self) -> None:
         """Compute the charges of changed gangs again: the planned room that no bound pod holds yet."""
-        if not self._stale:
-            return
-        maps = self.facts()
         for uid in sorted(self._stale):
-            self._recharge(uid, planned_charge(maps, uid))
+            self._recharge(uid, planned_charge(self.now, uid))
         self._stale.clear()
 
     # -- a job's pods: the newest pod of a slot is its member, the replaced pods are strays -------
 
-    def _file(self, pod: Pod) -> None:
+    def _file(self, pod: Pod, *, gone: bool = False) -> None:
+        """Give the pod a place among its job's pods, or take it away if it is gone."""
         if not pod.job_uid:
             self._news.pods.add(pod.uid)
             return
         self.touch(pod.job_uid)
         strays = self.now.strays.get(pod.job_uid, frozenset())
-        holder = self._holder(pod.job_uid, pod.slot)
-        if holder != pod.uid or strays:
-            self._share_out(pod.job_uid, pod.slot, strays | {pod.uid} | ({holder} if holder else set()))
-
-    def _unfile(self, pod: Pod) -> None:
-        if not pod.job_uid:
-            self._news.pods.add(pod.uid)
-            return
-        self.touch(pod.job_uid)
-        strays = self.now.strays.get(pod.job_uid, frozenset())
-        holder = self._holder(pod.job_uid, pod.slot)
-        self._share_out(pod.job_uid, pod.slot, (strays | ({holder} if holder else set())) - {pod.uid})
-
-    def _holder(self, job_uid: str, slot: Slot | None) -> str | None:
-        """Return the uid of the member in the slot; None if there is none."""
-        return self.now.members.get(job_uid, {}).get(slot) if slot is not None else None
+        holder = self.now.members.get(pod.job_uid, {}).get(pod.slot) if pod.slot is not None else None
+        if gone or holder != pod.uid or strays:
+            uids = strays | ({holder} if holder else set())
+            self._share_out(pod.job_uid, pod.slot, uids - {pod.uid} if gone else uids | {pod.uid})
 
     def _share_out(self, job_uid: str, slot: Slot | None, uids: frozenset[str]) -> None:
         """Make the newest living pod among ``uids`` the member in the slot; the others become strays without a slot."""
@@ -302,12 +283,9 @@ class Draft:
         self._put_or_drop("charges", key, charge)
 
     def _recount_foreign(self, old: Pod | None, new: Pod | None) -> None:
-        before = old if old is not None and old.holds_room and not old.opted_in else None
-        after = new if new is not None and new.holds_room and not new.opted_in else None
-        if before is not None:
-            self._shift("foreign", before.node, before.requests, -1)
-        if after is not None:
-            self._shift("foreign", after.node, after.requests)
+        for pod, sign in ((old, -1), (new, 1)):
+            if pod is not None and pod.holds_room and not pod.opted_in:
+                self._shift("foreign", pod.node, pod.requests, sign)
 
     def _recount_promised(self, old: Pod | None, new: Pod | None, now: float) -> None:
         for node in sorted(concerns(old, new)):
@@ -330,22 +308,6 @@ class Draft:
         (self._news.charged if name == "charged" else self._news.foreign).add(node)
 
 
-class _Maps(NamedTuple):
-    """The draft's current maps from which an index is made (``Facts``)."""
-
-    nodes: Mapping[str, Node]
-    jobs: Mapping[str, Job]
-    pods: Mapping[str, Pod]
-    members: Mapping[str, Mapping[Slot, str]]
-    strays: Mapping[str, frozenset[str]]
-    gangs: Mapping[str, Gang]
-    charged: Mapping[str, Resources]
-    foreign: Mapping[str, Resources]
-    preemptions: Preemptions
-    not_offered: Mapping[tuple[str, str], float]
-
-
-_MAPS = itemgetter(*_Maps._fields)
 _NAMES = tuple(field.name for field in fields(Snapshot))
 _VALUES = attrgetter(*_NAMES)
 

@@ -21,61 +21,39 @@ from policy.cluster.memo import Memo
 from policy.cluster.model import Job, Node, Pod, Slot
 from policy.cluster.preemption import Preemptions
 from policy.cluster.resources import Resources
-from policy.cluster.sortedtuple import with_changes
+from policy.cluster.sortedgroups import with_changes
 
 
 class Facts(Protocol):
-    """The maps of a snapshot (nodes, pods, jobs, gangs and so on) from which its index is made."""
+    """The maps of a snapshot from which its index is made.
+
+    nodes: by name. jobs: by uid. pods: by uid. gangs: by job uid. members: pod uids by job uid and slot.
+    strays: uids of the pods that hold no slot, such as replaced pods, by job uid.
+    charged: the sum of all charges on each node, by node name. foreign: the part of ``charged`` that foreign pods take,
+    or that is promised to them, by node. preemptions: the room that other schedulers have promised to their pods, by
+    node. not_offered: until when (seconds since the epoch) a node is not to be used for a job, by job uid and node.
+    """
 
     @property
-    def nodes(self) -> Mapping[str, Node]:
-        """Nodes by name."""
-        ...
-
+    def nodes(self) -> Mapping[str, Node]: ...
     @property
-    def jobs(self) -> Mapping[str, Job]:
-        """Jobs by uid."""
-        ...
-
+    def jobs(self) -> Mapping[str, Job]: ...
     @property
-    def pods(self) -> Mapping[str, Pod]:
-        """Pods by uid."""
-        ...
-
+    def pods(self) -> Mapping[str, Pod]: ...
     @property
-    def members(self) -> Mapping[str, Mapping[Slot, str]]:
-        """Pod uids by job uid and slot."""
-        ...
-
+    def members(self) -> Mapping[str, Mapping[Slot, str]]: ...
     @property
-    def strays(self) -> Mapping[str, frozenset[str]]:
-        """Uids of the pods that hold no slot, such as replaced pods, by job uid."""
-        ...
-
+    def strays(self) -> Mapping[str, frozenset[str]]: ...
     @property
-    def gangs(self) -> Mapping[str, Gang]:
-        """Gangs by job uid."""
-        ...
-
+    def gangs(self) -> Mapping[str, Gang]: ...
     @property
-    def charged(self) -> Mapping[str, Resources]:
-        """The sum of all charges on each node, by node name."""
-        ...
-
+    def charged(self) -> Mapping[str, Resources]: ...
     @property
-    def foreign(self) -> Mapping[str, Resources]:
-        """The part of ``charged`` that foreign pods take, or that is promised to them, by node."""
-        ...
-
+    def foreign(self) -> Mapping[str, Resources]: ...
     @property
-    def preemptions(self) -> Preemptions:
-        """The room that other schedulers have promised to their pods, by node."""
-        ...
-
+    def preemptions(self) -> Preemptions: ...
     @property
-    def not_offered(self) -> Mapping[tuple[str, str], float]:
-        """Until when (seconds since the epoch) a node is not to be used for a job, by job uid and node."""
-        ...
+    def not_offered(self) -> Mapping[tuple[str, str], float]: ...
 
 
 @dataclass(slots=True)

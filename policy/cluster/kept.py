@@ -6,39 +6,20 @@ Arguments after the snapshot and the job must be given by position, and must be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from policy.cluster.gang import Gang
-from policy.cluster.index import Index
-from policy.cluster.model import Job, Node
-from policy.cluster.sortedgroups import GroupEntry, SortedGroups
-from policy.cluster.sortedtuple import in_sorted
+from policy.cluster.index import Facts, Index
+from policy.cluster.model import Job
+from policy.cluster.sortedgroups import GroupEntry, SortedGroups, in_sorted
 
 
-class Indexed(Protocol):
-    """The fields of a snapshot that the caches use."""
+class Indexed(Facts, Protocol):
+    """The maps of a snapshot with their index, which has the memo with the cached answers."""
 
     @property
-    def nodes(self) -> Mapping[str, Node]:
-        """Nodes by name."""
-        ...
-
-    @property
-    def jobs(self) -> Mapping[str, Job]:
-        """Jobs by uid."""
-        ...
-
-    @property
-    def gangs(self) -> Mapping[str, Gang]:
-        """Gangs by job uid."""
-        ...
-
-    @property
-    def index(self) -> Index:
-        """The index, which has the memo with the cached answers."""
-        ...
+    def index(self) -> Index: ...
 
 
 S = TypeVar("S", bound=Indexed)
@@ -52,12 +33,14 @@ UNKNOWN: Final = object()
 def until_job_changes(ask: Callable[Concatenate[S, J, P], T]) -> Callable[Concatenate[S, J, P], T]:
     """Cache the answer about a job (given as a Job or its uid) until the job, its gang, pods or refused nodes change.
 
+    The function may have one argument beside the snapshot and the job.
+
     For a Job object that is not the snapshot's own (a modified copy, for example) the function is called each time. A
     function that is never called with such an object should take the uid, because that is looked up faster.
     """
     asked: Any = ask
 
-    # Called thousands of times in a step: so there is a variant without further arguments, and no shared helper.
+    # Called thousands of times in a step: so there are two variants, and no shared helper.
     def alone(snapshot: S, job: J) -> Any:
         uid: Any = job
         if type(job) is not str and snapshot.jobs.get(uid := job.uid) is not job:  # type: ignore[union-attr]
@@ -68,17 +51,17 @@ def until_job_changes(ask: Callable[Concatenate[S, J, P], T]) -> Callable[Concat
         answer = answers[asked] = asked(snapshot, job)
         return answer
 
-    def with_more(snapshot: S, job: J, *args: Hashable) -> Any:
+    def with_one_more(snapshot: S, job: J, more: Hashable) -> Any:
         uid: Any = job
         if type(job) is not str and snapshot.jobs.get(uid := job.uid) is not job:  # type: ignore[union-attr]
-            return asked(snapshot, job, *args)
-        answers, question = snapshot.index.memo.job(uid), (asked, *args)
-        answer = answers.get(question, UNKNOWN)
-        if answer is UNKNOWN:
-            answer = answers[question] = asked(snapshot, job, *args)
+            return asked(snapshot, job, more)
+        answers, question = snapshot.index.memo.job(uid), (asked, more)
+        if question in answers:
+            return answers[question]
+        answer = answers[question] = asked(snapshot, job, more)
         return answer
 
-    kept: Any = wraps(asked)(alone if asked.__code__.co_argcount == 2 else with_more)
+    kept: Any = wraps(asked)(alone if asked.__code__.co_argcount == 2 else with_one_more)
     found: Callable[Concatenate[S, J, P], T] = kept
     return found
 

@@ -1,4 +1,4 @@
-"""The rules of the index: which of its lists a job is on, and which times of a job it has."""
+"""The rules of the index: on which of its lists a job belongs, and when the job's deadline and its back-off end."""
 
 from __future__ import annotations
 

@@ -143,12 +143,3 @@ def next_state(state: State, move: Move) -> State:
         return TABLE[state, move]
     except KeyError:
         raise InvalidMoveError(f"a {state.value} gang cannot {move.value}") from None
-
-
-def diagram() -> str:
-    """Return ``TABLE`` as the text of a Mermaid state diagram, for docs/concepts.md."""
-    edges: dict[tuple[State, State], list[str]] = {}
-    for (state, how), after in TABLE.items():
-        edges.setdefault((state, after), []).append(how.value)
-    lines = [f"    {old.value} --> {new.value}: {', '.join(moves)}" for (old, new), moves in edges.items()]
-    return "\n".join(["stateDiagram-v2", f"    [*] --> {State.WAITING.value}", *lines])

@@ -20,7 +20,8 @@ _Changes = tuple[Iterable[str], Any] | None  # a linked list: the jobs of the la
 class Memo:
     """A cache of values that were computed from a snapshot; snapshots that are equal share it.
 
-    empty: what was asked about the cluster with no job running, by question. same: one object for all equal values.
+    empty: answers about the cluster as if no job ran, by question. same: maps each value to the first equal object that
+    was seen, so that equal values are one object.
     """
 
     __slots__ = ("_groups", "_jobs", "_tables", "empty", "same")
@@ -86,7 +87,8 @@ class Memo:
         other._groups = {
             question: (found, count + 1, (jobs, changes))
             for question, (found, count, changes) in self._groups.items()
-            if count <= FEW or count <= FEW + len(found.places)  # else the question is no longer asked
+            # drops groupings that were not asked for during so many changes that sorting all jobs again would cost less
+            if count <= FEW or count <= FEW + len(found.places)
         }
         return other
 

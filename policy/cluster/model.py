@@ -29,7 +29,7 @@ class Slot(NamedTuple):
         return f"{self.role}-{self.index}"
 
 
-@lru_cache(maxsize=256)  # bounded: only the gang sizes that are in use now are worth keeping
+@lru_cache(maxsize=256)  # only the gang sizes that are in use now are worth keeping
 def worker_slots(count: int) -> tuple[Slot, ...]:
     """Return the slots of ``count`` workers, from index 0."""
     return tuple(Slot(WORKER, index) for index in range(count))
@@ -38,7 +38,9 @@ def worker_slots(count: int) -> tuple[Slot, ...]:
 TAINTS_OF_CLOSED_NODES: Final = frozenset(
     f"node.kubernetes.io/{name}" for name in ("unschedulable", "not-ready", "unreachable")
 )
-"""Set and taken away by the node lifecycle controller (kubernetes/pkg/controller/nodelifecycle)."""
+"""The taints that the node lifecycle controller (kubernetes/pkg/controller/nodelifecycle) sets on cordoned and unready
+nodes, and removes again.
+"""
 
 
 class Taint(NamedTuple):
@@ -329,6 +331,7 @@ class Pod:
     plan: the name of the plan under which it was bound.
     numbered: the slot in the annotation by which its controller chooses the pods to delete first; only for kinds whose
     pods have no index in their names.
+    finalizers: the finalizers that it still has, if it is terminating: until they are removed it holds its room.
     nominated: the node on which its scheduler keeps room for it.
     preempted: whether a scheduler has chosen it as a victim, to make room for a pod of higher priority (condition
     DisruptionTarget, reason PreemptionByScheduler).
@@ -346,6 +349,7 @@ class Pod:
     owner: str = ""
     opted_in: bool = False
     terminating: bool = False
+    finalizers: tuple[str, ...] = ()
     gated: bool = False
     places: Constraints | None = None
     refused: bool = False
@@ -374,6 +378,11 @@ class Pod:
     def holds_room(self) -> bool:
         """Whether the pod is bound and has not ended; a terminating pod holds its room until it is gone."""
         return bool(self.node) and self.phase not in ENDED
+
+    @property
+    def key(self) -> str:
+        """The pod's name for people: ``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
 
     @property
     def claims(self) -> bool:

@@ -94,7 +94,7 @@ class Reason(Enum):
 
     @property
     def needs_change(self) -> bool:
-        """Whether room that Kohort's own jobs give up would not help.
+        """Whether the job could not run even if Kohort's other jobs gave up room.
 
         Foreign pods must go, or the job, the nodes or the settings must be changed.
         """

@@ -22,7 +22,7 @@ WRITES: Final = {
     "Renumber": "annotate",
     "SetGate": "switch",
 }
-"""Every write by its name, and the verb that people are told for it."""
+"""For each kind of write, the verb with which messages name it."""
 MOST_CHARACTERS: Final = 500
 
 

@@ -23,7 +23,7 @@ def largest_share(part: Mapping[str, int], whole: Mapping[str, int]) -> float:
 
 
 class _Hashed:
-    """A base class whose slot keeps the hash, because a vector's hash is asked for many times."""
+    """A base class that stores the hash after its first use, because a vector's hash is needed many times."""
 
     __slots__ = ("_hash",)
     _hash: int

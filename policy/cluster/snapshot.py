@@ -7,6 +7,7 @@ snapshot and one that was rebuilt from API objects are equal.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.training import Report
 from policy.cluster.trouble import trouble_of
 
+MINUTE = 60.0
 # What one pod or one plan takes. The keys are a pod's uid, a planned slot, the uid of a binding in flight, or a node.
 Charge = Mapping[object, tuple[str, Resources]]
 
@@ -266,3 +268,14 @@ def _undecided(snapshot: Snapshot, job: Job) -> Verdict:
     """Return the verdict for a job about which the policy has not decided yet."""
     missing = missing_pods(snapshot, job)
     return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else Verdict(Reason.NO_ROOM)
+
+
+def resizes_left(snapshot: Snapshot, now: float) -> float:
+    """Return how many more jobs may be resized now; infinity if ``Rules.resizes_per_minute`` sets no limit."""
+    limit = snapshot.rules.resizes_per_minute
+    return limit - len(recent_resizes(snapshot.resizes, now)) if limit else math.inf
+
+
+def recent_resizes(resizes: tuple[float, ...], now: float) -> tuple[float, ...]:
+    """Return those of the times (seconds since the epoch) that lie within the last minute."""
+    return tuple(at for at in resizes if now - at < MINUTE)

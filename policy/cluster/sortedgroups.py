@@ -1,14 +1,38 @@
-"""Jobs in sorted groups that are updated for changed jobs only, so that a step does not sort all jobs."""
+"""Sorted tuples used as sets, and jobs in sorted groups; both are updated for what changed, so no step sorts all."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from policy.cluster.layered import copied
-from policy.cluster.sortedtuple import with_changes
+
+E = TypeVar("E", bound=Any)  # a name, or a tuple that ends with a name
+
+
+def in_sorted(names: tuple[str, ...], name: str) -> bool:
+    """Tell whether the sorted tuple has the name."""
+    at = bisect_left(names, name)
+    return at < len(names) and names[at] == name
+
+
+def with_changes(old: tuple[E, ...], belongs: Mapping[E, bool]) -> tuple[E, ...]:
+    """Return the sorted tuple with the entries that ``belongs`` maps to True, and without those that it maps to False.
+
+    If nothing changes, the same tuple is returned.
+    """
+    new: list[E] | None = None
+    for name, wanted in belongs.items():
+        there = old if new is None else new
+        at = bisect_left(there, name)
+        if (at < len(there) and there[at] == name) is not wanted:
+            new = list(old) if new is None else new
+            new[at : at + (not wanted)] = [name] if wanted else []
+    return old if new is None else tuple(new)
+
 
 # A group's key, and the job's entry in that group: a tuple to sort by, which ends with the job's uid.
 GroupEntry = tuple[Hashable, tuple[Any, ...]]

@@ -1,4 +1,6 @@
-"""What a job object states about its training (annotation ``kohort.dev/training``), and what the training reports."""
+"""What a job object states about its training (annotation ``kohort.dev/training``), what the training reports, and how
+long it still takes.
+"""
 
 from __future__ import annotations
 
@@ -162,3 +164,18 @@ def timed(training: Training | None, chunks: int, seconds: float) -> Training:
     if training is not None and training.is_timed:
         return training
     return replace(training or Training(), chunks=chunks, seconds=seconds)
+
+
+def remaining_seconds(reports: Sequence[Report], now: float) -> float | None:
+    """Return for how many seconds from ``now`` the job still trains, at the pace between its last two progress reports.
+
+    None: the pace is not known.
+    """
+    told = [(report.at, report.done) for report in reports if report.done is not None]
+    if len(told) < 2:
+        return None
+    (before, less), (at, done) = told[-2:]
+    pace = (done - less) / (at - before) if at > before else 0.0
+    if pace <= 0:
+        return None
+    return max(0.0, (1.0 - done) / pace - (now - at))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from policy.cluster.model import PS
+from policy.cluster.model import PS, Pod
 from policy.cluster.resources import HOST_PORT, Resources
 
 BYTES = ("memory", "ephemeral-storage", "hugepages-")
@@ -16,9 +16,13 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 or noun == PS else f"{number:,} {noun}s"
 
 
-def and_more(number: int) -> str:
-    """Return the end of a list that is cut short: ``and 3 more``."""
-    return f"and {number:,} more"
+def and_more(number: int, what: str = "", shown_by: str = "") -> str:
+    """Return the end of a list that is cut short: ``and 3 more``, ``and 3 more that are older; -o wide shows all``.
+
+    number: how many entries are not shown. what: words to put after "more". shown_by: the option or command that shows
+    all entries; empty if there is none.
+    """
+    return f"and {number:,} more{what}" + (f"; {shown_by} shows all" if shown_by else "")
 
 
 def listed(names: Sequence[str], most: int) -> str:
@@ -56,6 +60,14 @@ def said(name: str, amount: int) -> str:
     if name == "pods":
         return counted(amount, "pod")
     return f"{amount} {name}"
+
+
+def ending_in_words(pod: Pod) -> str:
+    """Return in words that the pod is terminating, where, and which finalizers keep it."""
+    where = f" on {pod.node}" if pod.node else ""
+    noun = "finalizer" if len(pod.finalizers) == 1 else "finalizers"
+    kept = f", kept by its {noun} {', '.join(pod.finalizers)}" if pod.finalizers else ""
+    return f"{pod.key}{where} is terminating{kept}"
 
 
 def _bytes(amount: int) -> str:

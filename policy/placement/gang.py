@@ -9,10 +9,10 @@ operator removes the highest index first, so a shrink first removes the workers 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import islice
+from itertools import islice, tee
 from operator import itemgetter
 
 from policy.cluster.frozen import replace
@@ -196,8 +196,9 @@ def _first_to_take(room: Room, alike: Alike, ask: Ask) -> str | None:
 
 
 def _on_one_node(room: Room, ask: Ask) -> dict[Slot, str] | None:
-    whole = ask.whole
-    fitting = [(_can_join(ask, alike), alike) for alike in room.alike(whole)]
+    whole, later, each = ask.whole, ask.later, ask.worker
+    # Room beside the gang for workers that may join later: on another node than its ps, a worker costs network traffic.
+    fitting = [(min(later, each.how_many(alike.free - whole)) if later else 0, alike) for alike in room.alike(whole)]
     for most in sorted({count for count, _ in fitting}, reverse=True):
         roomiest = (alike for count, alike in fitting if count == most)
         named = ((_first_to_take(room, alike, ask), alike) for alike in roomiest)
@@ -205,14 +206,6 @@ def _on_one_node(room: Room, ask: Ask) -> dict[Slot, str] | None:
         if best is not None:
             return {slot: best[1] for slot, _, _ in ask.members()}
     return None
-
-
-def _can_join(ask: Ask, alike: Alike) -> int:
-    """Return how many of the workers that may join later would still fit on such a node beside the gang.
-
-    Room for them is worth having, because a worker on another node than its ps costs network traffic.
-    """
-    return min(ask.later, ask.worker.how_many(alike.free - ask.whole)) if ask.later else 0
 
 
 def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
@@ -279,25 +272,15 @@ def _first_nodes(room: Room, ask: Ask) -> list[str]:
         takers = _open(room, alike, constraints, ask)
         if count and constraints != ask.worker_constraints:
             # A node whose labels or taints suit the rigid member need not suit workers, so such nodes come last.
-            both, alone = _parted(takers, lambda name: accepts(room.nodes[name], ask.worker_constraints), most)
+            some, others = tee((name, accepts(room.nodes[name], ask.worker_constraints)) for name in takers)
+            both = list(islice((name for name, suits in some if suits), most))
+            alone = list(islice((name for name, suits in others if not suits), most))
             groups += [(-count, -alike.idleness(), both), (0, -alike.idleness(), alone)]
         else:
             groups.append((-count, -alike.idleness(), list(islice(takers, most))))
     likeliest = sorted((rank, name, idleness) for rank, idleness, names in groups for name in names)[:most]
     likeliest.sort(key=itemgetter(0, 2, 1))
     return [name for _, name, _ in likeliest[:FIRST_NODES_TRIED]]
-
-
-def _parted(names: Iterator[str], holds: Callable[[str], bool], most: int) -> tuple[list[str], list[str]]:
-    """Return the first ``most`` names for which ``holds`` is true, and the first ``most`` for which it is false."""
-    parts: tuple[list[str], list[str]] = [], []
-    for name in names:
-        part = parts[not holds(name)]
-        if len(part) < most:
-            part.append(name)
-        elif len(parts[0]) == len(parts[1]):
-            break
-    return parts
 
 
 def _rigid_from(trial: Room, ask: Ask, first: str) -> dict[Slot, str] | None:
@@ -326,25 +309,17 @@ def _fill(counts: Mapping[str, int], workers: int, first: str) -> dict[Slot, str
     ``counts`` says how many workers each node takes. The node ``first`` is filled first, then those that take the most;
     the last workers go on the node that takes the fewest but still all of them.
     """
-    nodes: dict[Slot, str] = {}
+    hosts = [first] * min(counts.get(first, 0), workers)
     others = sorted((name for name, count in counts.items() if count and name != first), key=lambda n: (-counts[n], n))
-    _put(nodes, first, min(counts.get(first, 0), workers))
-    while len(nodes) < workers:
+    while len(hosts) < workers:
         if not others:
             return None
-        missing = workers - len(nodes)
-        host = others.pop(0) if counts[others[0]] < missing else _tightest(others, counts, missing)
-        _put(nodes, host, min(counts[host], missing))
-    return nodes
-
-
-def _tightest(hosts: list[str], counts: Mapping[str, int], missing: int) -> str:
-    return min((name for name in hosts if counts[name] >= missing), key=lambda name: (counts[name], name))
-
-
-def _put(nodes: dict[Slot, str], host: str, count: int) -> None:
-    for _ in range(count):
-        nodes[Slot(WORKER, len(nodes))] = host
+        host, missing = others[0], workers - len(hosts)
+        if counts[host] >= missing:
+            host = min((name for name in others if counts[name] >= missing), key=lambda name: (counts[name], name))
+        others.remove(host)
+        hosts += [host] * min(counts[host], missing)
+    return dict(zip(worker_slots(workers), hosts, strict=True))
 
 
 def cross_node_pairs(nodes: Mapping[Slot, str]) -> int:

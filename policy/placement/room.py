@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from policy.cluster.capacity import Capacity
-from policy.cluster.kept import until_nodes_change
 from policy.cluster.model import Constraints, Node
 from policy.cluster.preemption import outranked
 from policy.cluster.resources import NOTHING, Resources
@@ -67,29 +66,6 @@ class Room:
         The room of foreign pods stays taken, because Kohort cannot wait for them to end.
         """
         return cls(snapshot.index.emptied)
-
-    @classmethod
-    def bare(cls, snapshot: Snapshot) -> Room:
-        """Return the room that would be free if there were no pods at all: the nodes' allocatable resources."""
-        return cls(_bare_nodes(snapshot))
-
-    @classmethod
-    def reopened(cls, snapshot: Snapshot) -> Room:
-        """Return the room that would be free if there were no pods, and every node were ready and uncordoned."""
-        return cls(_reopened_nodes(snapshot))
-
-    @classmethod
-    def without_running(cls, snapshot: Snapshot) -> Room:
-        """Return the room that will be free when all of Kohort's running jobs have ended.
-
-        The room of finished jobs whose pods are kept (cleanPodPolicy None) stays taken.
-        """
-        room = cls.without_jobs(snapshot)
-        for uid in snapshot.index.keeping:
-            for pod in snapshot.every_pod_of(uid):
-                if pod.holds_room:
-                    room.take(pod.node, pod.requests)
-        return room
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.nodes)
@@ -196,16 +172,6 @@ class Room:
     def idleness(self, node: str, taken: Resources = NOTHING) -> float:
         """Return the free share of the node after ``taken`` is taken from it, too: from 0 (full) to 1 (empty)."""
         return Alike(self.free(node), self.nodes[node].allocatable, (node,), 1).idleness(taken)
-
-
-@until_nodes_change
-def _bare_nodes(snapshot: Snapshot) -> Capacity:
-    return Capacity.of(snapshot.nodes, {})
-
-
-@until_nodes_change
-def _reopened_nodes(snapshot: Snapshot) -> Capacity:
-    return Capacity.of({name: node.reopened for name, node in snapshot.nodes.items()}, {})
 
 
 def idlest(room: Room, requests: Resources, constraints: Constraints, refused: frozenset[str]) -> str | None:

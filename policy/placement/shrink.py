@@ -24,7 +24,8 @@ from policy.placement.grow import FreedRoom, freed_rooms
 from policy.placement.room import Room
 
 NOBODY = ""
-FEW = 32  # removals tried at first (or twice the gang's members, if more), because a gang rarely needs more
+# how many removals are tried first (twice the gang's members, if that is more): a gang rarely needs more of them
+FEW = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,9 @@ class Shrink:
     room: Room
 
 
-Order = Callable[[Sequence[Reclaimable]], list[int]]  # returns all removals in order, each as its victim's index
-Counts = dict[int, int]  # index of a victim -> number of removals
+# a function that returns all removals in order, each as the index of the victim that gives the worker
+Order = Callable[[Sequence[Reclaimable]], list[int]]
+Counts = dict[int, int]  # index of a victim -> number of workers that are taken from it
 
 
 @until_job_changes

@@ -63,7 +63,7 @@ def spread(room: Room, ask: Ask, ties: str = "", order: Order = Order.APART) -> 
 
         heap: list[tuple[int, float, int, str]] = []
         for slot in slots:
-            if ties or not heap:  # with ties, each member needs its own draw, so the heap is rebuilt
+            if ties or not heap:  # ties are drawn again for each member, so the heap of sort keys is rebuilt
                 heap = [rank(name, slot) for name in names if requests.fits(trial.free(name))]
                 heapify(heap)
             *_, node = heap[0]
@@ -99,7 +99,7 @@ def in_turn(room: Room, ask: Ask, turn: int) -> dict[Slot, str] | None:
 def _holds(room: Room, requests: Resources, constraints: Constraints, ask: Ask, wanted: int) -> bool:
     """Tell whether the nodes together have room for ``wanted`` equal members."""
     for alike in room.alike(requests):
-        each = requests.how_many(alike.free) or wanted  # a request of nothing counts 0 times, and always fits
+        each = requests.how_many(alike.free) or wanted  # how_many returns 0 for a request of nothing, which always fits
         for name in alike.names:
             if _takes(room, name, constraints, ask):
                 wanted -= each

@@ -1,9 +1,9 @@
 """FIFO with EASY backfill (Lifka, JSSPP 1995): younger jobs use idle room where that does not delay the oldest one.
 
 The oldest job that does not fit has a reservation: the earliest time at which enough running jobs have ended, and the
-room that it takes then. A younger job starts if it ends before that time, or if it fits beside that room. How long a
-job trains is what the job itself states (``kohort.dev/training``, at the workers that it has), less what it has
-reported as done. Jobs that state nothing are assumed to end after all jobs that do, in the order of their starts.
+room that it takes then. A younger job starts if it ends before that time, or if it fits beside that room. A job's
+duration is what its annotation states (``kohort.dev/training``) for the number of workers that it has, less the share
+that it has reported as done. Jobs that state nothing are assumed to end after all others, in the order of their starts.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Admit, Decision
 from policy.cluster.gang import Gang, State
@@ -19,21 +20,17 @@ from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.gang import Ask, ask_of, charge
-from policy.placement.misfits import misfits
 from policy.placement.room import Room
 from policy.placement.spread import spread
 from policy.systems.base import Policy
-from policy.systems.queue import asked_workers, queue
+from policy.systems.queue import asked_workers, misfits, queue
 
 
 @dataclass(frozen=True, slots=True)
 class FifoBackfill(Policy):
     """``fifo``, except that younger jobs may use idle room where that does not delay the oldest one."""
 
-    @property
-    def name(self) -> str:
-        """Return ``fifo-backfill``."""
-        return "fifo-backfill"
+    name: ClassVar[str] = "fifo-backfill"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start whole jobs at the workers they ask for, in order of arrival, then those that may pass the head."""
@@ -56,7 +53,8 @@ class BackfillCycle:
         found = queue(self._snapshot, self._now)
         verdicts = dict(found.barred)
         known = misfits(self._snapshot, FifoBackfill.__name__)
-        crowded_out: set[Ask] = set()  # demands that found no room after this cycle had started other jobs
+        # requests that found no room only because this cycle has started jobs, so they may fit in the next one
+        crowded_out: set[Ask] = set()
         for job in found.ready:
             ask = ask_of(self._snapshot, job, asked_workers(job))
             nodes = None if ask in known or ask in crowded_out else spread(self._room, ask)
@@ -111,7 +109,7 @@ class BackfillCycle:
         return (ends[count - 1][0] if count else self._now), room
 
     def _ends(self, gang: Gang) -> float:
-        """Return when a running job ends, by its own statement and reports; infinite where it states nothing."""
+        """Return when a running job ends, by its annotation and reports; infinite if it does not state its duration."""
         job, began = self._snapshot.jobs[gang.job_uid], gang.admitted_at or self._now
         told = [report for report in self._snapshot.reports.get(job.uid, ()) if report.done is not None]
         whole = _seconds(job, gang.workers)
@@ -120,7 +118,7 @@ class BackfillCycle:
 
 
 def _seconds(job: Job, workers: int) -> float:
-    """Return how long the job trains with so many workers, by its own statement; infinite where it makes none."""
+    """Return how long the job trains with so many workers, by its annotation; infinite if it does not state that."""
     training = job.training
     if training is None or not training.is_timed or workers == 0:
         return math.inf

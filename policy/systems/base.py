@@ -6,13 +6,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from policy.cluster.actions import Action, Decision
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 
-# What one job's object holds of a policy's memory, by system: values of JSON's types, which their reader must check.
+# What is written on one job's object of a policy's memory, by system; values of JSON's types, which must be checked
+# when they are read.
 Parts = Mapping[str, object]
 
 
@@ -175,7 +177,9 @@ class Policy(ABC):
 
     @property
     def draws(self) -> bool:
-        """Whether the system makes random choices from its ``seed``, so that another seed can decide otherwise."""
+        """Whether the system makes random choices from its ``seed``, so that it may decide differently with another
+        seed.
+        """
         return False
 
     # -- prices, promises, schedules ---------------------------------------------------------------
@@ -237,3 +241,42 @@ class Rebalancer(Policy):
         decided: the other system's decision in this step; none of its jobs is moved, and no room that it gives away is
         used. promised: the room that the other system's plans need later, which is not used either.
         """
+
+
+def above_0(system: Any, *names: str) -> None:
+    """Check that the numbers are above 0, and finite."""
+    for name in names:
+        if not 0.0 < getattr(system, name) < math.inf:
+            raise _error(system, name, "above 0, and finite")
+
+
+def from_0(system: Any, *names: str) -> None:
+    """Check that the numbers are 0 or more, and finite."""
+    for name in names:
+        if not 0.0 <= getattr(system, name) < math.inf:
+            raise _error(system, name, "0 or more, and finite")
+
+
+def up_to(system: Any, most: float, *names: str) -> None:
+    """Check that the numbers are from 0 to ``most``."""
+    for name in names:
+        if not 0 <= getattr(system, name) <= most:
+            raise _error(system, name, f"from 0 to {most:,}")
+
+
+def patience(system: Any, *names: str) -> None:
+    """Check that the numbers of seconds are 0 or more; they may be infinite, which means never."""
+    for name in names:
+        if not getattr(system, name) >= 0.0:
+            raise _error(system, name, "0 or more")
+
+
+def share(system: Any, *names: str) -> None:
+    """Check that the numbers are shares of a whole, from 0 to 1."""
+    for name in names:
+        if not 0.0 <= getattr(system, name) <= 1.0:
+            raise _error(system, name, "from 0 to 1")
+
+
+def _error(system: Any, name: str, allowed: str) -> ValueError:
+    return ValueError(f"{system.name}: {name} is {getattr(system, name)!r}, must be {allowed}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Admit, Decision, Remember, Resize
 from policy.cluster.gang import ADMITTED, State
@@ -19,14 +20,13 @@ from policy.cluster.model import ANYWHERE, Job, Pod, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.placement.gang import Ask, ask_of, barred, charge, place
-from policy.placement.misfits import misfits
 from policy.placement.room import Room, idlest
 from policy.placement.spread import Order, chance, in_turn, spread
 from policy.systems.base import Policy
 from policy.systems.evenly import admit_evenly
-from policy.systems.queue import asked_workers, next_return, queue
+from policy.systems.queue import asked_workers, misfits, next_return, queue
 
-TURN = "spread/turn"  # how many members have been placed
+TURN = "spread/turn"  # key in the policy's memory of the number of members that have been placed so far
 
 
 class Retry(Enum):
@@ -40,20 +40,17 @@ class Retry(Enum):
 class FifoPod(Policy):
     """Places pod by pod, on the least allocated node, without a barrier. No pod is ever released.
 
-    ``seed``: of the random order in which pods are tried again.
+    ``seed``: chooses the random order in which pods are tried again, under ``Retry.RANDOM``.
     """
+
+    name: ClassVar[str] = "fifo-pod"
 
     retry: Retry = Retry.FIFO
     seed: int = 0
 
     @property
-    def name(self) -> str:
-        """Return ``fifo-pod``."""
-        return "fifo-pod"
-
-    @property
     def draws(self) -> bool:
-        """Whether another seed can decide otherwise: it can if pods are tried again in random order."""
+        """Whether another seed may lead to other decisions; this is so if pods are tried again in random order."""
         return self.retry is Retry.RANDOM
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
@@ -100,36 +97,33 @@ def _given(snapshot: Snapshot, uid: str, nodes: dict[Slot, str]) -> Action:
 
 @dataclass(frozen=True, slots=True)
 class KubeflowSpread(Policy):
-    """Whole jobs in order of arrival, at the number of workers they ask for; no scaling, no care for locality.
+    """Starts whole jobs in order of arrival, with the workers they ask for; it scales no job and ignores locality.
 
     ``backfill``: every job that fits is started, as DRAGON's code does; otherwise no job passes the oldest one.
-    ``seed``: of the random choice between equal nodes, as kube-scheduler makes one; below 0: the first by name.
-    ``order``: which nodes count as equal; ``chance``: all, as nearly all did in kube-schedulers with whole-numbered
-    scores; ``turn``: none, because each node has its turn.
+    ``seed``: chooses at random among equal nodes, as kube-scheduler does; if it is below 0, the first node by name is
+    taken. ``order``: which nodes count as equal. Under ``chance`` all do, as nearly all did in kube-schedulers with
+    whole-numbered scores; under ``turn`` none do, because the nodes take turns.
     """
+
+    name: ClassVar[str] = "kubeflow-spread"
 
     backfill: bool = True
     seed: int = -1
     order: Order = Order.APART
 
     @property
-    def name(self) -> str:
-        """Return ``kubeflow-spread``."""
-        return "kubeflow-spread"
-
-    @property
     def draws(self) -> bool:
-        """Whether another seed can decide otherwise: it can unless each node has its turn."""
+        """Whether another seed may lead to other decisions; this is so unless the nodes take turns."""
         return self.order is not Order.TURN
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Start what fits, oldest first."""
+        """Start whole jobs, oldest first; with ``backfill`` also those behind a job that does not fit."""
         if self.order is Order.TURN:
             return self._in_turn(snapshot, now)
         return first_come(self, snapshot, now, self._spread, backfill=self.backfill)
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """Return when a back-off ends: time changes nothing else."""
+        """Return when the next back-off ends; nothing else changes the decision by the mere passing of time."""
         return next_return(snapshot, now)
 
     def _in_turn(self, snapshot: Snapshot, now: float) -> Decision:
@@ -152,19 +146,20 @@ class KubeflowSpread(Policy):
 
 @dataclass(frozen=True, slots=True)
 class LocalityOnly(Policy):
-    """DRAGON without scaling (its "locality-aware scheduler"): AFCFS at the workers asked for, on the fewest nodes."""
+    """DRAGON without scaling (its "locality-aware scheduler"): whole jobs, with the workers they ask for, on the fewest
+    nodes.
 
-    @property
-    def name(self) -> str:
-        """Return ``locality-only``."""
-        return "locality-only"
+    Jobs start in order of arrival, and any that fits may pass those that do not (AFCFS in the paper).
+    """
+
+    name: ClassVar[str] = "locality-only"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Start what fits, oldest first."""
+        """Start every waiting job that fits, in order of arrival."""
         return first_come(self, snapshot, now, lambda room, ask, _: place(room, ask), backfill=True)
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """Return when a back-off ends: time changes nothing else."""
+        """Return when the next back-off ends; nothing else changes the decision by the mere passing of time."""
         return next_return(snapshot, now)
 
 
@@ -172,17 +167,14 @@ class LocalityOnly(Policy):
 class Fifo(Policy):
     """OASiS's baseline: whole jobs strictly in order of arrival, at the workers they ask for, spread over the nodes."""
 
-    @property
-    def name(self) -> str:
-        """Return ``fifo``."""
-        return "fifo"
+    name: ClassVar[str] = "fifo"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Start from the oldest on, until one does not fit."""
+        """Start whole jobs in order of arrival, until one does not fit."""
         return first_come(self, snapshot, now, lambda room, ask, _: spread(room, ask), backfill=False)
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """Return when a back-off ends: time changes nothing else."""
+        """Return when the next back-off ends; nothing else changes the decision by the mere passing of time."""
         return next_return(snapshot, now)
 
 
@@ -190,10 +182,7 @@ class Fifo(Policy):
 class RoundRobin(Policy):
     """SpeCon's baseline "DS": jobs are placed as SpeCon first places them, and never moved (section VI-A)."""
 
-    @property
-    def name(self) -> str:
-        """Return ``round-robin``."""
-        return "round-robin"
+    name: ClassVar[str] = "round-robin"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Start whole jobs, first come, first served, each on the next node."""
@@ -204,16 +193,17 @@ Placement = Callable[[Room, Ask, Job], dict[Slot, str] | None]
 
 
 def first_come(name: Hashable, snapshot: Snapshot, now: float, placement: Placement, *, backfill: bool) -> Decision:
-    """Start whole jobs in order of arrival, at the workers they ask for.
+    """Start whole jobs in order of arrival, with the workers they ask for.
 
-    ``name``: identifies the placement with all its parameters, because demands that found no room are remembered by it.
+    ``name``: identifies the placement with all its parameters, because requests that found no room are cached under it.
     ``backfill``: younger jobs may pass the oldest job that finds no room.
     """
     found = queue(snapshot, now)
     verdicts, actions = dict(found.barred), list[Action]()
     room, head = Room.of(snapshot), None
     known = misfits(snapshot, name)
-    crowded_out: set[Ask] = set()  # demands that found no room after this cycle had started other jobs
+    # requests that found no room only because this cycle has started jobs, so they may fit in the next one
+    crowded_out: set[Ask] = set()
     for job in found.ready:
         if head is not None and not backfill:
             verdicts[job.uid] = Verdict(Reason.BEHIND, f"behind {head.key}", head.uid)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from policy.cluster.actions import Decision, Remember
 from policy.cluster.frozen import replace
@@ -17,14 +18,13 @@ from policy.cluster.kept import until_nodes_change
 from policy.cluster.model import Job
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.training import remaining_seconds
 from policy.placement.gang import Ask, worker_demand
 from policy.placement.grow import Where
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Reclaimable, one_by_one
-from policy.systems.base import Policy
-from policy.systems.bounds import from_0, patience
+from policy.systems.base import Policy, from_0, patience
 from policy.systems.elastic import ElasticCycle, next_moment
-from policy.systems.progress import remaining_seconds
 from policy.systems.queue import EquivalenceClass, WaitingQueue, asked_workers, equivalence_classes
 
 ACTED = "dragon/acted"  # when a job was last started or shrunk for another, or a scale-up was last considered
@@ -32,7 +32,7 @@ ROOM = "dragon/room"  # each node's free room and since when it has been the sam
 
 
 class Victims(Enum):
-    """Whose workers are taken (box 2).
+    """From which running jobs workers are taken for an urgent job (box 2).
 
     ``NODE_AWARE``: on the one node where the fewest workers have to go, the largest surplus first. ``SURPLUS``: the
     largest surplus first, on whatever node, as the paper says. ``QUEUE``: as in the author's code, job after job in the
@@ -70,7 +70,7 @@ class Sizes(Enum):
 
 
 class Idle(Enum):
-    """From when the idle threshold counts (box 4).
+    """From which moment the idle threshold is counted (box 4).
 
     ``GLOBAL``: from DRAGON's last action, as in the author's code; ``NODE``: for each node from the last change of its
     free room, and only nodes that were idle for long enough are filled.
@@ -94,6 +94,9 @@ class Dragon(Policy):
     Figure 5 only demands that nothing was started or shrunk.
     """
 
+    name: ClassVar[str] = "dragon"
+    grows: ClassVar[bool] = True
+
     urgent_threshold: float = 120.0
     idle_threshold: float = 60.0
     victims: Victims = Victims.NODE_AWARE
@@ -109,16 +112,6 @@ class Dragon(Policy):
     def __post_init__(self) -> None:
         patience(self, "urgent_threshold", "idle_threshold")
         from_0(self, "restart_seconds")
-
-    @property
-    def name(self) -> str:
-        """Return ``dragon``."""
-        return "dragon"
-
-    @property
-    def grows(self) -> bool:
-        """Whether running jobs are given more workers whenever there is room; always true here."""
-        return True
 
     @property
     def grows_on(self) -> Where:
@@ -162,10 +155,13 @@ class DragonCycle(ElasticCycle):
         in_turn = policy.victims is Victims.QUEUE
         super().__init__(snapshot, now, one_by_one if in_turn else self.largest_surplus, by_node=not blind)
         self.policy = policy
-        self._shares: dict[Resources, float] = {}  # dominant share by a worker's demand
+        self._shares: dict[Resources, float] = {}  # a worker's dominant share of the cluster, by its requests
 
     def run(self) -> Decision:
-        """Carry out the boxes of Figure 5. A start only takes room, so that one look at each waiting job is enough."""
+        """Carry out the boxes of Figure 5.
+
+        One look at each waiting job is enough, because a start only takes room and never frees any.
+        """
         # 0. Not in the paper: a running gang that has lost members comes before the queue.
         self.mend(lambda job: self.reclaimable(self._victims(job)))
         classes, barred = equivalence_classes(self.snapshot, self.now, "workers asked for", asked_workers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from typing import ClassVar
 
 from policy.cluster.actions import Decision
 from policy.cluster.model import Job
@@ -21,13 +22,10 @@ class Drf(Policy):
     that cannot start for a reason other than room gets no share, because the others would lose it for nothing.
     """
 
-    @property
-    def name(self) -> str:
-        """Return ``drf``."""
-        return "drf"
+    name: ClassVar[str] = "drf"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Compute the shares of all jobs again, and order changes only where a number of workers differs."""
+        """Compute the shares of all jobs again, and resize only the jobs whose number of workers has changed."""
         running = [job for job in snapshot.running() if queued(job)]
         line = queue(snapshot, now)
         jobs = sorted((*running, *line.ready), key=lambda job: (job.arrival, job.uid))

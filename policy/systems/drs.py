@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from policy.cluster.actions import Decision
 from policy.cluster.model import Job
@@ -20,8 +21,7 @@ from policy.cluster.training import Training
 from policy.placement.gang import ask_of
 from policy.placement.grow import Where
 from policy.placement.shrink import Reclaimable
-from policy.systems.base import Policy
-from policy.systems.bounds import above_0, from_0
+from policy.systems.base import Policy, above_0, from_0
 from policy.systems.elastic import ElasticCycle
 from policy.systems.queue import asked_workers, queue
 
@@ -29,7 +29,7 @@ LARGEST_EXPONENT = 700.0
 
 
 class Worth(Enum):
-    """What a job's utility is.
+    """What counts as a job's utility.
 
     ``STATED``: the number that the job object states. ``SIGMOID``: the value of the job's OASiS curve at its earliest
     possible completion; a job without a curve has the stated number.
@@ -40,7 +40,7 @@ class Worth(Enum):
 
 
 class Victims(Enum):
-    """Whose workers may be taken.
+    """From which running jobs workers may be taken.
 
     ``LOWER``: those of jobs with less utility, as the text says. ``ALL``: those of all jobs, the least utility first,
     as the listing says.
@@ -69,6 +69,9 @@ class Drs(Policy):
     by growing is not grown; 0: every job may grow, as in the article.
     """
 
+    name: ClassVar[str] = "drs"
+    grows: ClassVar[bool] = True
+
     worth: Worth = Worth.STATED
     requirement: Requirement = Requirement.MINIMUM
     victims: Victims = Victims.LOWER
@@ -85,16 +88,6 @@ class Drs(Policy):
         above_0(self, "slot_seconds")
 
     @property
-    def name(self) -> str:
-        """Return ``drs``."""
-        return "drs"
-
-    @property
-    def grows(self) -> bool:
-        """Whether running jobs are given more workers whenever there is room; always true here."""
-        return True
-
-    @property
     def grows_on(self) -> Where:
         """Which nodes a running job may grow on."""
         return self.scale_up
@@ -108,7 +101,7 @@ class Drs(Policy):
         DrsCycle(self, snapshot, now).prepare()
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
-        """Return the function that computes the utility as of a job's arrival, which people are shown."""
+        """Return the function that computes a job's utility as of its arrival; people are shown this number."""
         return lambda job: self.utility(snapshot, job, job.arrival)
 
     def utility(self, snapshot: Snapshot, job: Job, since: float) -> float:
@@ -201,7 +194,7 @@ class DrsCycle(ElasticCycle):
                 self.verdicts[job.uid] = self.no_room(job)
 
     def prepare(self) -> None:
-        """Compute in advance what each running job could give, and its requirement."""
+        """Compute in advance, for each running job, the workers that it could give and its requirement."""
         super().prepare()
         for job in self.yielding():
             self._requirement(job)

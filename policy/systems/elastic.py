@@ -12,22 +12,20 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from policy.cluster.actions import Action, Admit, Decision, Resize
-from policy.cluster.damping import MINUTE, resizes_left
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.kept import grouped, shared
 from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusedwrite import SET_REPLICAS
-from policy.cluster.snapshot import Snapshot
-from policy.cluster.sortedgroups import GroupEntry
-from policy.cluster.sortedtuple import in_sorted
+from policy.cluster.snapshot import MINUTE, Snapshot, resizes_left
+from policy.cluster.sortedgroups import GroupEntry, in_sorted
+from policy.cluster.training import remaining_seconds
 from policy.placement.gang import Ask, ask_of, charge, place
 from policy.placement.grow import Where, could_grow, grow, growers, leaving
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Order, Reclaimable, Shrink, one_by_one, plan_shrink, reclaimable_of
-from policy.systems.progress import remaining_seconds
 from policy.systems.queue import WaitingQueue
 from policy.systems.runninggangs import RunningGangs
 
@@ -83,7 +81,8 @@ class ElasticCycle:
         self.mending: Job | None = None
         self._order, self._by_node = order, by_node
         self._left = resizes_left(snapshot, now)
-        self._limited: set[str] = set()  # jobs that start only by shrinking others, which the limit of resizes forbids
+        # jobs that could start only by shrinking others, while the limit of resizes per minute forbids that
+        self._limited: set[str] = set()
         self._misfits: set[Ask] = set()
         self._grown: dict[str, dict[Slot, str]] = {}
         self._room: Room | None = None
@@ -217,7 +216,7 @@ class ElasticCycle:
         return [Reclaimable.of(NOBODY, (freed_room,)) for freed_room in rooms]
 
     def _refused_pods(self) -> set[str]:
-        """Return the pods whose room will not be freed, because the API server refuses the resize of their job."""
+        """Return the uids of the pods of jobs whose resize the API server refuses: their room will not be freed."""
         jobs = (
             uid for uid, writes in self.snapshot.refused_writes.items()
             if any(one.write == SET_REPLICAS and one.lasting for one in writes)

@@ -17,7 +17,7 @@ from policy.placement.gang import Ask, ask_of, charge, place, takes_all
 from policy.placement.room import Room
 from policy.systems.queue import asked_workers, queue
 
-TURN = "evenly/turn"  # how many jobs have been placed
+TURN = "evenly/turn"  # key in the policy's memory of the number of jobs that have been placed so far
 
 
 def admit_evenly(

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from policy.cluster.actions import Admit, Decision, Migrate, Resize
+from policy.cluster.actions import Action, Admit, Decision, Migrate, Resize
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Lasts
-from policy.cluster.snapshot import Snapshot, queued
-from policy.placement.after import room_after
+from policy.cluster.snapshot import Snapshot, demand, queued
 from policy.placement.gang import ask_of, takes_all
+from policy.placement.room import Room
 from policy.systems.base import Promised
 from policy.systems.growth import Category
 
@@ -92,7 +92,9 @@ class Fleet:
         return (self.snapshot.usage[node]["cpu"] + self.snapshot.free(node)["cpu"] - free) / whole
 
     def takes(self, node: str, one: Movable) -> bool:
-        """Tell whether the job at its present size fits on that node now, and beside the plans of later."""
+        """Tell whether the job at its present size fits on that node now, and leaves the room that the system's plans
+        need.
+        """
         ask = ask_of(self.snapshot, one.job, one.gang.workers)
         fits = node in self.on and ask.whole.fits(self.room.free(node)) and takes_all(self.room.nodes[node], ask)
         return fits and self._promised.leaves(one.job.uid, node)
@@ -131,9 +133,26 @@ def _settled(snapshot: Snapshot, job: Job, gang: Gang) -> bool:
 
 
 def at_rest(snapshot: Snapshot, decided: Decision) -> bool:
-    """Tell whether no job waits for room or is being repaired; else moves must wait, as each needs room twice."""
+    """Tell whether no job waits for room or is being repaired; otherwise nothing is moved, because a move needs room
+    twice.
+    """
     gangs = snapshot.gangs.values()
     freeing = any(gang.waits_for or gang.state is State.REPAIRING for gang in gangs)
     taking = any(isinstance(action, Admit | Resize) and action.waits_for for action in decided.actions)
     waiting = any(verdict.reason.lasts is Lasts.TURN for verdict in decided.verdicts.values())
     return not (freeing or taking or waiting)
+
+
+def room_after(snapshot: Snapshot, actions: Iterable[Action]) -> Room:
+    """Return the snapshot's free room less the room that the actions give to jobs.
+
+    Room that a shrink among the actions will free does not count, because it is not free yet.
+    """
+    room = Room.of(snapshot)
+    for action in actions:
+        if isinstance(action, Admit | Resize | Migrate):
+            job, planned = snapshot.jobs[action.job_uid], snapshot.gang(action.job_uid).nodes
+            for slot, node in action.nodes.items():
+                if planned.get(slot) != node:
+                    room.take(node, demand(job, slot, snapshot.member(job.uid, slot)))
+    return room

@@ -3,6 +3,8 @@
 Reports are not trusted: one that has no metric, or a metric that is not a number or absurdly large, does not count, and
 one that repeats the last value says nothing. A job that has reported nothing new for a while is neutral: it counts like
 a job that has just started, it is never moved, and no job is moved for it.
+
+A job's progress is written to its object, and read back at a restart; no value that is read there is trusted.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from statistics import median
+from typing import Any
 
 from policy.cluster.frozen import replace
 from policy.cluster.training import Goal, Report
+from policy.cluster.written import SpoiltError, maybe, number, rows, truth, word
 
+BEFORE_RESTART = 10  # the number of fields in older texts, which lack ``restart``
 ABSURD = 1e12  # no loss function of a working training returns more
 SILENT_INTERVALS = 3.0
-SECONDS_OF_ALPHA = 30.0  # alpha is the growth in this many seconds, whatever the interval
+SECONDS_OF_ALPHA = 30.0  # alpha is stated as the growth in this many seconds, however long the interval is
 
 
 class Category(Enum):
@@ -141,7 +146,10 @@ def sample(monitor: Monitor, known: Progress, reports: Sequence[Report], goal: G
 
 
 def slowing(monitor: Monitor, known: Progress, told: Progress) -> bool:
-    """Tell whether the growth is less than in the last round, and less than alpha (line 6)."""
+    """Tell whether the growth G is less than in the last round and less than alpha (line 6).
+
+    ``known``: the job's progress after the last round; ``told``: its progress now.
+    """
     if known.growth is None or told.growth is None or told.at == known.at:
         return False
     return told.growth < known.growth and told.growth < monitor.alpha
@@ -153,7 +161,10 @@ def _valid(report: Report, now: float) -> bool:
 
 
 def _growth(monitor: Monitor, known: Progress, told: Progress) -> float | None:
-    """Return G between the last sample and this one; None if there is no last sample, or nothing to divide by."""
+    """Return G between the last sample (``known``) and this one (``told``).
+
+    It is None if there is no last sample, or nothing to divide by.
+    """
     if known.value is None or known.at is None or told.value is None or told.at is None:
         return None
     change = abs(told.value - known.value)
@@ -186,3 +197,25 @@ def _slower(monitor: Monitor, told: Progress, now: float) -> Progress:
             return replace(told, category=Category.CONVERGED, converged=now)
         case _:
             return told
+
+
+def write_progress(told: Progress) -> list[Any]:
+    """Return the values in the order of Progress's fields."""
+    return [
+        told.since, told.category.value, told.first, told.best, told.value, told.at, told.growth, told.converged,
+        told.moved, told.balanced, told.restart,
+    ]  # fmt: skip
+
+
+def read_progress(written: object) -> Progress | None:
+    """Return the progress that ``write_progress`` wrote; None for a value that it could not have written."""
+    try:
+        told = rows(written)
+        told = [*told, None] if len(told) == BEFORE_RESTART else told
+        since, category, first, best, value, at, growth, converged, moved, balanced, restart = rows(told, 11)
+        return Progress(
+            number(since), Category(word(category)), maybe(first), maybe(best), maybe(value), maybe(at), maybe(growth),
+            maybe(converged), truth(moved), truth(balanced), maybe(restart),
+        )  # fmt: skip
+    except (SpoiltError, ValueError):
+        return None

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Admit, Decision, Remember
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED
 from policy.cluster.snapshot import Snapshot
-from policy.systems.base import Parts, Promised, Rebalancer
-from policy.systems.bounds import from_0
+from policy.systems.base import Parts, Promised, Rebalancer, from_0
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
 
@@ -32,25 +32,18 @@ class Guests(Rebalancer):
     interval: the least time between two rounds of moves to empty nodes, seconds. Guests make way for new jobs at once.
     """
 
+    name: ClassVar[str] = "guests"
+    keeps: ClassVar[bool] = True
+
     interval: float = 30.0
 
     def __post_init__(self) -> None:
         from_0(self, "interval")
 
-    @property
-    def name(self) -> str:
-        """Return ``guests``."""
-        return "guests"
-
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Admit gangs first come, first served, spread evenly as SpeCon does; then move jobs."""
         admitted = admit_evenly(snapshot, now)
         return replace(admitted, actions=(*admitted.actions, *self.moves(snapshot, admitted, now)))
-
-    @property
-    def keeps(self) -> bool:
-        """Whether what the policy remembers of a job is written to the job's object; always true here."""
-        return True
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """Return the home of each guest by uid, for the job's object; jobs that are at home have none."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import takewhile
-from typing import Any
+from typing import Any, ClassVar
 
 from policy.cluster.actions import Decision
 from policy.cluster.kept import of_each_job, until_nodes_change
@@ -19,8 +19,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import GPU_SUFFIX
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
-from policy.systems.base import Policy
-from policy.systems.bounds import from_0, patience
+from policy.systems.base import Policy, from_0, patience
 from policy.systems.elastic import ElasticCycle, next_moment
 from policy.systems.queue import EquivalenceClass, WaitingQueue, equivalence_classes
 from policy.systems.runninggangs import running_by
@@ -30,14 +29,17 @@ SMALLEST_DEMAND = 1e-6
 
 
 class Gate(Enum):
-    """When the head may start: ``LOOSE``: whenever it fits; ``STRICT``: only if no running job has more weight."""
+    """When the head may start.
+
+    ``LOOSE``: whenever it fits. ``STRICT``: only if no running job has more weight.
+    """
 
     LOOSE = "loose"
     STRICT = "strict"
 
 
 class WeightMode(Enum):
-    """How jobs are weighed.
+    """By which formula a job's weight is computed.
 
     ``PAPER``: m / (c + g), Eq. 1. ``SMALL_FIRST``: 1 / (m (c + g)), which favours the smaller gang.
     """
@@ -60,6 +62,9 @@ class Kod2(Policy):
     for room that no shrink can give, unless the first of these starves; the prose of Algorithm 1 leaves this open.
     """
 
+    name: ClassVar[str] = "kod2"
+    grows: ClassVar[bool] = True
+
     starve_limit: float = 600.0
     gate: Gate = Gate.LOOSE
     backfill: bool = True
@@ -74,16 +79,6 @@ class Kod2(Policy):
     def __post_init__(self) -> None:
         patience(self, "starve_limit")
         from_0(self, "cooldown", "restart_seconds")
-
-    @property
-    def name(self) -> str:
-        """Return ``kod2``."""
-        return "kod2"
-
-    @property
-    def grows(self) -> bool:
-        """Whether running jobs are given more workers whenever there is room; always true here."""
-        return True
 
     @property
     def grows_on(self) -> Where:
@@ -108,7 +103,7 @@ class Kod2(Policy):
 
     @property
     def weighing(self) -> tuple[str, bool]:
-        """All parameters on which W' depends, beside the job and the nodes."""
+        """The parameters on which W' depends, beside the job and the nodes; results are cached under them."""
         return self.weight_mode.value, self.weigh_gpus
 
     def _weigh(self, job: Job, largest: Mapping[str, int]) -> float:
@@ -136,7 +131,9 @@ class Kod2(Policy):
 
 @until_nodes_change
 def largest_node(snapshot: Snapshot, gpus: bool = False) -> Mapping[str, int]:
-    """Return C and G, CPU and memory of the largest node; with ``gpus`` also U, the most devices of each vendor."""
+    """Return the amounts of CPU and memory of the largest node (C and G); with ``gpus`` also the most GPUs of each
+    vendor (U).
+    """
     nodes = [node.allocatable for node in snapshot.nodes.values()]
     devices = sorted({name for node in nodes for name in node if name.endswith(GPU_SUFFIX)}) if gpus else []
     return {name: max((node[name] for node in nodes), default=0) for name in ("cpu", "memory", *devices)}
@@ -153,7 +150,7 @@ class Kod2Cycle(ElasticCycle):
         super().__init__(snapshot, now, by_node=policy.by_node)
         self.policy = policy
         self._weight = policy.weights(snapshot)
-        self._heaviest: Job | None = None  # of ``gangs``; computed on first use
+        self._heaviest: Job | None = None  # the heaviest running job; computed on first use
 
     def run(self) -> Decision:
         """Carry out Algorithm 1, which calls Algorithm 2 (scale-in) and Algorithm 3 (scale-out)."""
@@ -180,7 +177,10 @@ class Kod2Cycle(ElasticCycle):
         return WaitingQueue(classes, self._rank_waiting)
 
     def _mark(self, job: Job) -> tuple[float, str]:
-        """Return what jobs of a class share beside their demand: the weight; a strict gate puts no two in a class."""
+        """Return what jobs of one equivalence class share beside their requests: their weight.
+
+        Under a strict gate it includes the uid, so that every job is in a class of its own.
+        """
         return self._weight(job), job.uid if self.policy.gate is Gate.STRICT else ""
 
     def _rank_waiting(self, alike: EquivalenceClass, arrival: float, key: str) -> tuple[float, float, str]:

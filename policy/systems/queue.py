@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from policy.cluster.gang import Gang, State
-from policy.cluster.kept import grouped, until_emptied_room_changes, until_job_changes
+from policy.cluster.kept import grouped, until_emptied_room_changes, until_job_changes, until_room_changes
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, missing_pods
 from policy.cluster.sortedgroups import GroupEntry, SortedGroups
-from policy.placement.binding import binding, closed_nodes
-from policy.placement.gang import Ask, ask_of, fits
-from policy.placement.room import Room
+from policy.placement.binding import CLOSED, HELD, OTHERS, REFUSED
+from policy.placement.gang import Ask, ask_of
+from policy.placement.holders import binding_of_empty, blockers_of_empty
 
-_UID = itemgetter(-1)  # the uid of an entry
+_UID = itemgetter(-1)  # returns the uid, which ends every entry
 
 
 def in_order(jobs: Iterable[Job], weight: Callable[[Job], float], starving: Callable[[Job], bool]) -> list[Job]:
@@ -54,9 +54,10 @@ def next_return(snapshot: Snapshot, now: float) -> float:
 
 
 class EquivalenceClass(NamedTuple):
-    """Waiting jobs with the same demand and mark: if one of them finds no room, the later ones find none either.
+    """Waiting jobs with the same requests and mark: if one of them finds no room, the later ones find none either.
 
-    ``ask``: the demand of the gang at its minimum. ``entries``: arrival, key and uid of each job, in this order.
+    ``ask``: the placement request of the gang at its minimum. ``entries``: arrival, key and uid of each job, in this
+    order.
     """
 
     ask: Ask
@@ -84,9 +85,10 @@ def equivalence_classes(
 
 
 def _judged(snapshot: Snapshot, now: float, waiting: SortedGroups) -> tuple[list[EquivalenceClass], dict[str, Verdict]]:
-    """Return the classes without jobs that cannot start now, and why those cannot.
+    """Return the classes without the jobs that cannot start now, and the verdicts of those jobs by uid.
 
-    ``waiting``: the jobs, grouped by the verdict that bars them lastingly, or else by demand and mark.
+    ``waiting``: the waiting jobs in groups. A group's key is the verdict that bars its jobs until they change, or the
+    requests and mark of an equivalence class.
     """
     resting = {uid for uid, at in snapshot.index.rests.items() if now < at}
     classes, barred = list[EquivalenceClass](), dict[str, Verdict]()
@@ -157,32 +159,28 @@ class WaitingQueue:
             heappush(self._heap, (rank, number, at))
 
 
+WHY: Final = {
+    HELD: Reason.ROOM_HELD,
+    REFUSED: Reason.NODE_NOT_OFFERED,
+    OTHERS: Reason.ROOM_OF_OTHERS,
+    CLOSED: Reason.NODES_CLOSED,
+}
+"""The reason by the last constraint that binds; for amounts and rules it is ``TOO_LARGE``."""
+
+
 @until_emptied_room_changes
 def never_fits(snapshot: Snapshot, ask: Ask) -> Verdict | None:
     """Return why the gang would not fit even if all running jobs ended; None if it would fit then."""
-    if fits(_room_after_all(snapshot, ()), ask):
+    found = binding_of_empty(snapshot, ask)
+    if found is None:
         return None
-    if fits(Room.without_jobs(snapshot), ask):
-        return Verdict(Reason.ROOM_HELD, ask.text)
-    if ask.barred:
-        return Verdict(Reason.NODE_NOT_OFFERED, ask.text)
-    if fits(Room.bare(snapshot), ask):
-        return Verdict(Reason.ROOM_OF_OTHERS, ask.text)
-    every = Room.reopened(snapshot)
-    if fits(every, ask):
-        return Verdict(Reason.NODES_CLOSED, closed_nodes(snapshot))
-    return Verdict(Reason.TOO_LARGE, "; ".join(binding(every, ask)))
-
-
-@until_emptied_room_changes
-def _room_after_all(snapshot: Snapshot, _: tuple[()]) -> Room:
-    """Return the room that is free once all running jobs have ended; callers must not change it."""
-    return Room.without_running(snapshot)
+    detail = "; and ".join(blocker.text for blocker in blockers_of_empty(snapshot, found))
+    return Verdict(WHY.get(found.names[-1] if found.names else "", Reason.TOO_LARGE), detail)
 
 
 def bar(snapshot: Snapshot, job: Job, now: float) -> Verdict | None:
     """Return why the job cannot be considered now, whatever the free room; None if it can."""
-    lasting = _lasting(snapshot, job, snapshot.rules.largest_gang)
+    lasting = _lasting_until_change(snapshot, job, snapshot.rules.largest_gang)
     if lasting is not None:
         return lasting
     gang = snapshot.gang(job.uid)
@@ -196,7 +194,6 @@ def _backing_off(gang: Gang) -> Verdict:
     return Verdict(Reason.BACKING_OFF, f"attempt {gang.tries.attempts} failed{why}")
 
 
-@until_job_changes
 def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
     """Return what bars the job until the job, its gang or its pods change; None if nothing does."""
     if job.released or snapshot.gang(job.uid).state is State.RELEASING:
@@ -209,6 +206,9 @@ def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
     return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else None
 
 
+_lasting_until_change = until_job_changes(_lasting)  # the queue's groups are kept themselves, and ask without it
+
+
 def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
     """Return why no pod of the job can be bound; empty if one can.
 
@@ -216,3 +216,14 @@ def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
     """
     free = any(not (pod.node or pod.terminating) for pod in snapshot.pods_of(job.uid))
     return "" if free else "none that is not done"
+
+
+@until_room_changes
+def misfits(snapshot: Snapshot, placement: Hashable) -> set[Ask]:
+    """Return the set of requests that this way of placing could not place in the snapshot's free room.
+
+    The caller adds each request that it cannot place. After every change of the room the set is a new, empty one.
+    ``placement`` identifies the way of placing, with all its parameters.
+    """
+    del snapshot, placement
+    return set()

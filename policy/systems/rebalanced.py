@@ -13,7 +13,9 @@ from policy.systems.base import Parts, Policy, Rebalancer
 
 @dataclass(frozen=True, slots=True)
 class Rebalanced(Policy):
-    """``base`` decides which jobs run, where and how large, and gives the verdicts; ``rebalancer`` then moves jobs."""
+    """A system made of two: ``base`` decides which jobs run, where and how large, and gives the verdicts; then
+    ``rebalancer`` moves running jobs.
+    """
 
     base: Policy = field()
     rebalancer: Rebalancer = field()

@@ -1,8 +1,8 @@
 """The risk-reward heuristic (Irwin, Grit, Chase, HPDC 2004), a baseline of OASiS.
 
-A job is admitted if its utility, less what its admission costs other jobs by delay, is above a threshold. When a job
-comes or ends, the jobs that gain most for the room and time they take run; the others pause. A job's number of workers
-never changes.
+A job is admitted if its utility, less the utility that other jobs lose because it delays them, is above a threshold.
+Whenever a job comes or ends, the admitted jobs are ranked by what they gain per unit of room and time; the first that
+fit run, and the others pause. A job's number of workers never changes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Decision, Reject, Remember
 from policy.cluster.model import Job
@@ -17,8 +18,7 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS, Utility, timed
 from policy.placement.gang import ask_of
-from policy.systems.base import Policy
-from policy.systems.bounds import above_0, from_0
+from policy.systems.base import Policy, above_0, from_0
 from policy.systems.queue import asked_workers, never_fits, queue
 from policy.systems.shares import Orders, Pools, stands
 
@@ -48,17 +48,14 @@ class Rrh(Policy):
     must exceed.
     """
 
+    name: ClassVar[str] = "rrh"
+
     slot_seconds: float = SLOT_SECONDS
     threshold: float = 0.05
 
     def __post_init__(self) -> None:
         above_0(self, "slot_seconds")
         from_0(self, "threshold")
-
-    @property
-    def name(self) -> str:
-        """Return ``rrh``."""
-        return "rrh"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Rank the jobs again if one has come or ended; then give the chosen jobs what they ask for.
@@ -125,7 +122,7 @@ class Rrh(Policy):
         return view.worth - cost > self.threshold * view.utility.value
 
     def _fill(self, snapshot: Snapshot, uids: Iterable[str], views: dict[str, RankedJob]) -> tuple[str, ...]:
-        """Return the jobs that run: by rank, each one that still fits."""
+        """Return the jobs that run: in the order of rank, each job that still fits."""
         pools, chosen = Pools(snapshot), []
         for uid in sorted(uids, key=lambda uid: (-views[uid].score, views[uid].job.arrival, uid)):
             if pools.take(views[uid].job, 0, asked_workers(views[uid].job)):
@@ -180,5 +177,7 @@ class RankedJob:
 
     @property
     def score(self) -> float:
-        """The rank: utility now plus the loss by one time slot of waiting, per unit of share and time taken."""
+        """The rank of the job: its utility now plus what it loses by waiting for one time slot, per unit of share and
+        time.
+        """
         return (self.worth + self.loss(1.0)) / (self.share * self.left)

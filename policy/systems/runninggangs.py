@@ -13,7 +13,7 @@ from policy.cluster.sortedgroups import GroupEntry
 
 
 def by_uid(job: Job) -> tuple[str]:
-    """Return the job's uid as its sort key among jobs of the same figure."""
+    """Return the job's uid in a tuple, as the sort key of jobs with equal figures."""
     return (job.uid,)
 
 
@@ -46,12 +46,20 @@ class RunningGangs(MutableMapping[str, Gang]):
         self._snapshot = snapshot
         self._changed: dict[str, Gang] = {}
 
-    def __getitem__(self, uid: str) -> Gang:
+    def get(self, uid: str, default: Any = None) -> Any:
+        """Return the gang of a job that holds room, otherwise the default."""
         gang = self._changed.get(uid)
         if gang is None:
-            gang = self._snapshot.gangs[uid]
-            if not self._ran(uid, gang):
-                raise KeyError(uid)
+            gang = self._snapshot.gangs.get(uid)
+            job = self._snapshot.jobs.get(uid) if gang is not None and gang.state in ADMITTED else None
+            if job is None or not queued(job):
+                return default
+        return gang
+
+    def __getitem__(self, uid: str) -> Gang:
+        gang: Gang | None = self.get(uid)
+        if gang is None:
+            raise KeyError(uid)
         return gang
 
     def running(self, uid: str) -> Gang:
@@ -59,12 +67,7 @@ class RunningGangs(MutableMapping[str, Gang]):
         return self._changed.get(uid) or self._snapshot.gangs[uid]
 
     def __contains__(self, uid: object) -> bool:
-        return uid in self._changed or self._ran(uid, self._snapshot.gangs.get(uid))  # type: ignore[arg-type,call-overload]
-
-    def _ran(self, uid: str, gang: Gang | None) -> bool:
-        """Tell whether the gang held room in the snapshot."""
-        job = self._snapshot.jobs.get(uid) if gang is not None and gang.state in ADMITTED else None
-        return job is not None and queued(job)
+        return self.get(uid) is not None  # type: ignore[arg-type]
 
     def __setitem__(self, uid: str, gang: Gang) -> None:
         self._changed[uid] = gang
@@ -81,7 +84,9 @@ class RunningGangs(MutableMapping[str, Gang]):
         return sum(1 for _ in self)
 
     def listed(self, filed: Collection[str]) -> list[str]:
-        """Return the uids that hold room in ``filed``, a list of the index, and all that this cycle changed; sorted."""
+        """Return the sorted uids of the jobs that hold room and are in ``filed``, a list of the index, or that this
+        cycle changed.
+        """
         if not filed:
             return sorted(self._changed)
         return sorted({*(uid for uid in filed if uid in self), *self._changed})

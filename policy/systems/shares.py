@@ -1,4 +1,4 @@
-"""For systems that decide how many workers each job gets: room by pool, the number of ps, and the orders.
+"""Helpers for systems that decide how many workers each job gets: free room by pool, the number of ps, and the orders.
 
 Workers are given only when their room is free. Members are placed round robin.
 """
@@ -32,14 +32,14 @@ def stands(jobs: Set[str], before: Set[str], *, barred: Set[str], shares: Set[st
 
 
 def servers_for(job: Job, workers: int) -> int | None:
-    """Return how many ps so many workers need, so that bandwidth is no bottleneck; None: as the job asks."""
+    """Return how many ps are needed so that their bandwidth does not slow so many workers; None: as the job asks."""
     if not job.ps_elastic or job.training is None or workers == 0:
         return None
     return max(1, math.ceil(workers / job.training.workers_per_ps - 1e-9))
 
 
 class Pools:
-    """The free room, summed over all nodes that take a role: what could be given if room were not fragmented."""
+    """The free room summed over all nodes that accept a role (its pool), as if room were not fragmented."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         room = Room.without_jobs(snapshot)
@@ -57,7 +57,9 @@ class Pools:
         return self.free[self._names[constraints]]
 
     def take(self, job: Job, before: int, after: int) -> bool:
-        """Take what ``after`` workers need beyond what ``before`` need, if there is enough; tell whether there was."""
+        """Take from the pools what ``after`` workers need beyond ``before``, if there is enough; tell whether there
+        was.
+        """
         wanted = [(self._pool(constraints), more) for constraints, more in self._more(job, before, after)]
         if not all(pool.get(name, 0) >= amount for pool, more in wanted for name, amount in more.amounts.items()):
             return False
@@ -73,7 +75,10 @@ class Pools:
         return max(shares, default=0.0)
 
     def _more(self, job: Job, before: int, after: int) -> Iterable[tuple[Constraints, Resources]]:
-        """Yield what each role needs in addition, with its constraints; workers that are done need nothing."""
+        """Yield, for each role, its constraints and what it needs for ``after`` workers beyond ``before``.
+
+        Workers that are done need nothing.
+        """
         if job.uid not in self._done:
             self._done[job.uid] = done_slots(self._snapshot, job)
         done = self._done[job.uid]
@@ -88,7 +93,9 @@ class Pools:
 
 
 class Orders:
-    """Turns numbers of workers into actions. ``whole``: a job starts with its full number of workers, or not at all."""
+    """Turns the decided numbers of workers into actions. ``whole``: a job starts with its full number of workers, or
+    not at all.
+    """
 
     def __init__(self, snapshot: Snapshot, *, whole: bool = False) -> None:
         self._snapshot, self._whole = snapshot, whole

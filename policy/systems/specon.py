@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Decision, Migrate, Remember
 from policy.cluster.frozen import replace
@@ -17,16 +18,24 @@ from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import REPORTS_KEPT, Goal
-from policy.systems.base import Parts, Promised, Rebalancer
-from policy.systems.bounds import above_0, from_0
+from policy.systems.base import Parts, Promised, Rebalancer, above_0, from_0
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
-from policy.systems.growth import Category, Growth, Ladder, Monitor, Progress, sample, slowing
-from policy.systems.growthtext import read_progress, write_progress
+from policy.systems.growth import (
+    Category,
+    Growth,
+    Ladder,
+    Monitor,
+    Progress,
+    read_progress,
+    sample,
+    slowing,
+    write_progress,
+)
 from policy.systems.moving import Balance, Reallocation, rebalance
 
 KEY = "specon/job/"
-CLOCK = "specon/clock"  # when the last round was
+CLOCK = "specon/clock"  # key in the policy's memory of the time of the last round
 COUNTS = "specon/counts"
 
 
@@ -55,7 +64,9 @@ class FirstNode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The decisions so far: requests of Algorithm 1, moves and stays of Algorithm 2, moves of Algorithm 3."""
+    """How many decisions were made so far: requests of Algorithm 1, moves and stays of Algorithm 2, moves of Algorithm
+    3.
+    """
 
     requests: int = 0
     moves: int = 0
@@ -75,6 +86,9 @@ class SpeCon(Rebalancer):
     median of so many reports. moves_per_job: 1: a job is moved once, by whichever algorithm comes first (a job that
     Algorithm 2 has let stay may still be moved by Algorithm 3, as in the authors' log); 2: once by each algorithm.
     """
+
+    name: ClassVar[str] = "specon"
+    keeps: ClassVar[bool] = True
 
     alpha: float = 0.01
     interval: float = 30.0
@@ -102,11 +116,6 @@ class SpeCon(Rebalancer):
                 f"specon: moves_per_job is {self.moves_per_job!r}, must be 1 or 2 (once by each algorithm)"
             )
 
-    @property
-    def name(self) -> str:
-        """Return ``specon``."""
-        return "specon"
-
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Admit gangs first come, first served, spread evenly (section VI-A); then move jobs."""
         scores = partial(self._scores, snapshot, now) if self.first_node is FirstNode.SCORE else None
@@ -129,11 +138,6 @@ class SpeCon(Rebalancer):
         if isinstance(last, float) and last <= now and now // self.interval <= last // self.interval:
             return ()
         return tuple(SpeConRound(self, snapshot, decided, now, promised).run())
-
-    @property
-    def keeps(self) -> bool:
-        """Whether what the policy remembers of a job is written to the job's object; always true here."""
-        return True
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """Return by uid what the job's object should hold: its progress, which says whether it was moved."""
@@ -231,9 +235,9 @@ class SpeConRound:
                 yield from self._decide(fleet, one, manager.host(fleet, one))
 
     def _decide(self, fleet: Fleet, one: Movable, node: str | None) -> Iterator[Migrate]:
-        """Move the job to ``node``, or let it stay if that is its own node; None: it may ask again.
+        """Move the job to ``node``, or let it stay if that is its own node; if ``node`` is None, the job may ask again.
 
-        A move or a stay uses up its only request (Algorithm 2, lines 9, 15, 20).
+        A move or a stay uses up the job's only request (Algorithm 2, lines 9, 15, 20).
         """
         counts = replace(self.counts, requests=self.counts.requests + 1)
         told = self.told[one.job.uid]
@@ -254,11 +258,11 @@ class SpeConRound:
         return not asked and slowing(self.policy.monitor(self.snapshot.jobs[uid]), known, told)
 
     def _settled(self, told: Progress) -> bool:
-        """Tell whether Algorithm 2 has decided about the job, or need not because the job has had its only move."""
+        """Tell whether Algorithm 2 has decided about the job, or need not because the job may not be moved any more."""
         return told.moved or self._spent(told)
 
     def _spent(self, told: Progress) -> bool:
-        """Tell whether the job has had its only move; never so if each algorithm may move it once."""
+        """Tell whether the job may not be moved any more, because each job is moved only once and it has been moved."""
         return self.policy.moves_per_job == 1 and told.was_moved
 
     def _may_ask(self, fleet: Fleet, one: Movable) -> bool:

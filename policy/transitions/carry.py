@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from policy.cluster import damping
 from policy.cluster.actions import Action, Admit, Decision, Effect, Migrate, Reject, Remember, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.reasons import Reason, Verdict
+from policy.cluster.snapshot import recent_resizes
 from policy.transitions.deadlines.patience import until
 from policy.transitions.gangs import job_of, move, plan_name, refuse_held, retarget, rules_of
 from policy.transitions.migrate import migrate
@@ -82,7 +82,7 @@ def _resize(draft: Draft, action: Resize, now: float) -> None:
     if action.workers != old.workers:
         gang = replace(gang, scaling=replace(gang.scaling, on_behalf_of=action.on_behalf_of), refused=None)
         if rules_of(draft).resizes_per_minute:
-            draft.set("resizes", (*damping.recent(draft.now.resizes, now), now))
+            draft.set("resizes", (*recent_resizes(draft.now.resizes, now), now))
     if action.waits_for:
         gang = replace(gang, waits_for=action.waits_for, deadline=until(draft, Awaits.ROOM, now))
     draft.put_gang(gang)

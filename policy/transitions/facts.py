@@ -20,8 +20,8 @@ from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
 from policy.transitions.deadlines.patience import until
 from policy.transitions.gangs import bind, job_of, let_go, move, pod_of, refuse_held, retarget
 from policy.transitions.migrate import leave
-from policy.transitions.recovery.preempted import lose_room
 from policy.transitions.recovery.release import cleared
+from policy.transitions.recovery.repair import lose_room
 from policy.transitions.refusedwrites import take_refused
 
 # A filter call may still show a pod so long after its deletion, because kube-scheduler's own view is older.
@@ -110,20 +110,13 @@ def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:
 
     A bound that is not stated but follows from the replicas is no edit.
     """
-    if old.invalid or job.invalid or _is_stopped(old) or _is_stopped(job):
+    # A user stops a job whose kind cannot be suspended by setting its replicas to 0; then its bounds are not read.
+    if any(one.invalid or (one.suspended and not one.suspends) for one in (old, job)):
         return
     if job.min_stated and old.min_workers != job.min_workers:
         yield Edited(job.uid, "min-workers", old.min_workers, job.min_workers, kept=True)
     if job.max_stated and old.max_workers != job.max_workers:
         yield Edited(job.uid, "max-workers", old.max_workers, job.max_workers, kept=True)
-
-
-def _is_stopped(job: Job) -> bool:
-    """Tell whether the user has stopped a job by setting its replicas to 0, because its kind cannot be suspended.
-
-    The bounds of such a job are not read.
-    """
-    return job.suspended and not job.suspends
 
 
 def _strike_forged(draft: Draft, job: Job) -> None:
@@ -162,7 +155,7 @@ def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now
     lowered = wanted < gang.workers and asked not in gang.scaling.targets
     if follows or lowered:
         retarget(draft, gang, wanted, {}, now)
-    # Kohort may take workers one by one; then the object shows the numbers in between.
+    # Kohort may take workers one by one; then the job object shows the numbers in between.
     ours = asked in gang.scaling.targets or gang.workers < asked < before
     return [] if ours else [_report(old, before, job, asked, gang.workers, taken=follows or lowered)]
 
@@ -257,17 +250,11 @@ def _learn_node(draft: Draft, pod: Pod, gang: Gang) -> list[Effect]:
         gang = let_go(draft, gang, pod.uid)
     if pod.uid in gang.in_flight:
         gang = land(draft, gang, pod.uid)
-    if gang.state in ADMITTED and not pod.terminating and pod.node in draft.now.nodes:
-        _follow(draft, pod, gang)
+    stays = gang.state in ADMITTED and gang.state is not State.MIGRATING and not pod.terminating
+    slot = pod.slot if stays and pod.node in draft.now.nodes else None
+    if slot is not None and gang.gives(slot) and gang.nodes.get(slot) != pod.node:
+        draft.put_gang(replace(gang, nodes={**gang.nodes, slot: pod.node}))
     return effects
-
-
-def _follow(draft: Draft, pod: Pod, gang: Gang) -> None:
-    """Plan the pod's slot on the node where the pod is bound, unless the gang is migrating."""
-    if gang.state is State.MIGRATING:
-        return
-    if pod.slot is not None and gang.gives(pod.slot) and gang.nodes.get(pod.slot) != pod.node:
-        draft.put_gang(replace(gang, nodes={**gang.nodes, pod.slot: pod.node}))
 
 
 def land(draft: Draft, gang: Gang, uid: str) -> Gang:
@@ -318,7 +305,7 @@ def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
     if leading == draft.now.leading:
         return []
     draft.set("leading", leading)
-    draft.set("refused_writes", {})  # the controller of another term reported them
+    draft.set("refused_writes", {})  # these refusals were reported by the controller of another term
     effects: list[Effect] = []
     for _, gang in sorted(draft.now.gangs.items()):
         settled = gang.state in (State.RUNNING, State.WAITING, State.COMPLETED)

@@ -78,7 +78,7 @@ def any_goes(draft: Draft, job_uid: str) -> bool:
 
 
 def none_made(draft: Draft, gang: Gang) -> bool:
-    """Tell whether all bindings that were sent for the gang have failed.
+    """Tell whether all bindings that were sent for the gang have failed, so that no member is bound.
 
     Its members must then pass the barrier together again, so that they are bound together or not at all.
     """

@@ -109,7 +109,7 @@ def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
 
 
 def _places(draft: Draft, gang: Gang) -> dict[Slot, str]:
-    """Return the node of each planned member that is bound and not terminating."""
+    """Return the present node of each planned member that is bound and not terminating."""
     nodes, members = draft.now.nodes, draft.now.members.get(gang.job_uid, {})
     found: dict[Slot, Pod | None] = {slot: pod_of(draft, uid) for slot, uid in members.items() if slot in gang.nodes}
     return {slot: pod.node for slot, pod in found.items() if pod is not None and stays(pod, nodes)}

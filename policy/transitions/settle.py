@@ -172,17 +172,10 @@ def _await_members(draft: Draft, look: Look) -> list[Effect]:
     """
     gang = draft.gang(look.job.uid)
     if gang.whole and missing_pods(draft.view(), look.job):
-        back_off = _cost_somebody(draft, look.job.uid)
+        # It backs off if others were shrunk for it: a job whose pods come and go must not shrink them each time.
+        back_off = any(other.scaling.on_behalf_of == gang.job_uid for other in draft.now.gangs.values())
         return give_up(draft, gang, look.now, Reason.WAITING_FOR_PODS, back_off=back_off)
     return _await_room(draft, look) if gang.waits_for else commit_if_complete(draft, gang, look.now)
-
-
-def _cost_somebody(draft: Draft, uid: str) -> bool:
-    """Tell whether other jobs were shrunk for this one.
-
-    Then it backs off after a failed plan, so that a job whose pods come and go does not shrink the others each time.
-    """
-    return any(gang.scaling.on_behalf_of == uid for gang in draft.now.gangs.values())
 
 
 def _await_room(draft: Draft, look: Look) -> list[Effect]:

@@ -1,4 +1,6 @@
-"""Reports of what is done (bound, repaired, moved, shrunk ...), made in the step in which the API server shows it."""
+"""Reports of what has been carried out (bound, repaired, moved, shrunk ...), in the step in which the API server shows
+it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from policy.transitions.gangs import any_holds_room, bound_slots, job_of, pods_o
 
 
 def report_shown(draft: Draft) -> list[Effect]:
-    """Return the reports of what has been done since the last step, for each job that this step has touched."""
+    """Return the reports of what the API server shows as carried out since the last step, for each touched job."""
     effects: list[Effect] = []
     for uid in sorted(draft.touched()):
         job = job_of(draft, uid)
@@ -33,7 +35,10 @@ def _report(draft: Draft, job: Job) -> list[Effect]:
 
 
 def _arrival(was: Gang, gang: Gang) -> What | None:
-    """Return what a gang has completed by beginning to run in this step; None if it did not, or was found bound."""
+    """Return what a gang has completed by beginning to run in this step: its start, a repair or a migration.
+
+    It is None if the gang did not begin to run in this step, or if it was found bound.
+    """
     if gang.state is not State.RUNNING:
         return None
     if was.state in (State.PLANNED, State.BINDING):
@@ -51,7 +56,7 @@ def _has_paused(draft: Draft, was: Gang, gang: Gang) -> bool:
 
 
 def _is_resized(draft: Draft, job: Job, gang: Gang, before: int) -> bool:
-    """Tell whether the last resize is done.
+    """Tell whether the last resize has been carried out.
 
     The job object asks for the new number; after a shrink the workers beyond it are gone, and after a growth all
     workers are bound. ``before`` is the number of workers before the resize.
@@ -66,7 +71,7 @@ def _is_resized(draft: Draft, job: Job, gang: Gang, before: int) -> bool:
 
 
 def _resized(draft: Draft, gang: Gang, before: int) -> list[Effect]:
-    """Return the report of the resize; none if it was taken back before it was done."""
+    """Return the report of the resize; none if the resize was taken back before it was carried out."""
     shown = replace(gang, scaling=replace(gang.scaling, before=None))
     if gang.workers == before:
         draft.put_gang(shown)

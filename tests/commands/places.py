@@ -21,7 +21,7 @@ def head() -> str:
 
 
 def tree_key() -> str:
-    """Return a short name of what is checked out: the commit, and a hash of the uncommitted changes."""
+    """Return a short name of the checked-out state: the commit, and a hash of the uncommitted changes."""
     changed = _git("diff", "HEAD", "--binary")
     for name in sorted(_git("ls-files", "--others", "--exclude-standard").splitlines()):
         changed += f"{name}\0{hashlib.sha256((CHECKOUT / name).read_bytes()).hexdigest()}\0"

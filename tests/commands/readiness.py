@@ -13,8 +13,8 @@ from typing import Final
 
 from tests.commands.places import CHECKOUT, LOCK
 
-TEMPORARY_MEGABYTES: Final = 2_000  # etcd's data and the logs of several control planes
-CHECKOUT_MEGABYTES: Final = 500  # caches of ruff, mypy and Python
+TEMPORARY_MEGABYTES: Final = 2_000  # what etcd's data and the logs of several control planes need
+CHECKOUT_MEGABYTES: Final = 500  # what the caches of ruff, mypy and Python need
 
 
 class NotReadyError(RuntimeError):

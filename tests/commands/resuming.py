@@ -8,7 +8,7 @@ from tests.commands.fullstate import FullState
 
 
 class Resuming:
-    """Leaves out passed tests and records new ones; ``controls``: this process assigns tests to the others."""
+    """Leaves out passed tests and records new ones; ``controls``: whether this process assigns tests to the others."""
 
     def __init__(self, state: FullState, controls: bool) -> None:
         self._state = state

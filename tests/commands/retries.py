@@ -1,6 +1,6 @@
 """Tests of the real control plane and of the browser are retried once on failure, and every retry is reported.
 
-No other test is retried: a unit, a property or a seed that fails has a reason in this tree.
+No other test is retried: a unit test, a property or a seed that fails has a cause in this checkout.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ TRIED_AGAIN: Final = ("tests/browser/", "tests/e2e/")
 
 
 class Retries:
-    """A pytest plugin that marks these tests, prints each retry at the end of the run, and adds it to a file."""
+    """A pytest plugin that marks the tests to be retried, prints each retry at the end of the run, and records it in a
+    file.
+    """
 
     def __init__(self, file: Path = RETRIES) -> None:
         self._file = file
@@ -30,7 +32,7 @@ class Retries:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         retried = [(report.nodeid, why(report)) for report in terminalreporter.getreports("rerun")]
-        # each process also has a summary of its own tests, which must not count
+        # each process also writes a summary of its own tests, in which retries must not be counted again
         counts = not hasattr(terminalreporter.config, "workerinput")
         if not retried or not counts:
             return

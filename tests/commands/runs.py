@@ -1,4 +1,4 @@
-"""The log of runs: commit, time, duration, number of busy loops, result, number of retries."""
+"""The log of runs of `make test` and `make full`: commit, time, duration, busy loops, result, retries."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def table(runs: list[LoggedRun]) -> str:
 
 @contextmanager
 def busy_loops(count: int) -> Iterator[None]:
-    """Keep so many processes computing while the context lasts; they also end with this process."""
+    """Keep so many processes computing while the context lasts; they also end if this process is killed."""
     watch = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
     loops = [subprocess.Popen([sys.executable, "-c", watch]) for _ in range(count)]
     try:

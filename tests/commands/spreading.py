@@ -12,27 +12,28 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 WAITING: Final = ("tests/browser/", "tests/e2e/", "tests/fuzz/")
-SINGLY: Final = ("tests/simulation/",)  # each test is long, and shares nothing with the others of its file
+# tests in these folders are assigned one by one: each takes long, and shares nothing with the others of its file
+SINGLY: Final = ("tests/simulation/",)
 COMPUTING_PROCESSES: Final = 2
 
 
 def waits(group: str) -> bool:
-    """Tell whether the tests of a group wait more than they compute."""
+    """Tell whether the tests of a group (a file) wait more than they compute."""
     return group.startswith(WAITING)
 
 
 class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
-    """Assigns whole files, so that a module's fixtures are made once."""
+    """Assigns the tests to processes by whole files, so that a module's fixtures are made only once."""
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
         super().__init__(config, log)
-        config.option.loadscopereorder = False  # the order by number of tests says little about how long a file takes
+        config.option.loadscopereorder = False  # the number of tests says little about how long a file takes
 
     def _split_scope(self, nodeid: str) -> str:
         return nodeid if nodeid.startswith(SINGLY) else nodeid.partition("::")[0]
 
     def _reschedule(self, node: Any) -> None:
-        """Give a process that runs out of tests another group, or end it if there is none for it."""
+        """Give a process that has run all its tests another group, or end it if none is left for it."""
         if node.shutting_down:
             return
         if self._next_for(node) is None:

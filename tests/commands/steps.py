@@ -12,8 +12,10 @@ from typing import Final
 
 from tests.commands.places import CHECKOUT
 
-PROCESSES: Final = 6  # four for tests that wait, two for tests that compute (tests/commands/spreading.py)
+PROCESSES: Final = 6  # four processes for tests that wait, two for tests that compute (tests/commands/spreading.py)
 EVERYTHING: Final = "not soak and not skew"
+# What make exports: a test that runs make itself would take over the options of the run that it belongs to.
+OF_MAKE: Final = frozenset({"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ def run(step: CommandStep, environment: Mapping[str, str]) -> int:
     """
     print(f"== {step.name}", flush=True)
     began = time.monotonic()
-    code = subprocess.run(step.command, cwd=CHECKOUT, env={**os.environ, **environment}, check=False).returncode
+    own = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
+    code = subprocess.run(step.command, cwd=CHECKOUT, env={**own, **environment}, check=False).returncode
     if step.name != "tests":
         print(f"== {step.name}: {'done' if code == 0 else 'FAILED'} after {time.monotonic() - began:.0f} s", flush=True)
     return code

@@ -29,7 +29,8 @@ def main() -> int:
                 _up(arguments)
             case _:
                 _down(arguments)
-    except (ControlPlaneError, OSError) as error:  # OSError: a full disk, or a folder that cannot be written
+    # an OSError comes from a full disk, or from a folder that cannot be written
+    except (ControlPlaneError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -11,10 +11,10 @@ from tests.controlplane.errors import ControlPlaneError
 
 
 class Api:
-    """Sends and returns JSON, with admin rights."""
+    """A client that sends and returns JSON, with admin rights."""
 
     def __init__(self, url: str, tls: ssl.SSLContext) -> None:
-        # trust_env is off, because a user's proxy must not be used for loopback.
+        # With trust_env, a proxy in the user's environment would be used for loopback, too.
         self._client = httpx.Client(base_url=url, verify=tls, timeout=60, trust_env=False)
 
     def get(self, path: str, **query: str) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _cached_definitions() -> Path:
 
 
 def _build_missing(recipes: Sequence[Recipe], definitions: Path) -> None:
-    """Build under the lock, without binaries that another run finished meanwhile."""
+    """Build the missing binaries while holding the lock; skip those that another process has built meanwhile."""
     missing = [recipe for recipe in recipes if not is_program(_cached(recipe))]
     for damaged in [path for path in map(_cached, missing) if path.exists()]:
         print(f"{damaged} is not whole: it is built anew", flush=True)
@@ -79,7 +79,7 @@ def _build_one(go: Path, recipe: Recipe, title: str) -> None:
     started = time.monotonic()
     print(f"{title}: building", flush=True)
     command: list[str | Path] = ["nice", go, "build", "-v", "-trimpath", "-buildvcs=false"]
-    # -v names each package as it is compiled, which is the only progress that the Go command shows.
+    # -v prints the name of each package when it is compiled; the Go command shows no other progress.
     command += ["-tags", recipe.tags] if recipe.tags else []
     command += ["-ldflags", f"-s -w {recipe.ldflags}".strip(), "-o", partial, recipe.package]
     process = subprocess.Popen(
@@ -120,7 +120,8 @@ def _follow(stream: IO[str], title: str) -> list[str]:
     reporter = threading.Thread(target=report, daemon=True)
     reporter.start()
     for line in stream:
-        lines.append(line.rstrip())  # one line at a time, because the reporter counts them as they come
+        # lines are added one at a time, because another thread counts them to report the progress
+        lines.append(line.rstrip())
     finished.set()
     reporter.join()
     return lines

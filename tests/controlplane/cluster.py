@@ -16,10 +16,10 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.state import RunningProcess, StateFile, end
 
 DIRECTORY = CHECKOUT / ".cluster"
-USUAL_PORTS = (8900, 8901, 8902)  # of the extender, its probes and the controller's probes
+USUAL_PORTS = (8900, 8901, 8902)  # the ports of the extender, its probes, and the controller's probes
 COMMANDS = "bin"
 MARKER = "a-kohort-cluster-lives-here"
-# This kohort command asks this cluster's service, even if another process has the usual port on this machine.
+# The kohort command of this cluster: it asks this cluster's service even if another process has the usual port.
 OUR_KOHORT = """\
 #!/bin/sh
 export KOHORT_CLI_SERVER="${{KOHORT_CLI_SERVER:-{url}}}"
@@ -29,7 +29,7 @@ exec {kohort} "$@"
 
 @dataclass(frozen=True, slots=True)
 class StartedCluster:
-    """What `up` has started; ``url`` is where Kohort answers, or empty without Kohort."""
+    """The cluster that `up` has started; ``url`` is the address of Kohort, empty if it runs without Kohort."""
 
     kubeconfig: Path
     url: str
@@ -41,7 +41,7 @@ class StartedCluster:
 
     @property
     def taken(self) -> bool:
-        """Tell whether another process has Kohort's usual port."""
+        """Tell whether Kohort's usual port was taken by another process, so that Kohort has another port."""
         return bool(self.url) and not self.url.endswith(f":{USUAL_PORTS[0]}")
 
 
@@ -61,7 +61,7 @@ def up(
     state = StateFile(directory / "state.json")
     if alive := [process.name for process in state.read() if process.alive]:
         raise ControlPlaneError(f"a cluster is up already ({', '.join(alive)}): end it with make cluster-down")
-    down(directory=directory)  # remove what a crash of the machine left
+    down(directory=directory)  # remove files that are left from before a crash of the machine
     if directory.exists():
         raise ControlPlaneError(f"{directory} holds something else than a cluster")
     directory.mkdir(parents=True)
@@ -77,7 +77,7 @@ def up(
         )
         return _furnish(plane, kohort, hours)
     except BaseException:
-        # Keep the logs, because the error names them.
+        # The logs are kept, because the error message names them.
         end(reversed(state.read()))
         state.path.unlink(missing_ok=True)
         raise
@@ -85,11 +85,11 @@ def up(
 
 def down(*, directory: Path = DIRECTORY) -> list[str]:
     """End what ``up`` started, remove its files, and return the names of the processes that were still running."""
-    # Not this process: after --hours it is itself the last of the recorded processes.
+    # This process itself is left out: after --hours it is the last of the recorded processes.
     recorded = [process for process in StateFile(directory / "state.json").read() if process.pid != os.getpid()]
     alive = [process.name for process in recorded if process.alive]
     end(reversed(recorded))
-    if (directory / MARKER).exists():  # never remove a folder that `up` has not made
+    if (directory / MARKER).exists():  # a folder without this marker was not made by `up`, and is never removed
         shutil.rmtree(directory, ignore_errors=True)
     return alive
 

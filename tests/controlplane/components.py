@@ -133,7 +133,8 @@ class Layout:
             "--metrics-bind-address=0",
             f"--health-probe-bind-address={LOOPBACK}:{self.ports.operator_probe}",
             f"--webhook-server-port={self.ports.operator_webhook}",
-            # If this file does not exist, the built-in template is used, whatever the machine has in the default place.
+            # If this file does not exist, the built-in template is used, and not one that the machine has in the
+            # default place.
             f"--pytorch-init-container-template-file={self.workdir / 'no-template'}",
         )
 

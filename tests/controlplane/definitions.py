@@ -1,4 +1,6 @@
-"""Resource definitions of kinds whose controllers no test runs: jobs' from their Go modules, groups' our own."""
+"""Resource definitions of kinds whose controllers no test runs: those of jobs from Go modules, those of pod groups made
+here.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ class Definition:
 
     @property
     def cached(self) -> Path:
-        """Return where it is kept as JSON; parsing the YAML would take seconds."""
+        """Return the path of the definition's copy in JSON, because parsing the YAML would take seconds."""
         return cache_directory() / f"{Path(self.file).stem}-{self.version}.json"
 
 
@@ -49,7 +51,7 @@ VOLCANO = "scheduling.volcano.sh/v1beta1"
 
 
 def definition(one: Definition) -> dict[str, Any]:
-    """Return the object to create. Raises ControlPlaneError if its module cannot be fetched or has changed."""
+    """Return the CustomResourceDefinition. Raises ControlPlaneError if its module cannot be fetched or has changed."""
     if not is_json(one.cached):
         with locked(
             cache_directory() / "definitions.lock", "waiting for another run that fetches resource definitions"

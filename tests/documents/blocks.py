@@ -17,7 +17,7 @@ from extender.kube import jobkinds
 from extender.kube.jobkinds import KINDS
 from extender.kube.trainingannotation import FIELDS
 from policy.answers.explain import MENDS
-from policy.cluster.lifecycle import diagram
+from policy.cluster.lifecycle import TABLE, State
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import BANDWIDTH
 from policy.cluster.training import Training
@@ -25,7 +25,7 @@ from policy.systems.oasis import workload
 from tests.documents import facts
 
 ROOT: Final = Path(__file__).parents[2]
-# Where each annotation is, who writes it, and what it says. A test compares the names with the code.
+# On which object each annotation is, who writes it, and what it says. A test compares the names with the code.
 ANNOTATIONS: Final = {
     jobkinds.MIN_WORKERS: ("job", "you", "The fewest workers that are worth running: the gang. Default: all."),
     jobkinds.MAX_WORKERS: ("job", "you, or Kohort", "The most workers. Where you did not state them, Kohort writes the "
@@ -52,7 +52,8 @@ ANNOTATIONS: Final = {
     BANDWIDTH: ("node: bits per second, `25G`; pod: a resource", "you", "Network bandwidth, as `oasis` plans it."),
     workload.POOL: ("node, a label", "you", "`worker` or `ps`: `oasis` puts only that role there."),
 }  # fmt: skip
-# The allowed keys and their meaning. A key that the code lacks, or has in addition, stops the generation.
+# The keys of the annotation ``kohort.dev/training`` with their meaning. The pages are not generated if these are not
+# exactly the keys that the code reads.
 TRAINING_KEYS: Final = {
     "epochs": ("1 or more", "Of the whole data. Who says nothing of these four does not say how long it trains."),
     "chunks": ("1 or more", "Of the data. `oasis` gives no more workers than that, but never fewer than the minimum."),
@@ -165,7 +166,13 @@ def reasons() -> str:
 
 
 def lifecycle() -> str:
-    return f"```mermaid\n{diagram()}\n```"
+    """Return the lifecycle table as a Mermaid state diagram."""
+    edges: dict[tuple[State, State], list[str]] = {}
+    for (state, how), after in TABLE.items():
+        edges.setdefault((state, after), []).append(how.value)
+    lines = [f"    {old.value} --> {new.value}: {', '.join(moves)}" for (old, new), moves in edges.items()]
+    start = f"    [*] --> {State.WAITING.value}"
+    return "\n".join(["```mermaid", "stateDiagram-v2", start, *lines, "```"])
 
 
 def rooms() -> str:

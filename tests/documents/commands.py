@@ -1,4 +1,4 @@
-"""The command line's reference, from its own help."""
+"""Generates the reference of the command line from its own help texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code's facts for the reference: settings, metrics, checks."""
+"""Facts that the reference pages take from the code: settings, metrics, checks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def _shown(default: object) -> str:
 
 
 def label_names(family: str) -> tuple[str, ...]:
-    """Return the labels of a counter, gauge or histogram; empty if it has none, or is computed at a scrape."""
+    """Return the labels of a counter, gauge or histogram; empty if it has none, or if it is only computed at a
+    scrape.
+    """
     for registry in (Metrics().registry, ControllerMetrics().registry):
         for collector, names in registry._collector_to_names.items():
             if family in names or f"{family}_total" in names:

@@ -1,4 +1,4 @@
-"""The reference of the REST routes, from the service's own OpenAPI document."""
+"""Generates the reference of the REST routes from the service's own OpenAPI document."""
 
 from __future__ import annotations
 

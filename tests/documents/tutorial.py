@@ -1,4 +1,4 @@
-"""The shell blocks of docs/tutorial.md for each terminal in order, as a reader types them."""
+"""Runs the shell blocks of docs/tutorial.md in order, those of each terminal as a reader types them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.steps import OF_MAKE
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
-OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHONPATH")
 
 
 def blocks(terminal: str) -> list[str]:
@@ -41,7 +42,8 @@ def environment() -> dict[str, str]:
 
     The cluster ends by itself if the test is killed.
     """
-    return {name: value for name, value in os.environ.items() if name not in OF_MAKE} | {"CLUSTER_HOURS": "0.5"}
+    own = {name: value for name, value in os.environ.items() if name not in {*OF_MAKE, "PYTHONPATH"}}
+    return {**own, "CLUSTER_HOURS": "0.5"}
 
 
 def run(script: str, folder: Path = ROOT) -> str:

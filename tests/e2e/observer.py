@@ -113,7 +113,7 @@ class ClusterObserver(Background):
                 pod["status"].get("phase", "Pending"),
                 "deletionTimestamp" in meta,
                 gone,
-                sum(map(_cores, pod["spec"]["containers"])),
+                sum(map(cores_of, pod["spec"]["containers"])),
             )
         )
 
@@ -232,6 +232,7 @@ def _member(meta: Json) -> tuple[str, int]:
     return labels.get(ROLE_LABEL, role), int(next((labels[key] for key in INDEX_LABELS if key in labels), bound_as))
 
 
-def _cores(container: Json) -> float:
+def cores_of(container: Json) -> float:
+    """Return the cores that a container requests."""
     asked = container.get("resources", {}).get("requests", {}).get("cpu", "0")
     return float(parse_quantity(asked))  # type: ignore[no-untyped-call]

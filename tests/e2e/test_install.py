@@ -178,7 +178,7 @@ def tells_why(plane: ControlPlane, job: TFJob) -> None:
     wanted = (
         "the gang waits for room",
         "cpu",
-        "what helps: ",
+        "would admit it now: ",
         "wait for the end of team/stays",
     )
     assert [text for text in wanted if text not in line] == [], line

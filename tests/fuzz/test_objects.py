@@ -15,7 +15,7 @@ import pytest
 
 from extender.kube.jobkinds import KINDS, LONE_POD
 from extender.kube.podgroupkinds import GROUP, GROUPS
-from policy.cluster.invariants import index_errors, violations
+from lab.sim.invariants import index_errors, violations
 from policy.cluster.snapshot import Snapshot
 from tests.fuzz.kinds import OF_KIND, WILD, group_key
 from tests.fuzz.mutations import hurt

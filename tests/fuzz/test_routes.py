@@ -22,7 +22,7 @@ from extender.kube.api import Done, Outcome
 from extender.kubescheduler.wire import VERBS
 from extender.routes.progress import Progress
 from extender.routes.verbs import too_long
-from policy.cluster.invariants import violations
+from lab.sim.invariants import violations
 from tests.fuzz.mutations import JUNK, hurt, spoilt, written
 from tests.fuzz.service import RUNNING, Service, stranger
 

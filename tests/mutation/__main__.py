@@ -20,7 +20,9 @@ from tests.mutation.tree import Tree, head
 
 
 def drawn(tree: Path, seed: int) -> Iterator[CodeChange]:
-    """Yield random changes: a file weighted by its lines, then an operator that applies to it, then a place."""
+    """Yield random changes: first a file is drawn (weighted by its lines), then an operator that applies to it, then a
+    place.
+    """
     chance = random.Random(seed)
     files = sorted(str(path.relative_to(tree)) for part in CODE for path in (tree / part).rglob("*.py"))
     lines = [(tree / file).read_text().count("\n") for file in files]
@@ -44,7 +46,7 @@ def judged(tree: Tree, executed: Executed, change: CodeChange) -> tuple[str, str
             found = tree.play(left)
         if not found:
             break
-        # A test that fails on the unchanged code too says nothing.
+        # If the test fails on the unchanged code, too, its failure proves nothing.
         again = found if found in left else min(left, key=lambda name: left[name]["seconds"])
         if not tree.play({again: left[again]}):
             by_gate = not left[found]["full"] if found in left else any(not told["full"] for told in left.values())
@@ -60,7 +62,7 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=60, help="so many that a test executes (default: 60)")
     parser.add_argument("--state", type=Path, required=True, help="file of what is done; a stopped run goes on from it")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that running tests are ended too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # SIGTERM then ends the running tests, too
     commit = head()
     folder = (args.state.parent / f"mutation-{commit[:12]}").resolve()
     tree = Tree(folder)

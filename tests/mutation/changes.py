@@ -16,7 +16,8 @@ from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvide
 from mutmut.mutation.mutators import mutation_operators
 
 LOG_LEVELS: Final = {"debug", "info", "warning", "error", "exception"}
-UNNOTICED: Final = {"slots", "maxsize", "strict"}  # arguments whose change a caller of correct code cannot notice
+# a change of these arguments cannot be noticed by a caller of correct code
+UNNOTICED: Final = {"slots", "maxsize", "strict"}
 TAKE_THEM: Final = {"dataclass", "lru_cache", "zip"}
 
 
@@ -27,9 +28,9 @@ class CodeChange:
     file: str
     line: int
     statement: int
-    at_import: bool  # it is outside of functions, so it runs when the module is imported
+    at_import: bool  # whether the changed code runs when the module is imported, because it is outside of functions
     operator: str
-    source: str  # of the changed file
+    source: str  # the content of the changed file
     diff: str
 
 

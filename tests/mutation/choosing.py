@@ -17,8 +17,8 @@ from tests.mutation.recording import FOLDER
 
 CHOSEN: Final = "chosen.json"
 FAILED: Final = "failed.json"
-TIMES: Final = 3  # a test may take this many times as long as on the unchanged code,
-SECONDS: Final = 10  # and this many seconds more
+TIMES: Final = 3  # a test may take so many times as long as on the unchanged code,
+SECONDS: Final = 10  # and so many seconds more
 
 
 def most_seconds(seconds: float) -> float:

@@ -14,7 +14,7 @@ from coverage import CoverageData
 from tests.mutation.changes import CodeChange
 from tests.mutation.recording import CODE, LINES, TESTS
 
-AT_IMPORT: Final = ""  # the context of lines that ran at import and not in a test
+AT_IMPORT: Final = ""  # coverage's context of lines that ran at import and not in a test
 
 
 class Executed:

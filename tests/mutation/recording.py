@@ -67,5 +67,5 @@ class Recorder:
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Start before the first conftest.py imports the code."""
+    """Start recording before the first conftest.py imports the code."""
     early_config.pluginmanager.register(Recorder(Path(os.environ[FOLDER])))

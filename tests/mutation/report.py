@@ -11,13 +11,15 @@ FULL: Final = "full only"
 SURVIVED: Final = "nobody"
 NOT_EXECUTED: Final = "nobody: not executed"
 LABORATORY: Final = ("lab/",)
-BAR: Final = 0.8  # required share of `make test` in what all units of `make full` catch
+BAR: Final = 0.8  # `make test` must catch at least this share of the changes that all tests of `make full` catch
 
 
 @dataclass(frozen=True, slots=True)
 class MutationResult:
-    """The result of one change: ``caught`` by which command, ``test`` by which test, ``tests`` that execute the
-    line.
+    """The result of one change.
+
+    ``caught`` is the command that catches it, ``test`` the test that fails, and ``tests`` the number of tests that
+    execute the changed line.
     """
 
     head: str
@@ -39,13 +41,13 @@ class MutationResult:
 
 
 def share(results: Sequence[MutationResult]) -> tuple[int, int]:
-    """Return how many changes `make test` has caught, and how many all units."""
+    """Return how many changes `make test` has caught, and how many all tests have caught."""
     gate = sum(one.caught == GATE for one in results)
     return gate, gate + sum(one.caught == FULL for one in results)
 
 
 def reached(results: Sequence[MutationResult]) -> bool:
-    """Tell whether `make test` catches enough of them."""
+    """Tell whether `make test` catches the required share of the changes."""
     gate, full = share(results)
     return gate >= BAR * full
 

@@ -19,10 +19,10 @@ from tests.mutation.changes import CodeChange
 
 ROOT: Final = Path(__file__).parents[2]
 UNITS: Final = ("tests/unit", "tests/property", "tests/papers", "tests/fuzz", "tests/simulation")
-# The files of tests/simulation that run seeds, which are no units.
+# The files of tests/simulation that run seeds; they are not run on changes.
 SIMULATED: Final = ("test_seeds.py", "test_mutants.py", "test_scenarios.py", "test_digests.py")
 MARKED: Final = "not soak and not skew"
-START: Final = 120  # seconds in which pytest collects the tests, also on a busy machine
+START: Final = 120  # seconds that pytest may take to collect the tests, also on a busy machine
 IMPORT_FAILS: Final = "the import of a test fails"
 TOO_LONG: Final = "the tests take too long"
 
@@ -64,7 +64,8 @@ class Tree:
             yield
         finally:
             file.write_bytes(before)
-            os.utime(file, ns=(then.st_atime_ns, then.st_mtime_ns))  # so that its bytecode is valid again
+            # restore the file's time, so that its compiled bytecode is valid again
+            os.utime(file, ns=(then.st_atime_ns, then.st_mtime_ns))
 
     def play(self, tests: Mapping[str, Mapping[str, float]]) -> str:
         """Run these tests until one fails; return its name, another kind of failure, or "" if all pass."""
@@ -75,7 +76,8 @@ class Tree:
         options = ["-x", "-q", "-m", "", "-p", choosing.__name__, *files]
         most = START + sum(choosing.most_seconds(told["seconds"]) for told in tests.values())
         try:
-            # Bytecode of a changed file would be used for its next change within the same second and of the same size.
+            # No bytecode is written: that of a changed file could be used for the next change, if that has the same
+            # size and is made within the same second.
             code = self._pytest(options, self.folder / "last.log", {"PYTHONDONTWRITEBYTECODE": "1"}, most)
         except subprocess.TimeoutExpired:
             return TOO_LONG
@@ -87,7 +89,7 @@ class Tree:
 
     def _pytest(self, options: list[str], log: Path, environment: dict[str, str], most: float | None) -> int:
         """Run pytest and return its exit code; if the wait is interrupted, kill the tests' own processes too."""
-        # PYTHONPATH comes before the installed package, also in the tests' own processes.
+        # PYTHONPATH makes all processes of the tests import the copy and not the installed package.
         told = {"PYTHONPATH": str(self.path), recording.FOLDER: str(self.folder)}
         command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *options]
         with log.open("w") as out:

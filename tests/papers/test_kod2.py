@@ -10,13 +10,13 @@ import pytest
 from lab.papers.experiment import Experiment
 from lab.papers.kod2 import EXPERIMENTS, TEN_JOBS
 from lab.papers.kod2cells import BATCHES, MODELS, NETWORK
+from lab.sim.invariants import violations
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import kod2
 from lab.study import papers
 from lab.study.donerows import Row
 from lab.virtual.podrun import simulate
-from policy.cluster.invariants import violations
 from policy.systems.kod2 import Kod2
 
 pytestmark = pytest.mark.timeout(300)

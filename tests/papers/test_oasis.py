@@ -14,10 +14,10 @@ from lab.papers.oasis_world import oasis, run
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.speedmodels import Linear
+from lab.sim.invariants import violations
 from lab.sim.simulatedstep import SimulatedStep
 from lab.study import papers
 from lab.study.donerows import Row
-from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Rules
 from policy.systems.drf import Drf
 from policy.systems.oasis.prices import Floor

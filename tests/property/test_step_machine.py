@@ -10,21 +10,21 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from lab.sim.invariants import index_errors, promised_beyond, violations
 from policy.answers.verdict import filter_pod
 from policy.cluster.actions import Action, Admit, Decision, Effect, Migrate, Resize
-from policy.cluster.invariants import index_errors, promised_beyond, violations
 from policy.cluster.memo import Memo
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.desired import desired
-from policy.placement.after import room_after
 from policy.placement.gang import ask_of, place
 from policy.step import step
 from policy.systems.base import Policy
 from policy.systems.dragon import Dragon, Idle
 from policy.systems.drs import Drs
+from policy.systems.fleet import room_after
 from policy.systems.kod2 import Kod2
 from tests.builders import (
     START,

@@ -1,4 +1,4 @@
-"""Pods without a job of ours: single pods, and groups that a PodGroup holds together.
+"""Pods without a job object: single pods, and pods that a PodGroup makes a gang.
 
 This module plays their user, who creates them, ends them when they have trained, deletes those that cannot go on, and
 recreates some under the same names. It also plays the controller of some groups, which recreates pods that fail or go.
@@ -31,15 +31,16 @@ if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
 NAMESPACE: Final = "bare"
-MOST: Final = 4  # at a time
+MOST: Final = 4  # so many single pods and groups exist at a time
 ((GROUP_LABEL,),) = [[path[-1]] for path in COSCHEDULING.named_at]
 
 
 @dataclass(slots=True)
 class Bare:
-    """Pods that belong together; ``least`` is the number of members needed to bind any, 0 for a single pod.
+    """A single pod, or the pods of one PodGroup.
 
-    If ``owned``, a controller recreates those that fail or go.
+    ``least`` is the number of members that must be bound together; 0 for a single pod. ``asks`` is what each pod
+    requests, ``seconds`` how long the training takes. If ``owned``, a controller recreates pods that fail or go.
     """
 
     name: str
@@ -50,46 +51,49 @@ class Bare:
     owned: bool
     whole_since: float | None = None
     partial_since: float | None = None
-    # UIDs, once all needed pods have asked to be bound, or another scheduler has bound one
+    # UIDs of the pods once the gang may be bound: all needed pods have asked for it, or another scheduler has bound one
     begun: frozenset[str] = frozenset()
 
     @property
     def ref(self) -> Ref:
-        """Return the reference of its PodGroup."""
+        """Return the reference of the PodGroup."""
         return Ref(COSCHEDULING.resource, NAMESPACE, self.name)
 
 
 class BarePods:
-    """All such pods of one run."""
+    """All single pods and pod groups of one run."""
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._world = sim.world
         self._there: list[Bare] = []
-        self._named: dict[str, str] = {}  # UID of every pod -> its group
+        self._named: dict[str, str] = {}  # UID of every pod -> the name of its `Bare`
         self._made = 0
-        self.bound_until: dict[str, float] = {}  # UID -> when the API last showed a pod with a node
+        self.bound_until: dict[str, float] = {}  # UID -> when the API last showed the pod with a node
 
     # -- what their user does ----------------------------------------------------------------------
 
     def create_lone(self, fault: DrawnFault) -> str:
-        """Create a pod that is a gang of one."""
+        """Create a single pod, which is a gang of one; return what was created, in words."""
         return self._create(fault, 1, 0)
 
     def create_group(self, fault: DrawnFault) -> str:
-        """Create a PodGroup and its pods, sometimes more pods than its minimum."""
+        """Create a PodGroup and its pods, sometimes more pods than its minimum; return what was created, in words."""
         least = fault.draw("least", lambda chance: chance.randint(2, 4))
         return self._create(fault, fault.draw("pods", lambda chance: least + chance.choice((0, 0, 1))), least)
 
     def end(self, fault: DrawnFault) -> str:
-        """Delete one, in any state."""
+        """Delete one single pod or group, in any state; return its name, or "" if there is none."""
         bare = self._pick(fault)
         if bare is not None:
             self._delete(bare)
         return bare.name if bare is not None else ""
 
     def make_anew(self, fault: DrawnFault) -> str:
-        """Recreate the same names at once; pods that still terminate keep theirs."""
+        """Delete one single pod or group and recreate it under the same names at once; return its name, or "".
+
+        A pod that is still terminating keeps its name until it is gone.
+        """
         bare = self._pick(fault)
         if bare is None:
             return ""
@@ -125,7 +129,7 @@ class BarePods:
             self._sim.cluster.server.create(COSCHEDULING.resource, NAMESPACE, spec)
 
     def _make_pods(self, bare: Bare) -> None:
-        """Create the pods whose names are free."""
+        """Create those pods whose names are not taken by an existing pod."""
         labels, controller = {GROUP_LABEL: bare.name} if bare.least else {}, bare.name if bare.owned else ""
         for name in bare.pods:
             pod = PodObject("", NAMESPACE, name, bare.asks, labels=labels, controller=controller)
@@ -141,7 +145,7 @@ class BarePods:
                 self._write(lambda world, pod=pod: world.delete_pod(pod.namespace, pod.name))  # type: ignore[misc]
 
     def _write(self, write: Callable[[SimulatedWorld], WorldRefusal | None]) -> None:
-        with contextlib.suppress(StatusError):  # the name may still be taken
+        with contextlib.suppress(StatusError):  # the world refuses a pod whose name is still taken
             self._sim.cluster.bridge.do(write)
 
     def _pods(self, bare: Bare) -> list[PodObject]:
@@ -151,7 +155,7 @@ class BarePods:
     # -- as time passes ------------------------------------------------------------------------------
 
     def act(self, *, calm: bool) -> None:
-        """Let trained pods succeed; in the calm, also delete those that can never run."""
+        """Let pods succeed that have trained long enough; in the calm, also delete groups that can never run."""
         for bare in list(self._there):
             pods = [pod for pod in self._pods(bare) if pod.deleted is None]
             working = [pod for pod in pods if pod.phase is Phase.RUNNING]
@@ -168,7 +172,7 @@ class BarePods:
                 self._replace(bare)
 
     def _lacks_pods(self, bare: Bare, pods: list[PodObject]) -> bool:
-        """Tell whether some of its pods are missing for good."""
+        """Tell whether pods of the group are missing that no controller recreates."""
         return not bare.owned and len(pods) < len(bare.pods)
 
     def _replace(self, bare: Bare) -> None:
@@ -195,12 +199,12 @@ class BarePods:
         self._sim.cluster.bridge.do(write)
 
     def _has_trained(self, bare: Bare) -> bool:
-        """Tell whether all its pods have succeeded; they stay until they are deleted."""
+        """Tell whether all pods of the group have succeeded; they stay until they are deleted."""
         pods = self._pods(bare)
         return len(pods) >= max(1, bare.least) and all(pod.phase is Phase.SUCCEEDED for pod in pods)
 
     def _refused(self, bare: Bare) -> bool:
-        """Tell whether one of its pods failed for good, or the policy has rejected it."""
+        """Tell whether a pod of the group failed for good, or the policy has rejected the gang."""
         if not bare.owned and any(pod.phase is Phase.FAILED for pod in self._pods(bare)):
             return True
         extender = self._sim.extender
@@ -209,14 +213,14 @@ class BarePods:
         return any(verdict is not None and verdict.reason is Reason.REJECTED for verdict in found)
 
     def _jobs(self, bare: Bare) -> Iterator[str]:
-        """Yield the UIDs under which the ledger may know it: the group's gang, or gangs of one."""
+        """Yield the UIDs of jobs under which the ledger may know the pods: the group's gang, or gangs of one pod."""
         group = self._sim.cluster.server.store.get(bare.ref.resource, NAMESPACE, bare.name) if bare.least else None
         if group is not None:
             yield identity(NAMESPACE, group["metadata"]["uid"])
         yield from (identity(NAMESPACE, pod.uid) for pod in self._pods(bare))
 
     def waiting(self) -> list[str]:
-        """Return those that have not ended, with the nodes of their pods."""
+        """Return in words the single pods and groups that have not ended, with the nodes of their pods."""
         return [
             f"{bare.name}: " + ", ".join(f"{pod.name}@{pod.node or '-'} {pod.phase.value}" for pod in self._pods(bare))
             for bare in self._there
@@ -226,7 +230,9 @@ class BarePods:
     # -- for the witness -----------------------------------------------------------------------------
 
     def _check_partial(self, bare: Bare, pods: list[PodObject]) -> None:
-        """Check S1 in the calm: no group with a controller holds room for long without being whole."""
+        """Check S1 in the calm: no group with a controller holds room for long while members of its minimum do not
+        run.
+        """
         witness, now, nodes = self._sim.witness, loop_time(), self._world.store.nodes
         holding = sum(1 for pod in pods if pod.holds_room and pod.node in nodes)
         partial = 0 < holding < bare.least and not any(pod.phase is Phase.SUCCEEDED for pod in pods)
@@ -239,12 +245,14 @@ class BarePods:
             witness.violated("S1", f"group {bare.name} is partly bound for {PARTIAL_CALM:g} s: {held}")
 
     def whole_since(self, pod: PodObject) -> float | None:
-        """Return since when the pod's group has been running whole, or None."""
+        """Return since when the minimum of the pod's group has been running, or None if it is not."""
         name = pod.labels.get(GROUP_LABEL)
         return next((bare.whole_since for bare in self._there if bare.name == name), None)
 
     def too_few(self, pod: PodObject, asked: set[str]) -> str:
-        """Return why the group's first pod must not be bound, or ""; ``asked`` are the pods with a bind call."""
+        """Return why the first pod of the group must not be bound, or "" if it may; ``asked`` are the pods with a bind
+        call.
+        """
         name = pod.labels.get(GROUP_LABEL)
         bare = next((bare for bare in self._there if bare.name == name), None)
         if bare is None:
@@ -259,12 +267,14 @@ class BarePods:
         return "" if bare.begun else f"only {ready} of {name} ask to be bound"
 
     def _known_as_bound(self) -> set[str]:
-        """Return the pods that our processes may take for bound, even if they are gone."""
+        """Return the pods that Kohort's processes may take for bound because of outdated watches, even if they are
+        gone.
+        """
         now = loop_time()
         return {uid for uid, until in self.bound_until.items() if now - until <= STALE}
 
     def groups(self) -> set[str]:
-        """Return the gangs that are groups with pods, by their UID in the ledger."""
+        """Return, by their UIDs in the ledger, the gangs of groups that have pods."""
         named = {pod.labels.get(GROUP_LABEL) for pod in self._world.store.pods.values()}
         return {
             identity(NAMESPACE, item["metadata"]["uid"])

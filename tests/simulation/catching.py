@@ -19,14 +19,14 @@ from tests.simulation.kept import names, read
 from tests.simulation.many import GATE_SEEDS, run_seeds
 from tests.simulation.mutants import MUTANTS
 
-MOST_SEEDS: Final = 500  # within which each seeded defect must be caught
-LEAST_IN_GATE: Final = 40  # defects that `make test` must catch
+MOST_SEEDS: Final = 500  # each seeded defect must be caught within so many seeds
+LEAST_IN_GATE: Final = 40  # `make test` must catch so many of the defects
 LONGEST_TEXT: Final = 110
 
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """The outcome for one defect: the number of seeds up to the first failure (0: none), and what was violated."""
+    """The outcome for one defect: how many seeds were run until one failed (0: none failed), and what was violated."""
 
     mutant: str
     seeds: int
@@ -41,7 +41,9 @@ class Caught:
 
 
 def stands_for(mutant: str) -> str:
-    """Return what the defect is and in whose issue tracker it was found: its function's docstring."""
+    """Return the docstring of the defect's function, which says what the defect is and in whose issue tracker it was
+    found.
+    """
     return " ".join((MUTANTS[mutant].__doc__ or "").split())
 
 
@@ -63,7 +65,7 @@ def catch(
 
 
 def in_gate(mutant: str, processes: int = 0) -> str:
-    """Return what `make test` catches the defect with (its kept scenario, else a seed), or ""."""
+    """Return what catches the defect in `make test`: its kept scenario, or else a seed; "" if nothing does."""
     for name in names():
         scenario = read(name)
         if scenario.defect == mutant and scenario.play().violations:

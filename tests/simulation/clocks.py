@@ -9,7 +9,7 @@ from lab.virtual.clocks import VirtualClock
 
 
 class ProcessClock(VirtualClock):
-    """One process's time.
+    """The clock of one process.
 
     While the process is paused, none of its tasks wakes. Its wall clock may be off by ``offset`` seconds.
     """
@@ -53,4 +53,4 @@ class ProcessClock(VirtualClock):
                 try:
                     waiting.reschedule(self.paused_until + 1e-6)
                 except (AssertionError, RuntimeError):
-                    continue  # not entered yet, or over
+                    continue  # the time limit was not entered yet, or has ended

@@ -13,12 +13,14 @@ from policy.cluster.snapshot import Snapshot
 
 ROUNDING: Final = 1e-6
 Process = tuple[str, int]
-"""A replica, and the incarnation of its extender: what it has shrunk lately is forgotten with it."""
+"""A replica's name, and how often its extender has been restarted: a restarted extender has forgotten its shrinks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """Our last write by which the job lost workers; ``decided`` is when its process last took workers from it."""
+    """The last write of Kohort's by which the job lost workers; ``decided`` is when its process last took workers from
+    it.
+    """
 
     process: Process
     decided: float
@@ -27,7 +29,8 @@ class Shrunk:
 
 
 class CoolDown:
-    """Compares accepted writes; ``seconds`` is the cool-down of the current policy, 0 if it has none.
+    """Compares the writes that the API server accepted; ``seconds`` is the current policy's cool-down, 0 if it has
+    none.
 
     A growth carries the version that the shrink has made, so it was decided after the shrink. Another process, or
     another term, knows nothing of the cool-down, so its growth may come early. After a user's change, the user decides.
@@ -38,11 +41,12 @@ class CoolDown:
         self.compared = 0
         self._violated = violated
         self._targets: dict[Process, Mapping[str, int]] = {}
-        self._taken: dict[Process, dict[str, float]] = defaultdict(dict)  # when it last took workers from each job
+        # for each process: the time at which it last took workers from each job
+        self._taken: dict[Process, dict[str, float]] = defaultdict(dict)
         self._shrunk: dict[str, Shrunk] = {}
 
     def stepped(self, process: Process, snapshot: Snapshot, effects: Iterable[Effect], now: float) -> None:
-        """Record a process's decisions."""
+        """Record which jobs a process has shrunk in a step."""
         if not self.seconds:
             return
         before = self._targets.get(process, {})
@@ -51,7 +55,7 @@ class CoolDown:
             self._taken[process].clear()
             return
         for effect in effects:
-            if isinstance(effect, ShrinkStalled):  # its workers did not leave, so they are its own again
+            if isinstance(effect, ShrinkStalled):  # the shrink was taken back, because the workers did not go
                 self._taken[process].pop(effect.job_uid, None)
             elif isinstance(effect, Resize) and effect.workers < before.get(effect.job_uid, 0):
                 self._taken[process][effect.job_uid] = now
@@ -59,7 +63,9 @@ class CoolDown:
     def written(
         self, process: Process, uid: str, job: JobObject, before: int, whole_since: float | None, now: float
     ) -> None:
-        """Check a number of workers that the API server accepted from us; ``uid`` is the ledger's for the job."""
+        """Check a number of workers that the API server accepted from Kohort; ``uid`` is the job's UID in the
+        ledger.
+        """
         workers, bounds = job.spec.workers, (job.spec.min_workers, job.spec.max_workers)
         last, decided = self._shrunk.pop(uid, None), self._taken[process].get(uid)
         if workers < before:
@@ -69,7 +75,7 @@ class CoolDown:
         if last is None or (last.process, last.workers, last.bounds) != (process, before, bounds) or decided is None:
             return
         if whole_since is None or whole_since > last.decided:
-            return  # it has lost members, and may have been admitted again
+            return  # the job has lost members since the shrink, and may have been admitted again
         self.compared += 1
         if now - last.decided < self.seconds - ROUNDING:
             self._violated(

@@ -2,7 +2,7 @@
 
 A reference run counts the writes. Then each of them kills the process that makes it: before the write, after its
 answer, or after it without the answer. The process restarts, and all invariants must hold in the end. OASiS's decisions
-and prices must be exactly those of the reference run in the same slot.
+and prices must be exactly those of the reference run in the same time slot.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from tests.simulation.scenario import PARAMETERS, Scenario, scheduler_of, settin
 
 WAYS: Final = ("kill-before-write", "kill-after-write", "kill-unanswered")
 CRASHING: Final = ("extender", "controller")
-# seconds from the start of a run, one second before each slot ends
+# seconds from the start of a run, one second before each time slot ends
 SLOT_ENDS: Final = tuple(4.0 + SLOT_SECONDS * slot for slot in range(20))
 Act = Callable[[SimulatedWorld], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A small scenario without faults; ``acts`` are (seconds, what users and machines do).
+    """A small scenario without random faults; ``acts`` has what users and machines do, as (seconds, function of the
+    world).
 
     ``refused`` are pods whose bindings the API server refuses for the first ``refusing`` seconds.
     """
@@ -59,7 +60,7 @@ def _job(name: str, workers: int, *, least: int = 0, most: int = 0, at: float = 
 
 
 def _own(kind: WorkloadKind, job: JobSpec) -> JobSpec:
-    """Return the job as one of that kind, with its workers only."""
+    """Return a job of that kind with the same workers and without other roles."""
     return replace(job, kind=kind, roles=tuple(role for role in job.roles if role.name == WORKER))
 
 
@@ -74,17 +75,19 @@ def _grow(kind: WorkloadKind) -> Plot:
 PLOTS: Final[dict[str, Plot]] = {
     "admission": Plot((_job("a", 2), _job("b", 2), _job("c", 3, at=1.0)), nominates=True),
     "commit": Plot((_job("a", 4, cores=1), _job("b", 3, cores=2, at=0.5))),
-    # All five are bound, and one is lost.
+    # All five members are bound, and then one is deleted.
     "repair": Plot((_job("a", 4),), acts=((0.6, lambda w: w.delete_pod("default", "a-worker-1")),)),
-    # One of three is refused for longer than a repair may take: the other two are released, and all start again.
+    # The binding of one of three members is refused for longer than a repair may take. The other two are released, and
+    # all three start again.
     "k-of-n": Plot((_job("a", 2),), refused=frozenset({"a-worker-1"}), refusing=24.0),
-    # One node is lost under the gang, and the other is too small for its members: it is released whole.
+    # The gang loses one of its two nodes, and the other is too small for all members, so that the gang is released
+    # whole.
     "release": Plot(
         (_job("a", 5, cores=3),),
         nodes=2,
         acts=((8.0, lambda w: w.remove_node("node-1")), (75.0, lambda w: w.add_node(node("node-1", 10, 32)))),
     ),
-    # The heavier job has room where the other keeps two of its workers.
+    # The heavier job fits once the other job has only two of its workers left.
     "shrink": Plot((_job("a", 4, least=1, most=4, work=120.0), _job("b", 2, at=8.0, utility=50.0)), nodes=1),
     "grow": Plot((_job("a", 1, least=1, most=5, cores=1), _job("b", 2, work=5.0)), nodes=1),
     "indexed-shrink": _shrink(WorkloadKind.INDEXED_JOB),
@@ -93,8 +96,8 @@ PLOTS: Final[dict[str, Plot]] = {
     "set-grow": _grow(WorkloadKind.STATEFULSET),
     "deployment-shrink": _shrink(WorkloadKind.DEPLOYMENT),
     "deployment-grow": _grow(WorkloadKind.DEPLOYMENT),
-    # One job is admitted, one is planned for later, and one is rejected; the next leader has to know all of it. The
-    # jobs arrive early in a slot, so that a killed process is back within the same slot.
+    # One job is admitted, one is planned for later, and one is rejected; the next leader has to know all three
+    # decisions. The jobs arrive early in a time slot, so that a killed process is back within the same time slot.
     "memory": Plot(
         (_job("a", 4, at=6.0, value=100.0), _job("b", 3, at=8.0, value=90.0), _job("c", 4, at=9.0, value=0.001)),
         nodes=1,
@@ -139,7 +142,8 @@ class CrashAtWrite:
 
 @dataclass(slots=True)
 class KeptByOasis:
-    """What OASiS stores at the end of each slot until the first job has ended (after that, times differ).
+    """What OASiS stores at the end of each time slot until the first job has ended; after that, times differ between
+    runs.
 
     ``texts`` has the annotation of each job by name, ``prices`` those of the leader's ledger, if there is a leader.
     """
@@ -148,7 +152,7 @@ class KeptByOasis:
     prices: dict[int, Mapping[str, float]] = field(default_factory=dict)
 
     def record(self, simulation: Simulation) -> None:
-        """Record this slot."""
+        """Record the annotations and prices of the present time slot."""
         jobs = simulation.world.store.jobs.values()
         if any(job.phase.ended for job in jobs):
             return
@@ -159,7 +163,9 @@ class KeptByOasis:
             self.prices[slot] = ledger.policy.base.prices(ledger.snapshot, loop_time())
 
     def departures(self, reference: KeptByOasis) -> Iterator[str]:
-        """Yield the slots of both runs in which a text or a price differs."""
+        """Yield a sentence for each time slot in which this run's annotations or prices differ from the reference
+        run's.
+        """
         for slot in sorted(self.texts.keys() & reference.texts.keys()):
             if self.texts[slot] != reference.texts[slot]:
                 yield f"slot {slot}: the texts are {self.texts[slot]}, and were {reference.texts[slot]}"
@@ -171,7 +177,7 @@ class KeptByOasis:
 def play_plot(
     name: str, counting: CrashAtWrite, more: tuple[tuple[float, Act], ...] = ()
 ) -> tuple[SeedReport, KeptByOasis]:
-    """Play the plot once; ``more`` are additional acts."""
+    """Run the plot once, with the crash that ``counting`` makes; ``more`` are additional acts."""
     plot, kept = PLOTS[name], KeptByOasis()
 
     def make() -> Simulation:
@@ -201,7 +207,7 @@ def _refuse(simulation: Simulation, plot: Plot) -> None:
 
 @cache
 def reference(name: str) -> KeptByOasis:
-    """Return what is kept without a crash."""
+    """Return what OASiS stores in a run of that plot without a crash."""
     return play_plot(name, CrashAtWrite())[1]
 
 
@@ -215,7 +221,9 @@ def points(name: str) -> Iterator[tuple[str, int]]:
 
 
 def crash(point: tuple[str, str, int, str]) -> tuple[str, list[str]]:
-    """Play a plot with one crash; return its name and the violations."""
+    """Run a plot with one crash, at a point (plot, process, number of the write, way); return its name and the
+    violations.
+    """
     name, who, number, way = point
     counting = CrashAtWrite((who, number), way)
     report, kept = play_plot(name, counting)

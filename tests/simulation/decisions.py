@@ -13,8 +13,8 @@ from typing import Final
 from policy.cluster.actions import Admit, Bind, Effect, Migrate, RefuseBind, Reject, Released, Resize
 from policy.cluster.model import Slot
 
-EVERY: Final = 16  # decisions between two marks, so that a difference is located within this many
-DIGITS: Final = 4  # of a mark in the middle; the last mark is the digest
+EVERY: Final = 16  # how many decisions lie between two marks; a difference is located within so many
+DIGITS: Final = 4  # hexadecimal digits of a mark; only the last mark is the whole digest
 LENGTH: Final = 16
 
 
@@ -48,7 +48,7 @@ def first_difference(now: tuple[str, ...], before: tuple[str, ...]) -> range | N
 
 
 def _decided(effect: Effect) -> Iterator[str]:
-    """Yield the decisions among an effect; observations of the API and a policy's own memory are none."""
+    """Yield the decisions of an effect as lines; observations of the API and a policy's own memory are no decisions."""
     match effect:
         case Admit() | Resize():
             yield f"{effect.job_uid} {_places(effect.nodes)} {effect.workers}/{'' if effect.ps is None else effect.ps}"

@@ -20,7 +20,7 @@ from tests.simulation.run import Simulation, play
 from tests.simulation.scenario import drawn
 
 FILE: Final = Path(__file__).with_name("digests.json")
-SEEDS: Final = range(1, 601)  # 100 of each policy, which is determined by the seed modulo 6
+SEEDS: Final = range(1, 601)  # 100 seeds of each policy: a seed's policy is determined by the seed modulo 6
 PAPER_SEEDS: Final = range(1000, 1003)
 Marks = tuple[str, ...]
 
@@ -55,7 +55,7 @@ def names_of_seeds(seeds: Sequence[int] = SEEDS) -> list[str]:
 
 
 def names_of_papers(experiments: Sequence[str] = ()) -> list[str]:
-    """Return the names of these experiments' digests; all experiments by default."""
+    """Return the names of the digests of these experiments; of all experiments by default."""
     return [f"paper {name} {seed}" for name in experiments or papers.experiments() for seed in PAPER_SEEDS]
 
 
@@ -70,7 +70,7 @@ def write(found: Mapping[str, Marks], file: Path = FILE) -> None:
 
 
 def difference(name: str, lines: Sequence[str], before: Marks) -> str:
-    """Return for people how a run differs from the file, or "" if it does not."""
+    """Return a sentence on how a run's lines differ from the file, or "" if they do not."""
     there = first_difference(marks(lines), before)
     if there is None:
         return ""
@@ -79,7 +79,7 @@ def difference(name: str, lines: Sequence[str], before: Marks) -> str:
 
 
 def differences(names: Sequence[str]) -> Iterator[str]:
-    """Yield how each of these differs from the file, or that the file lacks it."""
+    """Yield a sentence for each named digest that differs from the file or is missing there."""
     known = written()
     for name in names:
         if name not in known:
@@ -89,7 +89,7 @@ def differences(names: Sequence[str]) -> Iterator[str]:
 
 
 def measured(names: Sequence[str], state: Path | None) -> dict[str, Marks]:
-    """Compute these digests; ``state`` is a file from which an interrupted call continues."""
+    """Compute the digests of these names; ``state`` is a file from which an interrupted call continues."""
     found = _remembered(state)
     for name in names:
         if name not in found:
@@ -103,7 +103,8 @@ def measured(names: Sequence[str], state: Path | None) -> dict[str, Marks]:
 def _remembered(state: Path | None) -> dict[str, Marks]:
     if state is None or not state.exists():
         return {}
-    whole = state.read_text().rpartition("\n")[0].splitlines()  # an incomplete line has no line end
+    # only whole lines; a killed run may have left the last one incomplete
+    whole = state.read_text().rpartition("\n")[0].splitlines()
     state.write_text("".join(f"{line}\n" for line in whole))
     return {name: tuple(one) for name, one in map(json.loads, whole)}
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DURATION: Final = 15  # leaseDurationSeconds
 DEADLINE: Final = 10.0  # renewDeadline
-RETRY: Final = 2.0  # retryPeriod; a wait for the Lease takes up to 2.2 times as long
+RETRY: Final = 2.0  # retryPeriod; the wait for the Lease is up to 2.2 times as long
 
 
 def lease_of_scheduler(settings: LeaseSettings) -> Ref:
@@ -24,7 +24,10 @@ def lease_of_scheduler(settings: LeaseSettings) -> Ref:
 
 
 class Elector:
-    """One candidate; it takes over another's Lease once that has not changed for its duration by the local clock."""
+    """One candidate in the election: it takes over another's Lease once that has not changed for its whole duration.
+
+    The duration is measured by the candidate's own clock.
+    """
 
     def __init__(self, process: SchedulerProcess) -> None:
         self.leads = False
@@ -36,13 +39,16 @@ class Elector:
         self._seen_at = 0.0
 
     async def acquire(self) -> None:
-        """Wait until the Lease is held."""
+        """Wait until this candidate holds the Lease."""
         while not await self._try():
             await self._clock.sleep(RETRY * self._chance.uniform(1.0, 2.2))
         self.leads = True
 
     async def hold(self) -> None:
-        """Renew until that has failed for too long; a pause counts, because the deadline is over when it ends."""
+        """Renew the Lease, and return when it could not be renewed before the deadline.
+
+        If the process was paused until after the deadline, that counts as a failure, too.
+        """
         renewed = self._clock.monotonic()
         while self._clock.monotonic() - renewed < DEADLINE:
             asked = self._clock.monotonic()

@@ -1,4 +1,4 @@
-"""Check that the seeds have exercised enough: each fault under each policy, and what each policy does.
+"""Check that the seeds exercise enough: each fault occurs under each policy, and each policy does what it is for.
 
 A cell of the table (policy, fault) may be empty by chance. The other policies' seeds tell how many of this policy's
 should have had the fault, because the faults are drawn in the same way for all. If that number is too large for chance,
@@ -15,16 +15,18 @@ from tests.simulation.faults import KINDS, kinds_for
 from tests.simulation.run import SeedReport
 from tests.simulation.scenario import POLICIES
 
-# Measured on seeds 1 to 446 (2026-11-24). With 100 seeds of each policy (600 in all), 467 of the 570 cells are checked,
-# and by the cells' own shares, one of them is empty by chance once in 1,600 runs.
+# An empty cell is reported if at least so many of the policy's seeds should have had the fault. Measured on seeds 1 to
+# 446 (2026-11-24): with 100 seeds of each policy (600 in all), 467 of the 570 cells are checked, and by the cells' own
+# shares, one of them is empty by chance once in 1,600 runs.
 EXPECTED: Final = 15.0
-# They hit what only some policies do: OASiS's pauses are releases, while DRS hardly releases anything (18 % of all
-# seeds had a release-500, 1 % of DRS's).
-# A group hardly ever exists to be recreated in the longer storms of kod2+specon (1 of 72 seeds).
+# Faults for which a larger number is needed, because they hit what only some policies do. OASiS's pauses are releases,
+# while DRS hardly releases anything (18 % of all seeds had a release-500, 1 % of DRS's). A group hardly ever exists to
+# be recreated in the longer storms of kod2+specon (1 of 72 seeds).
 UNLIKE: Final = {"release-500": 100.0, "release-lost": 100.0, "release-answer-lost": 100.0, "group-made-anew": 100.0}
 
 EVERY: Final = ("report", "resize", "fail-over", "own-fail-over")
-# room-late: a plan whose room was not free in time. Of 600 seeds DRS had 12, the others 41 and more.
+# "room-late" means that a plan's room was not free in time. Of 600 seeds DRS had 12 with it, each other policy 41 or
+# more.
 SHRINKING: Final = (*EVERY, "room-late")
 DOES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(POLICIES, SHRINKING),
@@ -32,13 +34,14 @@ DOES: Final[dict[str, tuple[str, ...]]] = {
     "kod2+specon": (*SHRINKING, "migrate", "growth-kept"),
     "oasis": (*EVERY, "pause", "reject", "schedule", "other-ps"),
 }
-SEEDS: Final = 90  # of one policy: 6 to 100 % of them show what it does, and 14 % a change of the leader
+# seeds of one policy that suffice: 6 to 100 % of them show what it does, and 14 % a change of the leader
+SEEDS: Final = 90
 SEEDS_FOR_SELDOM: Final = 150
-SELDOM: Final = frozenset({"reject", "schedule"})  # in 4 % of OASiS's seeds
+SELDOM: Final = frozenset({"reject", "schedule"})  # what OASiS does in only 4 % of its seeds
 
 
 def empty_cells(reports: Sequence[SeedReport]) -> Iterator[str]:
-    """Yield the faults that never occurred under a policy although they should have."""
+    """Yield a sentence for each fault that never occurred under a policy although it should have."""
     seeds, had = Counter(report.policy for report in reports), _seeds_with(reports)
     for policy in POLICIES:
         for kind in kinds_for(policy):
@@ -47,7 +50,7 @@ def empty_cells(reports: Sequence[SeedReport]) -> Iterator[str]:
 
 
 def idle_policies(reports: Sequence[SeedReport]) -> Iterator[str]:
-    """Yield what a policy exists for and never did in enough seeds."""
+    """Yield a sentence for each action that a policy exists for and did not take in any of enough seeds."""
     seeds, did = Counter(report.policy for report in reports), {policy: Counter[str]() for policy in POLICIES}
     for report in reports:
         did[report.policy].update(report.did)

@@ -1,4 +1,6 @@
-"""Check the service's own messages: no run may log an error, and no task may die unnoticed."""
+"""Check the service's logs and tasks: no run may log an error, and no task may end with an exception that nobody
+reads.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class _Ear(logging.Handler):
 
 @contextmanager
 def heard(witness: Witness) -> Iterator[None]:
-    """Record errors as violations while the context lasts; lower log levels are not logged at all."""
+    """Record logged errors as violations while the context lasts; lower log levels are switched off."""
 
     def unheard(_: asyncio.AbstractEventLoop, found: dict[str, Any]) -> None:
         witness.violated("S15", f"{found.get('message', '')}: {found.get('exception')!r}")
@@ -37,4 +39,5 @@ def heard(witness: Witness) -> Iterator[None]:
     finally:
         logging.disable(logging.NOTSET)
         root.removeHandler(ear)
-        loop.set_exception_handler(lambda *_: None)  # ignore the killed tasks when the loop ends
+        # tasks of killed processes end with the loop, and their exceptions do not matter
+        loop.set_exception_handler(lambda *_: None)

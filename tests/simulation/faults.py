@@ -1,6 +1,7 @@
-"""The faults, their rates, and how often they occurred; a seed draws which kinds are on (swarm), and their rate.
+"""The kinds of faults, how often they are drawn, and a count of those that occurred.
 
-`keptfaults.py` has the other source of faults: the list of a kept scenario.
+A seed draws which kinds are switched on (swarm testing), and their rate. `keptfaults.py` has the other source of
+faults: the list of a kept scenario.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from lab.virtual.clocks import loop_time
 
-# At a call: the share of the calls that the fault hits, if it is on.
+# Faults that hit a call: the share of the calls that each hits, if it is switched on.
 AT_CALLS: Final = {
     "bind-lost": 0.10, "bind-answer-lost": 0.10, "bind-conflict": 0.06, "bind-429": 0.10, "bind-500": 0.10,
     "bind-500-done": 0.10, "bind-forbidden": 0.08, "bind-slow": 0.10, "bind-lands-late": 0.05,
@@ -31,11 +32,12 @@ AT_CALLS: Final = {
     "kill-in-move": 1.0, "leader-paused-in-move": 1.0,
     "hang-up-unseen": 0.5, "desired-lost": 0.03, "desired-late": 0.04,
 }  # fmt: skip
-# At an API write: the process dies before it, after it, or after it without having seen the answer.
+# Crashes at a write to the API server: the process dies before it, after it, or after it without having seen the
+# answer.
 AT_WRITES: Final = {
     "kill-before-write": 0.02, "kill-after-write": 0.02, "kill-unanswered": 0.02,
 }  # fmt: skip
-# By time: relative weights.
+# Faults that occur by time, with their relative weights.
 TIMED: Final = {
     "kill-extender": 2.0, "kill-controller": 1.0, "kill-scheduler": 1.0,
     "pause-extender": 1.0, "pause-controller": 0.7, "pause-scheduler": 0.5,
@@ -50,37 +52,38 @@ TIMED: Final = {
     "lone-pod-created": 1.0, "group-created": 1.5, "group-deleted": 0.8, "group-made-anew": 0.8,
     "worker-taken-out": 1.0, "index-done": 1.0,
 }  # fmt: skip
-# Also by time, from a random stream of their own: what others do in the cluster.
+# Faults by time that other clients of the cluster cause; they are drawn from a random stream of their own.
 BY_OTHERS: Final = {
     "preemptor-created": 5.0, "volume-missing": 2.0, "writes-refused": 2.5,
     "refused-for-good": 1.0, "quota-set": 1.5,
 }  # fmt: skip
-BY_THE_STREAM: Final = (*AT_CALLS, *AT_WRITES, *TIMED)  # kinds that the seed's main stream draws
+BY_THE_STREAM: Final = (*AT_CALLS, *AT_WRITES, *TIMED)  # the kinds that are drawn from the seed's main random stream
 BY_TIME: Final = (*TIMED, *BY_OTHERS)
 KINDS: Final = (*BY_THE_STREAM, *BY_OTHERS)
-SHARE_OTHERS: Final = 0.5  # share of the checks for faults by time that check for one by others too
+SHARE_OTHERS: Final = 0.5  # the share of the checks for faults by time that also check for a fault by other clients
 SHARE_ON: Final = 0.45
 SHARE_ON_RARE: Final = 0.85
-# How often each kind has to occur in a whole test. Faults of two replicas, of moves, of one kind of job, and of gangs
-# that release their room have fewer chances. Moves have the fewest: a job must have converged, so most happen in the
-# calm, without faults. Seeds 1 to 446 moved 105 jobs, and had 7 and 2 of these two at half of the present rate: 5 of
-# each are expected now, so 12 in 1,000 seeds and 7 in 600.
+# How often each kind of fault has to occur in a whole test, if not 100 times. Faults of two replicas, of moves, of one
+# kind of job, and of gangs that release their room have fewer chances. Moves have the fewest: a job must have
+# converged, so most happen in the calm, without faults. Seeds 1 to 446 moved 105 jobs, and had 7 and 2 of these two at
+# half of the present rate: 5 of each are expected now, so 12 in 1,000 seeds and 7 in 600.
 LEAST: Final = 100
 RARE: Final = {
     "leader-paused-in-gang": 10, "hang-up-unseen": 10, "lease-lost": 20, "lease-not-renewed": 20, "job-resumed": 20,
     "leader-killed": 20, "leader-stopped-briefly": 20, "release-500": 6, "release-lost": 6, "release-answer-lost": 6,
     "kill-in-move": 2, "leader-paused-in-move": 2, "worker-taken-out": 20, "index-done": 20,
 }  # fmt: skip
-# Kinds that concern only some policies; the others may hit every policy.
+# Kinds of faults that can occur only under some policies; the others may occur under every policy.
 AIMED: Final[dict[str, tuple[str, ...]]] = {
     "kill-in-move": ("specon", "kod2+specon"), "leader-paused-in-move": ("specon", "kod2+specon"),
     "kill-at-slot": ("oasis",), "pause-at-slot": ("oasis",),
 }  # fmt: skip
-IN_CALM: Final = "worker-taken-out"  # occurs once more in the calm: jobs are short, and its effect shows only there
-CHEAPEST: Final = -1000  # the deletion cost with which a user takes a worker out
+# a fault that occurs once more in the calm: jobs are short, and its effect shows only there
+IN_CALM: Final = "worker-taken-out"
+CHEAPEST: Final = -1000  # the deletion cost that a user writes on a worker to have it removed first
 GENERATED: Final = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{9})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")
-LEAST_FAULTS: Final = 10  # per seed
-ANY: Final = " (any)"  # ends the name of a call without an object, as which of them it was differs from run to run
+LEAST_FAULTS: Final = 10  # a seed's storm is prolonged until so many faults have occurred
+ANY: Final = " (any)"  # stands at the end of a call's name in place of an object whose name differs from run to run
 T = TypeVar("T")
 
 
@@ -95,7 +98,7 @@ def least(kind: str) -> int:
 
 
 class RunLog:
-    """What happened, newest last; the end is printed when a run fails."""
+    """The log of a run, newest line last; the last lines are printed when the run fails."""
 
     def __init__(self) -> None:
         self._lines: deque[tuple[float, str]] = deque(maxlen=4000)
@@ -109,7 +112,7 @@ class RunLog:
 
 @dataclass(slots=True)
 class DrawnFault:
-    """One fault, false if there is none.
+    """One fault; its truth value is False if it stands for no fault.
 
     ``at`` is the call that it hits, empty for a fault by time; ``nth`` is which of those calls, or "*" for all.
     ``since`` is when a fault by time happens, in seconds since the start; for a call without an object, from when on
@@ -128,22 +131,22 @@ class DrawnFault:
         return bool(self.kind)
 
     def draw(self, name: str, how: Callable[[random.Random], T]) -> T:
-        """Return the value of that name, drawn if it is not known yet."""
+        """Return the fault's value of that name; ``how`` draws it if a kept scenario does not list it."""
         if name not in self.values:
             self.values[name] = how(self.chance)
         found: T = self.values[name]
         return found
 
     def uniform(self, name: str, least: float, most: float) -> float:
-        """Return a number between the two."""
+        """Return the fault's value of that name, a number between ``least`` and ``most``."""
         return self.draw(name, lambda chance: chance.uniform(least, most))
 
     def choice(self, name: str, options: Sequence[T]) -> T:
-        """Return one of the options."""
+        """Return the fault's value of that name, one of the options."""
         return self.draw(name, lambda chance: chance.choice(options))
 
     def pick(self, name: str, found: Iterable[T], called: Callable[[T], str]) -> T | None:
-        """Return one of the found objects, recorded by its name; None if the recorded one is not among them."""
+        """Return one of the objects ``found`` and record its name; None if the recorded object is not among them."""
         options = list(found)
         if name in self.values:
             return next((one for one in options if called(one) == self.values[name]), None)
@@ -172,9 +175,9 @@ class FaultSource:
         self._scale = self.chance.choice((0.3, 1.0, 1.0, 2.0))
 
     def fault_at(self, calls: Sequence[str], *kinds: str, chance: random.Random | None = None) -> DrawnFault:
-        """Return the first fault of these kinds that hits this call, or none.
+        """Return the first fault of these kinds that hits this call; a false one if none does.
 
-        ``calls`` are the names of the call, of which a burst of events has one for each; ``chance`` draws the fault's
+        ``calls`` are the names of the call: a burst of events has one name for each event. ``chance`` draws the fault's
         values.
         """
         self._calls.update(calls)
@@ -200,7 +203,7 @@ class FaultSource:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds since the start."""
+        """Return the virtual seconds since the start of the run."""
         return loop_time() - self.began
 
     @property
@@ -214,12 +217,12 @@ class FaultSource:
         return min(left, gap) if left > 0 else gap
 
     def due(self) -> list[DrawnFault]:
-        """Return the faults by time to try now."""
+        """Return the faults by time that should occur now, if there is something that they can hit."""
         by_others = self._drawn(BY_OTHERS, self._others) if self._others.random() < SHARE_OTHERS else []
         return self._drawn(TIMED, self.chance) + by_others
 
     def _drawn(self, weights: Mapping[str, float], chance: random.Random) -> list[DrawnFault]:
-        """Return one fault of these kinds by their weights, if any is on."""
+        """Return one fault of these kinds, drawn by their weights; none if none of the kinds is switched on."""
         kinds = [kind for kind in weights if kind in self.on]
         if not kinds:
             return []
@@ -227,11 +230,11 @@ class FaultSource:
         return [DrawnFault(chance, kind, since=self.seconds)]
 
     def due_in_calm(self) -> list[DrawnFault]:
-        """Return the faults to try after the storm."""
+        """Return the faults that should occur after the storm."""
         return [DrawnFault(self.chance, IN_CALM, since=self.seconds)] if IN_CALM in self.on else []
 
     def note(self, fault: DrawnFault, what: str = "") -> None:
-        """Count a fault that occurred."""
+        """Count a fault that occurred, and log ``what`` it has done."""
         self.counts[fault.kind] += 1
         self.taken.append(fault)
         self._run_log.add(f"fault {fault.kind} {fault.at} {what}".rstrip())

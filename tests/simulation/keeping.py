@@ -1,6 +1,7 @@
-"""Write a seed as a kept scenario: reduced, and only if it fails regardless of what is random in it.
+"""Write a seed as a kept scenario, reduced to what its failure needs.
 
-A defect must be caught under every salt of SHOWN_UNDER, and without the defect nothing may be violated there.
+A scenario also has random details, such as latencies, which depend on a salt. A seed is kept only if the defect is
+caught under every salt of SHOWN_UNDER, and nothing is violated without the defect under the salts of CLEAN_UNDER.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from tests.simulation.run import Simulation, play
 from tests.simulation.scenario import drawn
 
 SHOWN_UNDER: Final = ("", "one", "two", "three", "four", "five")  # salts under which a kept scenario has to fail
-CLEAN_UNDER: Final = SHOWN_UNDER[:3]  # salts under which it must not fail without its defect (then it runs to the end)
-GRACE: Final = 10.0  # seconds of storm after the violation, which may come later under another salt
-LATER: Final = 2.0  # factor on the time until the violation
-MOST_ROUNDS: Final = 4  # of reducing, each under the salts for which the round before did not fail
-MOST_PLAYS: Final = 60  # reduced scenarios that are tried
+# salts under which it must not fail without its defect; these runs are not stopped early
+CLEAN_UNDER: Final = SHOWN_UNDER[:3]
+GRACE: Final = 10.0  # seconds of storm that are kept after the violation, because it may come later under another salt
+LATER: Final = 2.0  # a kept scenario may fail this many times as late as the seed did
+MOST_ROUNDS: Final = 4  # rounds of reducing; each uses the salts for which the result of the round before did not fail
+MOST_PLAYS: Final = 60  # how many reduced scenarios are run at most
 T = TypeVar("T")
 
 
@@ -31,7 +33,9 @@ class NotKeptError(Exception):
 def keep(
     seed: int, name: str, defect: str, say: Callable[[str], None] = print, most_plays: int = MOST_PLAYS
 ) -> KeptScenario:
-    """Run the seed, make a scenario of it and write it. Raises NotKeptError if it would show nothing."""
+    """Run the seed, make a scenario of it and write it. Raises NotKeptError if the scenario would not show the
+    defect.
+    """
     for whole in (False, True):
         found, longest = taken(seed, defect, whole)
         say(f"seed {seed}: {found.caught}; {len(found.jobs)} jobs, {len(found.faults)} faults")
@@ -64,8 +68,9 @@ def write(name: str, scenario: KeptScenario) -> None:
 
 
 def taken(seed: int, defect: str, whole: bool) -> tuple[KeptScenario, float]:
-    """Return the seed's scenario up to its first violation or with its whole storm, and the limit in seconds to
-    fail.
+    """Return the seed's scenario, and the seconds within which it has to fail.
+
+    The scenario ends with the first violation, or has the whole storm if ``whole``.
     """
     made: list[Simulation] = []
 
@@ -82,14 +87,14 @@ def taken(seed: int, defect: str, whole: bool) -> tuple[KeptScenario, float]:
 
 
 def check_clean(scenario: KeptScenario) -> None:
-    """Raise NotKeptError if something is violated without the defect too."""
+    """Raise NotKeptError if a rule is violated without the defect, too."""
     for salt in CLEAN_UNDER if scenario.defect else ():
         if violations := scenario.play(salt, defect="").violations:
             raise NotKeptError(f"it fails without {scenario.defect} as well, under the salt {salt!r}: {violations[0]}")
 
 
 def fails(scenario: KeptScenario, salt: str, longest: float = math.inf) -> bool:
-    """Tell whether anything is violated within so many seconds."""
+    """Tell whether the scenario violates any rule within so many seconds, under that salt."""
     return bool(scenario.play(salt, longest=longest).violations)
 
 
@@ -99,7 +104,8 @@ def reduced(scenario: KeptScenario, salts: Sequence[str], longest: float, most_p
     It has to fail within ``longest`` seconds under each of ``salts``.
     """
     plays = Plays(most_plays)
-    faults = sorted(scenario.faults, key=lambda fault: fault.kind)  # faults of the same kind are removed together
+    # sorted, so that faults of the same kind are removed together
+    faults = sorted(scenario.faults, key=lambda fault: fault.kind)
 
     def without(**changes: object) -> KeptScenario:
         return scenario.model_copy(update=changes)
@@ -116,19 +122,22 @@ def reduced(scenario: KeptScenario, salts: Sequence[str], longest: float, most_p
 
 
 class Plays:
-    """Counts tries."""
+    """Counts the runs of reduced scenarios, up to a limit."""
 
     def __init__(self, most: int) -> None:
         self._left = most
 
     def left(self) -> bool:
-        """Use one try; tell whether it was available."""
+        """Tell whether one more run is allowed, and count it."""
         self._left -= 1
         return self._left >= 0
 
 
 def smallest(parts: Sequence[T], holds: Callable[[Sequence[T]], bool]) -> Sequence[T]:
-    """Return a minimal part for which ``holds`` is true, by leaving out halves, quarters and so on."""
+    """Return a part of ``parts`` for which ``holds`` is true and no entry can be left out.
+
+    It is found by leaving out halves, quarters and so on.
+    """
     if holds([]):
         return []
     size = max(1, len(parts) // 2)

@@ -31,12 +31,12 @@ from tests.simulation.scenario import WORLD, Scenario, scheduler_of, volume_of
 
 FOLDER: Final = Path(__file__).parent / "scenarios"
 GIB: Final = 1 << 30
-LISTS: Final = ("nodes", "jobs", "faults")  # written with one line per entry
-DIGITS: Final = 3  # of a second
+LISTS: Final = ("nodes", "jobs", "faults")  # the fields that are written with one line per entry
+DIGITS: Final = 3  # decimals of seconds in the file
 
 
 class ScenarioPart(BaseModel):
-    """A part of the file, which has no other fields than these."""
+    """The base class of the file's parts; an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -71,7 +71,7 @@ class KeptJob(ScenarioPart):
 
 
 class KeptFault(BaseModel):
-    """A fault; other fields than these are its values, such as its target."""
+    """A fault; fields beside the declared ones are the values of the fault, such as its target."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     kind: str
@@ -124,9 +124,9 @@ class KeptScenario(ScenarioPart):
         return Scenario(zlib.crc32(salt.encode()), trace, settings, scheduler, self.storm, 1.0, world, self.first)
 
     def play(self, salt: str = "", defect: str | None = None, longest: float = math.inf) -> SeedReport:
-        """Run it until something is violated, and for no more than so many seconds of virtual time.
+        """Run the scenario until a rule is violated, and for no more than ``longest`` seconds of virtual time.
 
-        ``defect`` replaces its own defect; an empty one means none.
+        ``defect`` replaces the scenario's own defect; an empty one means none.
         """
         scenario = self.scenario(salt)
         faults = list(map(_drawn_fault, self.faults))
@@ -169,7 +169,7 @@ def names() -> list[str]:
 
 
 def kept(simulation: Simulation, defect: str, caught: str, storm: float) -> KeptScenario:
-    """Return a scenario from a run's input and the faults that occurred in it."""
+    """Return a scenario from the jobs and settings of a run and the faults that occurred in it."""
     scenario = simulation.scenario
     return KeptScenario(
         defect=defect,

@@ -17,13 +17,13 @@ from tests.simulation.faults import IN_CALM, DrawnFault, FaultSource, RunLog
 
 PATIENCE: Final = 20.0
 LOOK: Final = 1.0  # seconds between two checks while no fault is due
-WAITING: Final = 0.04  # the same while a fault waits for its target
+WAITING: Final = 0.04  # seconds between two checks while a fault waits for its target
 EVERY: Final = "*"
 Identity = tuple[str, str, int | str, float | None]
 
 
 class KeptFaults(FaultSource):
-    """Does the faults of a list; values that the list does not give are drawn."""
+    """Replays the faults of a list; a value that the list does not have is drawn at random."""
 
     def __init__(self, seed: int, run_log: RunLog, listed: Sequence[DrawnFault]) -> None:
         super().__init__(seed, run_log, kinds=())
@@ -51,7 +51,7 @@ class KeptFaults(FaultSource):
         return self._calls[fault.at] >= int(fault.nth)
 
     def _again(self, fault: DrawnFault) -> DrawnFault:
-        """Return the fault with its own copy of values, so that draws for one try do not affect the next."""
+        """Return a copy of the fault, so that values drawn for one attempt do not affect the next."""
         return replace(fault, values=dict(fault.values), chance=random.Random(self.chance.random()))
 
     @property

@@ -22,12 +22,12 @@ class Leases:
         self._renewed = -DURATION
 
     def judge(self, replica: str, content: Mapping[str, Any]) -> None:
-        """Check a write of that replica before the API server decides on it."""
+        """Check a write of the Lease by that replica, before the API server decides on it."""
         found = self._stored()
         if not content["version"]:
             self._violated("S3", f"{replica} writes the Lease without a resourceVersion")
         if content["version"] != found["metadata"]["resourceVersion"]:
-            return  # it will be refused
+            return  # the API server will refuse this write
         holder = (found.get("spec") or {}).get("holderIdentity") or ""
         wanted = content["spec"].get("holderIdentity") or ""
         if wanted.partition("_")[0] != replica:

@@ -19,8 +19,8 @@ from tests.simulation.faults import KINDS, kinds_for
 from tests.simulation.run import SeedReport, Simulation, play
 from tests.simulation.scenario import POLICIES, drawn
 
-GATE_SEEDS: Final = range(1, 121)  # that `make test` runs: 20 of each policy
-SEEDS_FOR_RESIZES: Final = 600  # of all policies
+GATE_SEEDS: Final = range(1, 121)  # the seeds that `make test` runs: 20 of each policy
+SEEDS_FOR_RESIZES: Final = 600  # with so many seeds in all, resizes of every kind of job are expected
 RESIZES: Final = tuple(f"{kind.value}-{way}" for kind in WorkloadKind for way in ("shrunk", "grown"))
 
 
@@ -69,7 +69,7 @@ def table(reports: Iterable[SeedReport]) -> dict[str, Counter[str]]:
 
 
 def shown(found: Mapping[str, Mapping[str, int]]) -> str:
-    """Return the table for people; a dash means that the fault cannot occur under the policy."""
+    """Return the table as text; a dash means that the fault cannot occur under the policy."""
     lines = [f"{'fault':26}" + "".join(f"{policy:>13}" for policy in found)]
     for kind in KINDS:
         cells = (str(counts[kind]) if kind in kinds_for(policy) else "-" for policy, counts in found.items())
@@ -78,7 +78,7 @@ def shown(found: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def resizes(reports: Iterable[SeedReport]) -> str:
-    """Return for people how many running jobs of each kind each policy made smaller and larger."""
+    """Return a text on how many running jobs of each kind were shrunk and grown under each policy."""
     did = {policy: Counter[str]() for policy in POLICIES}
     for report in reports:
         if report.policy:
@@ -89,7 +89,7 @@ def resizes(reports: Iterable[SeedReport]) -> str:
 
 
 def shortfall(reports: Sequence[SeedReport]) -> str:
-    """Return what was not done often enough for the runs to say anything, or ""."""
+    """Return a sentence on what occurred too rarely for the runs to prove anything, or ""."""
     if not reports or not sum(report.compared for report in reports):
         return "no ledger was compared with a rebuilt one"
     did = sum((report.did for report in reports), Counter[str]())
@@ -101,7 +101,7 @@ def shortfall(reports: Sequence[SeedReport]) -> str:
 def resumed(
     seeds: Sequence[int], file: Path | None, processes: int = 0, mutant: str = "", aside: bool = False
 ) -> Generator[SeedReport, None, None]:
-    """Run the seeds that the file does not have, and add those that pass to it; without a file, run all."""
+    """Run the seeds that are not recorded in the file, and record those that pass; without a file, run all."""
     done = {report.seed: report for report in remembered(file)} if file is not None else {}
     yield from (done[seed] for seed in seeds if seed in done)
     for report in run_seeds([seed for seed in seeds if seed not in done], processes, mutant, aside):

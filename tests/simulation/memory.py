@@ -1,4 +1,4 @@
-"""Check that a policy's final decisions outlive every restart (S9), as far as the job objects show.
+"""Check by the job objects that a policy's final decisions survive every restart (S9).
 
 The annotations are parsed here independently of the code that writes them. Excepted are jobs that another scheduler has
 started, that their user has suspended, or whose bounds could not be read for a while: the policy may decide again on
@@ -23,40 +23,48 @@ if TYPE_CHECKING:
 SLOT_SECONDS: Final = float(PARAMETERS["oasis"]["slot_seconds"])
 HORIZON: Final = int(PARAMETERS["oasis"]["horizon"])
 Part = Any
-"""What one policy has written of a job: OASiS an object, SpeCon a list; None where it has written nothing."""
+"""The part of a job's annotation that one policy has written: OASiS an object, SpeCon a list; None if it has written
+none.
+"""
 PROGRESS: Final = (
     "since", "category", "first", "best", "value", "at", "growth", "converged", "moved", "balanced", "restart",
 )  # fmt: skip
-"""SpeCon's list. The seeds leave moves_per_job at 1."""
+"""The names of the values in SpeCon's list. The seeds leave moves_per_job at 1."""
 LAST_SAMPLE: Final = ("value", "at", "growth")
 
 
 class Remembered:
-    """Compares each annotation with the previous one; ``jumped`` tells whether a wall clock was reset in this run."""
+    """Compares each new annotation of a job with the one before; ``jumped`` tells whether a wall clock was set in this
+    run.
+    """
 
     def __init__(self, violated: Callable[[str], None], jumped: Callable[[], bool]) -> None:
-        self.schedules = 0  # number of schedules compared across a restart
-        # SpeCon's annotations compared across a restart: of jobs with known growth, and of moved ones
+        self.schedules = 0  # how many of OASiS's schedules were compared across a restart
+        # how many of SpeCon's annotations were compared across a restart: of jobs with a known growth, and of moved
+        # jobs
         self.texts = Counter[str]()
-        # UIDs of jobs whose kind has no annotations for it, so decisions about them are not stored
+        # UIDs of jobs whose kind has no object for the annotation, so that decisions about them are not stored
         self.unkept = set[str]()
         self._violated = violated
         self._jumped = jumped
-        self._texts: dict[str, Mapping[str, Part]] = {}  # by UID, as in the API
+        self._texts: dict[str, Mapping[str, Part]] = {}  # by UID: the annotation as the API showed it last
         self._excepted: set[str] = set()
-        self._led: dict[tuple[str, int], bool] = {}  # by process and incarnation
-        self._decides: tuple[str, int] | None = None  # the one whose term is the newest
-        self._before: tuple[int, object] = (-1, None)  # slot and room of the nodes at the last decision
-        self._wanted: Mapping[str, str] = {}  # the annotations wanted then
-        # whether every plan was in an annotation then; the room of others may be planned for other jobs
+        self._led: dict[tuple[str, int], bool] = {}  # by process and incarnation: whether it led at its last step
+        self._decides: tuple[str, int] | None = None  # the process and incarnation whose term is the newest
+        self._before: tuple[int, object] = (-1, None)  # the time slot and the nodes' room at the last decision
+        self._wanted: Mapping[str, str] = {}  # the annotations that the last decision wanted to be written
+        # whether every plan was written in an annotation at the last decision; if not, the next leader may plan other
+        # jobs in that room
         self._all_kept = True
         self._term_at = 0.0
-        self._unseen: set[str] = set()  # UIDs of jobs whose annotation came after this term's list of them
-        self._own: dict[str, set[str]] = {}  # by UID: every annotation that this term has wanted
-        self._landed: dict[str, tuple[str, float]] = {}  # by UID: the annotation in the API, and since when
+        self._unseen: set[str] = set()  # UIDs of jobs whose annotation was written after this term had listed the jobs
+        self._own: dict[str, set[str]] = {}  # by UID: every annotation that this term has wanted to be written
+        self._landed: dict[str, tuple[str, float]] = {}  # by UID: the annotation in the API, and the time of its write
 
     def see(self, job: JobObject, excepted: bool) -> None:
-        """Compare a changed job; if ``excepted``, it may be decided on again."""
+        """Compare the new annotation of a job with the old one; if ``excepted``, the policy may decide on the job
+        again.
+        """
         if excepted or (job.suspended and not job.released) or job.phase.ended:
             self._excepted.add(job.uid)
         text = job.spec.annotations.get(MEMORY) or "{}"
@@ -76,12 +84,14 @@ class Remembered:
                     self._violated(f"{job.key}: {what}")
 
     def _count(self, left: Mapping[str, Any]) -> None:
-        """Count annotations with growth or a move; others could be forgotten without being noticed."""
+        """Count annotations that have a growth or a move; only for these would it be noticed that they were
+        forgotten.
+        """
         self.texts["growth-kept"] += left["growth"] is not None
         self.texts["move-kept"] += _was_moved(left)
 
     def _is_late(self, uid: str) -> bool:
-        """Tell whether the annotation is an older term's that this one did not know when it began to decide.
+        """Tell whether an older term wrote the job's annotation after this term had read the jobs.
 
         No job starts by a decision that is not written, so this term may decide as if the other had not.
         """
@@ -90,31 +100,31 @@ class Remembered:
         return unknown and text not in self._own.get(uid, ())
 
     def stepped(self, extender: ExtenderProcess) -> None:
-        """Record a process's step under any policy: it is judged by what its term knows and wants."""
+        """Record the process that decides and what it wants to be written, after one of its steps under any policy."""
         who = extender.name, extender.incarnation
         began, self._led[who] = not self._led.get(who), extender.leads
         if not extender.leads:
             return
         if began:
             self._begin(extender)
-        if self._decides == who:  # another process may not know yet that its term is over
+        if self._decides == who:  # a process that is not the newest leader may not know yet that its term is over
             for job_uid, text in extender.live.ledger.snapshot.texts.items():
                 self._own.setdefault(job_uid.partition("/")[2], set()).add(text)
         self._plan(extender, began)
 
     def _begin(self, extender: ExtenderProcess) -> None:
-        """Begin a term with what its process has listed."""
+        """Record that a term begins, and which annotations its process has read."""
         self._decides = extender.name, extender.incarnation
         self._term_at, self._own = loop_time(), {}
         listed = {job.uid.partition("/")[2]: job.memory for job in extender.live.ledger.snapshot.jobs.values()}
         self._unseen = {uid for uid, (text, _) in self._landed.items() if listed.get(uid) != text}
 
     def _plan(self, extender: ExtenderProcess, began: bool) -> None:
-        """Check that OASiS's schedules of a process that has just begun to decide are those of the objects.
+        """Check that the schedules of an OASiS that has just begun to decide are those in the annotations.
 
-        This holds only in the same slot, with the same room of the nodes as at the last decision, and if all of that
-        was written: otherwise plans may change because they no longer fit. It also requires that no clock was reset,
-        because schedules move with it.
+        This is required only in the same time slot, with the same room of the nodes as at the last decision, and if all
+        plans were written: otherwise plans may change because they no longer fit. It also requires that no clock was
+        set, because schedules move with the clock.
         """
         book: Any = extender.live.ledger.snapshot.memory.get("oasis")
         if book is None:
@@ -140,10 +150,12 @@ class Remembered:
                 or "plan" not in remembered
                 or json.loads(job.memory or "{}") != self._texts[uid]
             ):
-                continue  # not admitted, or of another slot, or the newest annotation has not reached it yet
+                # the job was not admitted, its plan is from another time slot, or the process has not seen its newest
+                # annotation yet
+                continue
             planned = schedule(remembered["plan"], slot + 1)
             if not all(job.min_workers <= workers(layout) <= job.max_workers for layout in planned.values()):
-                continue  # its user has changed the bounds
+                continue  # the user has changed the job's bounds, so that its plan may change
             self.schedules += 1
             kept = json.loads(snapshot.texts.get(job.uid, "{}")).get("oasis", {}).get("plan")
             if kept is None or (kept[1], schedule(kept, slot + 1)) != (remembered["plan"][1], planned):
@@ -151,7 +163,7 @@ class Remembered:
 
 
 def schedule(plan: list[Any], first: int) -> dict[int, list[Any]]:
-    """Return role, node and count of each part by slot, from that slot on."""
+    """Return role, node and count of each entry by time slot, from that time slot on."""
     _, _, nodes, runs = plan
     return {
         slot: sorted((role, nodes[at], count) for role, at, count in layout)
@@ -162,17 +174,18 @@ def schedule(plan: list[Any], first: int) -> dict[int, list[Any]]:
 
 
 def workers(layout: list[Any]) -> int:
-    """Return the number of workers in one slot."""
+    """Return the number of workers in one time slot."""
     return sum(count for role, _, count in layout if role == "worker")
 
 
 def oasis(old: Part, new: Part, jumped: bool) -> Iterator[str]:
-    """Yield violations: a rejection and its payoff and price are final; an admitted job stays so, and counts in
-    prices.
+    """Yield violations of OASiS's final decisions: a rejection with its payoff and price must not change, and an
+    admitted job must stay admitted and counted in the prices.
     """
     new = new or {}
     if "rejected" in old:
-        # A rejection in a slot that has not come yet is of a clock that was ahead and was set back.
+        # A rejection in a time slot that is still to come was made by a clock that was ahead and has been set back
+        # since.
         set_back = jumped and new.get("refused", new.get("slot", 0)) < old.get("refused", 0)
         if not set_back and any(old.get(key) != new.get(key) for key in ("rejected", "refused")):
             yield f"its refusal {old['rejected']!r} became {new}"
@@ -186,12 +199,12 @@ def oasis(old: Part, new: Part, jumped: bool) -> Iterator[str]:
 
 
 def _aged(seen: list[Any]) -> bool:
-    """Tell whether the bounds of the prices no longer need to count it."""
+    """Tell whether the job is so old that it no longer sets the bounds of the prices."""
     return loop_time() // SLOT_SECONDS - float(seen[0]) >= HORIZON
 
 
 def specon(old: Part, new: Part, jumped: bool) -> Iterator[str]:
-    """Yield violations: a job is moved once; the progress of its metric and its growth are not forgotten.
+    """Yield violations of SpeCon's memory: a job is moved only once, and its progress and growth are not forgotten.
 
     Growth is between two samples of one run of the job: it starts again after a move, and after a clock was set back so
     that the last sample lies in the future.
@@ -215,23 +228,25 @@ def _told(written: list[Any]) -> Mapping[str, Any]:
 
 
 def _moves(remembered: Mapping[str, Any]) -> tuple[bool, bool, bool]:
-    """Return whether Algorithm 2 has decided about it, Algorithm 3 has moved it, and either has moved it."""
+    """Return whether Algorithm 2 has decided about the job, Algorithm 3 has moved it, and either has moved it."""
     return remembered["moved"], remembered["balanced"], remembered["restart"] is not None
 
 
 def _was_moved(remembered: Mapping[str, Any]) -> bool:
-    """Tell whether it was moved; if Algorithm 2 let it stay, Algorithm 3 may still move it."""
+    """Tell whether the job was moved; if Algorithm 2 let it stay, Algorithm 3 may still move it."""
     return bool(remembered["balanced"]) or remembered["restart"] is not None
 
 
 def _came_less_far(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Tell whether the first E changed, or the least E rose."""
+    """Tell whether the first value of the metric E changed, or its least value rose."""
     worse = before["best"] is not None and (now["best"] is None or now["best"] > before["best"])
     return worse or (before["first"] is not None and before["first"] != now["first"])
 
 
 def _goes_back(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Tell whether samples are missing or older without a move, or a restart is earlier."""
+    """Tell whether samples of the metric are missing or older although the job was not moved, or a restart is
+    earlier.
+    """
     if _moves(before) != _moves(now):
         return False
     lost = any(before[name] is not None and now[name] is None for name in LAST_SAMPLE)
@@ -239,7 +254,7 @@ def _goes_back(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def _changed_unheard(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Tell whether its category or growth changed although it has neither reported nor been moved."""
+    """Tell whether the job's category or growth changed although it has neither reported nor been moved."""
     same = before["at"] == now["at"] and _moves(before) == _moves(now)
     return same and any(before[name] != now[name] for name in ("value", "growth", "category", "converged"))
 

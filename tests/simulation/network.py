@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from tests.simulation.processes import ExtenderProcess
 
 PAGE: Final = 7
-WAKING: Final = 0.1  # seconds after which what was under way when the process was paused is over
+WAKING: Final = 0.1  # seconds after a pause of a process during which its requests may still be from before the pause
 DEADLINE: Final = 4.0
-# The faults that can hit a write, by what it does.
+# The faults that can hit a write, by the verb of the write.
 FAULTS: Final = {
     "bind": ("lost", "answer-lost", "conflict", "429", "500", "500-done", "forbidden", "slow", "lands-late"),
     "patch": ("lost", "answer-lost", "conflict", "429", "500"),
@@ -54,7 +54,7 @@ Write = Callable[[], Awaitable[Outcome]]
 
 
 def error_500() -> ClusterError:
-    """Return a new error each time, because one that is raised again keeps the frames of every run."""
+    """Return a new error each time, because an exception that is raised repeatedly keeps the frames of every run."""
     return ClusterError(500, "InternalError")
 
 
@@ -84,16 +84,18 @@ class WriteWatcher:
 
 
 Crash = Callable[[str, str], str]
-"""Who writes, and the verb -> "", "kill-before-write", "kill-after-write" or "kill-unanswered"."""
+"""A function of the process that writes and of the verb. It returns "kill-before-write", "kill-after-write" or
+"kill-unanswered" if the process is to die at this write, else "".
+"""
 
 
 def nobody_dies(who: str, verb: str) -> str:
-    """Return no crash: only faults that are drawn or listed happen."""
+    """Return "", which means no crash: processes die only by faults that are drawn or listed."""
     return ""
 
 
 class ApiLine:
-    """One process's connection to the API server; an `Api`."""
+    """One process's connection to the API server; it implements `Api`."""
 
     def __init__(
         self, who: str, server: ApiServer, clock: ProcessClock, faults: FaultSource, watcher: WriteWatcher,
@@ -102,10 +104,11 @@ class ApiLine:
         self.who = who
         self.replica = replica
         self.dead = False
-        self.stalled = 0  # watches that no longer deliver events
+        self.stalled = 0  # how many of its watches have stopped delivering events without an error
         self.stalled_until = 0.0
         self.reaches_lease: Callable[[], bool] = lambda: True
-        self.woke_in_write = False  # whether the process was paused between its decision and the write of it
+        # whether the process was paused between a decision and the write that follows from it
+        self.woke_in_write = False
         self._server = server
         self._api = EmbeddedApi(server, clock)
         self._clock = clock
@@ -122,7 +125,7 @@ class ApiLine:
             await forever()
 
     def _fault_at(self, *kinds: str, at: Sequence[str]) -> DrawnFault:
-        """Return a fault at a call of this process."""
+        """Return the fault that hits this process at a call; a false one if none does."""
         calls = [f"{self.who} of {self.replica}: {call}" for call in at]
         return self._faults.fault_at(calls, *kinds, chance=self._chance)
 
@@ -207,7 +210,8 @@ class ApiLine:
                 await sleep(fault.uniform("late", 0.2, 6.0))
                 yield events
             case "watch-duplicate":
-                # As after a connection that was resumed from an older version: all of it again, in order.
+                # As after a connection that was resumed from an older version: all events are delivered again, in
+                # order.
                 yield events
                 yield [*seen[fault.chance.randrange(len(seen) + 1) :], *events]
             case "watch-reordered":
@@ -270,7 +274,10 @@ class ApiLine:
         )
 
     async def renew(self, ref: Ref, spec: Json, version: str) -> Outcome:
-        """Write a Lease; a process that dies at that write is like one that dies between writes."""
+        """Write a Lease.
+
+        A process that dies at this write is handled as one that dies between two writes.
+        """
         content = {"spec": spec, "version": version}
         return await self._sent(
             "renew", ref, content, lambda: self._api.patch(ref, {"spec": spec}, resource_version=version), None
@@ -279,7 +286,7 @@ class ApiLine:
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         await self._alive()
         await sleep(self._latency())
-        return Done({})  # nothing reads them here, and they would only cost time
+        return Done({})  # Events are not stored, because nothing reads them here
 
     @property
     def woke_now(self) -> bool:
@@ -299,7 +306,7 @@ class ApiLine:
         self._watcher.sent(self, verb, ref, content)
         answer = await self._sent(verb, ref, content, write, fault if crash == "kill-unanswered" else None)
         if crash == "kill-after-write":
-            # The process gets the answer, and makes a step of it, before it dies.
+            # The process gets the answer and makes a step with it before it dies.
             asyncio.get_running_loop().call_later(0.03, self._die, fault)
         return answer
 
@@ -327,14 +334,14 @@ class ApiLine:
             await self._alive()
 
     async def _travel(self, verb: str, ref: Ref, content: Mapping[str, Any], write: Write) -> Outcome | None:
-        """Carry a request there and its answer back; None if no answer arrives."""
+        """Carry a request to the API server and its answer back; return None if no answer arrives."""
         what = "release" if _gives_room_up(verb, content) else verb
         drawn = self._fault_at(*(f"{what}-{kind}" for kind in FAULTS[what]), at=[f"{what} {plain(ref.name)}"])
         fault = drawn.kind.removeprefix(f"{what}-")
         slow = {"slow": (0.5, 3.9), "lands-late": (DEADLINE, DEADLINE + 2.5)}.get(fault)
         await sleep(drawn.uniform("late", *slow) if slow else self._latency())
         if slow and self.dead:
-            await forever()  # its connection broke long ago
+            await forever()  # the process was killed while the request was under way, so no answer can reach it
         match fault:
             case "lost":
                 await forever()
@@ -352,7 +359,7 @@ class ApiLine:
         if leader and holder not in (None, leader):
             return Refused(
                 403, "Forbidden", "this replica of Kohort leads no more"
-            )  # as in manifests/base/leader-policy.yaml
+            )  # as manifests/base/leader-policy.yaml refuses it
         self._watcher.arrives(self, verb, ref, content)
         outcome = await write()
         self._watcher.applied(self, verb, ref, content, outcome)
@@ -372,12 +379,12 @@ def leader_of(content: Mapping[str, Any]) -> str:
 
 
 def event_name(event: Json, resource: Resource) -> str:
-    """Return a kept scenario's name for an event of a watch."""
+    """Return the name by which a kept scenario refers to an event of a watch."""
     return f"{event['type']} {resource} {plain(event['object'].get('metadata', {}).get('name', ''))}"
 
 
 def _swapped(events: list[Json], chance: random.Random) -> list[Json]:
-    """Swap two neighbours, but keep the order of events of the same object."""
+    """Return the events with two neighbours swapped; events of the same object keep their order."""
     if len(events) < 2:
         return events
     at = chance.randrange(len(events) - 1)
@@ -451,7 +458,7 @@ class Wire:
 
 
 def asked_about(body: bytes) -> str:
-    """Return the pod that a verb is called for."""
+    """Return the name of the pod in the body of a verb's request."""
     asked = msgspec.json.decode(body)
     return plain(str(asked.get("PodName") or asked["Pod"]["metadata"]["name"]))
 

@@ -1,4 +1,4 @@
-"""Check L8: a Deployment loses the worker that the ledger takes, by the numbers written on its pods."""
+"""Check L8: by the numbers on its pods, a Deployment's controller removes the worker that the ledger takes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from tests.simulation.past import Past
 if TYPE_CHECKING:
     from tests.simulation.processes import ExtenderProcess
 
-NUMBERED: Final = 45.0  # seconds in the calm until a Deployment's pods have distinct numbers: the longest back-off
-KNOWN_NUMBERED: Final = 20.0  # seconds from when the leader's ledger knows that they have not
+NUMBERED: Final = 45.0  # seconds in the calm until a Deployment's pods must have distinct numbers: the longest back-off
+# seconds until the numbers must be right, once the leader's ledger knows that they are wrong
+KNOWN_NUMBERED: Final = 20.0
 
 
 class Numbers:
@@ -26,25 +27,27 @@ class Numbers:
         self.idle: Callable[[str], bool] = lambda replica: False
         self._world = world
         self._violated = violated
-        self._misnumbered: dict[str, float] = {}  # UID -> since when the leader knows
+        # by the pod's UID: since when the leader's ledger knows that the pod's number is wrong
+        self._misnumbered: dict[str, float] = {}
 
     def is_numbered(self, job: JobObject) -> bool:
-        """Tell whether the numbers on a Deployment's bound pods (0, 1, ...) let the highest go first.
+        """Tell whether the numbers on a Deployment's bound pods are 0, 1, ..., so that the highest is removed first.
 
-        While there are more pods than it asks for, its controller is about to delete some.
+        While there are more pods than the Deployment asks for, its controller is about to delete some, and nothing is
+        checked.
         """
         pods = [pod for pod in self._world.store.pods_of(job.uid) if pod.holds_room and pod.deleted is None]
         if any(SLOT not in pod.annotations for pod in pods) or len(pods) != job.spec.workers:
-            return True  # bound by another scheduler
+            return True  # another scheduler has bound one of the pods
         numbers = sorted(number_on(pod) for pod in pods)
         costs = all(
             pod.annotations.get(DELETION_COST) in (str(CHEAPEST), deletion_cost(number_on(pod))[DELETION_COST])
             for pod in pods
-        )  # a user's deletion cost stays
+        )  # a deletion cost that a user has written stays
         return costs and numbers == list(range(len(pods)))
 
     def check(self, job: JobObject | None, past: Past, calm_since: float | None, now: float) -> None:
-        """Check L8: once nothing disturbs it, a Deployment loses the worker that the ledger takes."""
+        """Check L8 in the calm: the numbers on a Deployment's pods are right after a while."""
         if job is None or past.unnumbered_since is None or calm_since is None:
             return
         if now - max(past.unnumbered_since, calm_since) > NUMBERED:
@@ -53,7 +56,7 @@ class Numbers:
             self._violated(f"{job.key}: its pods are numbered {numbers} for {NUMBERED:g} s")
 
     def check_known(self, extenders: Sequence[ExtenderProcess], calm_since: float | None, now: float) -> None:
-        """Check L8 for pods whose wrong number the leader knows and may correct."""
+        """Check L8 for pods whose number is wrong: the leader corrects it soon after its ledger knows."""
         leading = (one.live.ledger.snapshot for one in extenders if one.leads and not self.idle(one.replica))
         known = {pod.uid: pod for snapshot in leading for pod in snapshot.pods.values() if pod.misnumbered}
         self._misnumbered = {uid: self._misnumbered.get(uid, now) for uid in known}

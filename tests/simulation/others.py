@@ -1,6 +1,7 @@
-"""Faults by what else is in a cluster: a scheduler that preempts, volumes, admission policies, quotas.
+"""Faults by other clients of the cluster: a scheduler that preempts, volumes, admission policies, quotas.
 
-Each lasts for some time and ends with the storm, except for one job whose writes an admission policy refuses for ever.
+Each lasts for some time and ends with the storm, except for one job of which an admission policy refuses writes without
+end.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 PREEMPTING: Final = "urgent-scheduler"
 NAMESPACE: Final = "elsewhere"
-URGENT: Final = 1000  # the value of its pods' PriorityClass; the jobs' pods have none, which is 0
+URGENT: Final = 1000  # the value of the preemptors' PriorityClass; the pods of jobs have none, which counts as 0
 MOST_PREEMPTORS: Final = 3
 POLICY: Final = "denied request: kept as it is"  # the admission policy's message
 JOBS_OF: Final = "default"  # the namespace of all jobs of a trace
@@ -34,31 +35,33 @@ JOBS_OF: Final = "default"  # the namespace of all jobs of a trace
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """The kind of a job's writes that is refused, and until when in the loop's time (None: for ever)."""
+    """The kind of a job's writes that is refused, and until when in the loop's time (None: without end)."""
 
     writes: str
     until: float | None
 
 
 class Others:
-    """All faults by others in one run."""
+    """All faults by other clients in one run."""
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._world = sim.world
-        self._denied: dict[str, Denial] = {}  # by the job's UID
+        self._denied: dict[str, Denial] = {}  # by the job's UID: which of its writes are refused
         self._volumes: dict[str, float] = {}  # claim -> when its volume arrives
         self._quota_until: float | None = None
         self._made = 0
-        self._preemptors_end: dict[str, float] = {}  # name -> when its user deletes it
+        self._preemptors_end: dict[str, float] = {}  # by the preemptor's name: when its user deletes it
         self._scheduler: IndependentScheduler | None = None
-        self.forever: str = ""  # the job whose writes are refused for ever
+        self.forever: str = ""  # the UID of the job of which writes are refused without end
         sim.cluster.server.admission = self._admit
 
     # -- a scheduler that preempts -----------------------------------------------------------------
 
     def create_preemptor(self, fault: DrawnFault) -> str:
-        """Create a high-priority pod for a node that has no room for it without victims, for a while."""
+        """Create a pod of high priority for a node on which other pods must be preempted for it; it is deleted after a
+        while.
+        """
         place = self._on_node_with_ours(fault)
         if place is None or len(self._preemptors()) >= MOST_PREEMPTORS:
             return ""
@@ -78,7 +81,7 @@ class Others:
         return f"{asks} of {node}"
 
     def _on_node_with_ours(self, fault: DrawnFault) -> tuple[str, int] | None:
-        """Return a node with jobs' pods, and so many cores that some of them have to go."""
+        """Return a node that hosts pods of jobs, and a number of cores for which some of these pods have to go."""
         held = [pod for pod in self._world.store.pods.values() if pod.holds_room]
         nodes = self._world.store.nodes
         names = sorted({pod.node for pod in held if pod.owner and pod.node in nodes})
@@ -99,7 +102,9 @@ class Others:
     # -- volumes -----------------------------------------------------------------------------------
 
     def lose_volume(self, fault: DrawnFault) -> str:
-        """Let a job's volume be missing, for a while or during the storm; bound pods have it already."""
+        """Let a job's volume be missing for a while or for the rest of the storm; pods that are bound have it
+        already.
+        """
         job = fault.pick("job", (job for job in self._open_jobs() if job.spec.volumes), _key)
         if job is None:
             return ""
@@ -122,7 +127,7 @@ class Others:
         return f"{writes} of {job.key} for {seconds:.0f} s"
 
     def refuse_for_good(self, fault: DrawnFault) -> str:
-        """Let an admission policy refuse one kind of writes for ever, of a job without bound pods."""
+        """Let an admission policy refuse, without end, one kind of writes of a job that has no bound pods."""
         waiting = (job for job in self._open_jobs() if not any(pod.node for pod in self._pods(job)))
         job = fault.pick("job", waiting, _key)
         if job is None or self.forever:
@@ -132,7 +137,7 @@ class Others:
         return f"{writes} of {job.key}"
 
     def denies(self, uid: str, writes: str) -> bool:
-        """Tell whether such a write of the job is refused now."""
+        """Tell whether the admission policy refuses this kind of writes of the job now."""
         denial = self._denied.get(uid)
         return denial is not None and denial.writes == writes and (denial.until is None or denial.until > loop_time())
 
@@ -143,7 +148,7 @@ class Others:
         return f"ValidatingAdmissionPolicy 'kept' with binding 'kept' {POLICY}" if self.denies(owner, writes) else ""
 
     def _written(self, resource: Resource, before: Json, after: Json) -> tuple[str, str]:
-        """Return the job that the write is about, and the kind of write."""
+        """Return the UID of the job that a write is about, and the kind of the write."""
         if resource in JOBS:
             resized = replicas_of(before, WORKER) != replicas_of(after, WORKER)
             return str(before["metadata"]["uid"]), "resize" if resized else ""
@@ -156,7 +161,9 @@ class Others:
         return pod.owner if pod is not None else "", "gate" if gates else writes
 
     def shows_refusal(self, job: JobObject, snapshot: Snapshot) -> bool:
-        """Tell whether the ledger has the API server's message for the job whose writes are refused for ever."""
+        """Tell whether the ledger has the API server's message about the job of which writes are refused without
+        end.
+        """
         uid = f"{job.spec.namespace}/{job.uid}"
         known = [*snapshot.refused_writes.get(uid, ()), snapshot.gang(uid).refused]
         return job.uid == self.forever and any(one is not None and POLICY in one.message for one in known)
@@ -164,7 +171,7 @@ class Others:
     # -- quotas ------------------------------------------------------------------------------------
 
     def set_quota(self, fault: DrawnFault) -> str:
-        """Limit the number of pods in the jobs' namespace to the present one, or a few more, for a while."""
+        """Limit the pods in the jobs' namespace, for a while, to the present number or a few more."""
         if self._quota_until is not None:
             return ""
         used = sum(1 for pod in self._world.store.pods.values() if pod.namespace == JOBS_OF and pod.active)
@@ -189,7 +196,7 @@ class Others:
         self._denied = {uid: one for uid, one in self._denied.items() if one.until is None or one.until > now}
 
     def calm(self) -> None:
-        """End all faults except the one that lasts for ever."""
+        """End all faults except the one without an end."""
         for claim in list(self._volumes):
             self._arrive(claim)
         self._end_quota()

@@ -1,4 +1,4 @@
-"""The history of a job as the API showed it, and what is read from a job's object."""
+"""The history of a job as the API showed it, and functions that read a job object."""
 
 from __future__ import annotations
 
@@ -9,43 +9,45 @@ from extender.kube.jobkinds import MAX_WORKERS, MEMORY, MIN_WORKERS
 from lab.sim.objects import JobObject, PodObject
 from policy.cluster.model import WORKER, Node, Slot
 
-STALE: Final = 75.0  # seconds for which our processes may act on old state: a stalled watch is given up after 50
+STALE: Final = 75.0  # seconds for which a process may act on outdated state: a stalled watch is given up after 50 s
 
 
 class Past:
     """The history of a job as the API showed it."""
 
     def __init__(self) -> None:
-        self.minimums: list[tuple[float, int]] = []  # (since when, minimum)
-        self.least: int | None = None  # the minimum that the gang once reached
+        self.minimums: list[tuple[float, int]] = []  # (time, minimum of workers from that time on)
+        self.least: int | None = None  # the smallest minimum of workers with which the gang was ever complete
         self.partial_since: float | None = None
-        self.holds = self.going = False  # whether a member holds room; whether one is terminating
-        self.held_until = -1e9  # when a member was last bound, terminating or not
+        self.holds = self.going = False  # whether a member holds room; whether a member is terminating
+        self.held_until = -1e9  # the last time at which a member held room, terminating or not
         self.lost_at = -1e9
         self.whole_since: float | None = None
-        self.committed = -1e9  # when a complete gang's bindings were last sent
-        self.turns: list[tuple[float, int]] = []  # our changes of replicas while it runs: (when, to how many)
-        self.moves = 0  # how often we suspended it although it was whole
-        self.suspended_at = -1e9  # when the job was last suspended, by anybody
-        self.asked = 0  # workers before our last write
+        self.committed = -1e9  # the last time at which bindings were sent for a complete gang
+        # Kohort's changes of the replicas while the job runs: (time, new number)
+        self.turns: list[tuple[float, int]] = []
+        self.moves = 0  # how often Kohort suspended the job although its gang was complete
+        self.suspended_at = -1e9  # the last time at which the job was suspended, by a user or by Kohort
+        self.asked = 0  # the number of workers that the job asked for before Kohort's last write
         self.unnumbered_since: float | None = None
-        self.begun_by_others = False  # another scheduler has bound a member, which decides whether the job runs
+        # whether another scheduler has bound a member; it then decides whether the job runs
+        self.begun_by_others = False
 
 
 def complete(job: JobObject, slots: set[Slot], workers: int) -> bool:
-    """Tell whether these slots have every rigid member and so many workers."""
+    """Tell whether ``slots`` has every rigid member and at least so many workers."""
     rigid = all(slot in slots for slot in job.spec.slots if slot.role != WORKER)
     return rigid and sum(1 for slot in slots if slot.role == WORKER) >= workers
 
 
 def any_goes(pods: Iterable[PodObject], nodes: Mapping[str, Node]) -> bool:
-    """Tell whether one of the pods is stopping on a node that reports."""
+    """Tell whether one of the pods is terminating on a ready node, so that its end will be reported."""
     going = (pod for pod in pods if pod.holds_room and pod.deleted is not None)
     return any(pod.node in nodes and nodes[pod.node].ready for pod in going)
 
 
 def over(job: JobObject | None) -> set[Slot]:
-    """Return the completed indices, whether or not their pods still exist."""
+    """Return the slots of an Indexed Job's completed indices, whether or not their pods still exist."""
     return {Slot(WORKER, index) for index in job.over} if job is not None else set()
 
 

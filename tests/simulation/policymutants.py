@@ -15,8 +15,7 @@ from policy import desired
 from policy.cluster.actions import Resize
 from policy.cluster.orders import NoteOrder, ReplicaOrder
 from policy.systems import drs, kod2, specon
-from policy.systems.growth import Progress
-from policy.systems.growthtext import read_progress
+from policy.systems.growth import Progress, read_progress
 from policy.systems.oasis import execute, plans
 from policy.systems.oasis import policy as oasis
 from policy.transitions import carry

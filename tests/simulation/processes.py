@@ -1,7 +1,7 @@
 """The processes of a replica (extender, controller, kube-scheduler), which can be killed, paused and restarted.
 
-A killed process has no further effect: its connection is dead before its tasks are cancelled, so that none of its
-clean-up is visible.
+A killed process has no further effect: its connection is cut before its tasks are cancelled, so that their clean-up
+changes nothing outside.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.simulation.training import PodTokens
 
 
 class Surroundings:
-    """What all processes of a run share."""
+    """The objects that all processes of a run share, such as the API server and the faults."""
 
     def __init__(
         self, seed: int, server: ApiServer, settings: Settings, faults: FaultSource, run_log: RunLog,
@@ -54,10 +54,10 @@ class Surroundings:
         self.watcher = watcher
         self.crash = crash
         self.volumes = Volumes()
-        self.failures: list[str] = []  # processes that ended by themselves
+        self.failures: list[str] = []  # a sentence for each process that ended without having been killed
 
     def settings_of(self, replica: str) -> Settings:
-        """Return the settings with that pod's name in them, if a Lease decides who leads."""
+        """Return the settings of that replica; if a Lease decides who leads, they have the name of its pod."""
         lease = self.settings.lease
         if lease.identity == EVERYBODY:
             return self.settings
@@ -67,7 +67,7 @@ class Surroundings:
 class SimulatedProcess:
     """One process: its connection to the API server, its clock, its task.
 
-    ``replica`` is the pod that it is a container of; it does not reach a Lease before ``blocked_until``.
+    ``replica`` is the pod to which the process belongs; it does not reach a Lease before ``blocked_until``.
     """
 
     def __init__(self, role: str, replica: str, around: Surroundings) -> None:
@@ -115,7 +115,7 @@ class SimulatedProcess:
             why = "it ended"
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # the simulation itself must go on to report it
+        except BaseException as error:  # any error of the process is recorded, so that the simulation can report it
             why = "; ".join(_causes(error))
         if self.incarnation == incarnation and not self.line.dead:
             self.around.failures.append(f"{self.name} (incarnation {incarnation}): {why}")
@@ -150,7 +150,7 @@ class SimulatedProcess:
         raise NotImplementedError
 
     def _dies(self) -> None:
-        """Break other processes' connections to this one."""
+        """Break the connections of other processes to this one."""
 
 
 def _causes(error: BaseException) -> list[str]:
@@ -173,7 +173,7 @@ class ExtenderProcess(SimulatedProcess):
         super().__init__("extender", replica, around)
         self._stepped = stepped
         self._calls: dict[asyncio.Task[Any], None] = {}
-        self.binding: dict[str, list[str]] = {}  # UID -> nodes of the bind calls that are being answered
+        self.binding: dict[str, list[str]] = {}  # by the pod's UID: the nodes of the bind calls that are being answered
 
     def _make(self) -> Coroutine[Any, Any, None]:
         self.live = app.Live(self.settings, self.line, self.clock, self.chance)
@@ -195,12 +195,12 @@ class ExtenderProcess(SimulatedProcess):
 
     @property
     def leads(self) -> bool:
-        """Tell whether its ledger decides."""
+        """Tell whether this process's ledger makes decisions now."""
         return self.ready and self.live.ledger.snapshot.leading
 
     @property
     def elected(self) -> bool:
-        """Tell whether it believes that it holds the Lease."""
+        """Tell whether this process believes that it holds the Lease."""
         return self.up and self.live.lease.leading()
 
     def _dies(self) -> None:
@@ -208,18 +208,22 @@ class ExtenderProcess(SimulatedProcess):
             call.cancel()
 
     def call(self, part: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run a coroutine that ends with this process."""
+        """Run a coroutine that is cancelled when this process ends."""
         task = asyncio.get_running_loop().create_task(part)
         self._calls[task] = None
         task.add_done_callback(self._calls.pop)
         return task
 
     def serve(self, verb: str, body: bytes, hung_up: asyncio.Event, delay: float) -> asyncio.Task[bytes]:
-        """Answer one verb; the request arrives after ``delay`` seconds."""
+        """Answer one verb; the request arrives after ``delay`` seconds, and ``hung_up`` is set when the caller gives
+        up.
+        """
         return self.call(self._answer(verb, body, hung_up, delay, self.live, self.clock))
 
     async def reported(self, request: Request) -> int:
-        """Process a report; return its status (200 asks for a checkpoint), or 0 if this process ends first."""
+        """Pass a training report to the extender; return the HTTP status (200 asks for a checkpoint), or 0 if the
+        process ends first.
+        """
         await self.clock.awake()
         if not self.up:
             return 0
@@ -249,7 +253,7 @@ class ControllerProcess(SimulatedProcess):
     def __init__(self, around: Surroundings, extender: ExtenderProcess) -> None:
         super().__init__("controller", extender.replica, around)
         self._extender = extender
-        self.looks = 0  # answered requests for the desired state
+        self.looks = 0  # how many requests for the desired state were answered
         self.restart_seconds = (0.5, 8.0)
 
     def _make(self) -> Coroutine[Any, Any, None]:
@@ -286,7 +290,7 @@ class ControllerProcess(SimulatedProcess):
         return bytes(asking.result())
 
     async def _tell(self, path: str, body: bytes, seconds: float) -> None:
-        """Report refused writes; the report may be lost or late."""
+        """Send the list of refused writes to the extender; the request may be lost or late."""
         await self.clock.awake()
         if self.line.dead:
             await forever()
@@ -306,7 +310,8 @@ class ControllerProcess(SimulatedProcess):
             await extender.clock.awake()
             return found
         if path != "/v1/decisions":
-            return b""  # why jobs wait: it only becomes Events, which nothing reads here
+            # the queue with its reasons is not needed, because only Events show it, and nothing reads Events here
+            return b""
         told = await extender.rest.decisions(DecisionsParameters.model_validate(dict(query)), ANYBODY_HERE)
         return bytes(told.body)
 
@@ -330,7 +335,7 @@ class _Scheduler(EmbeddedScheduler):
 
 
 class IndependentScheduler:
-    """Another kube-scheduler of the cluster, which knows nothing of Kohort and has no faults."""
+    """Another kube-scheduler of the cluster; it does not call Kohort, and no fault hits it."""
 
     def __init__(self, around: Surroundings, config: SchedulerConfig, clock: ProcessClock) -> None:
         chance = random.Random(f"independent scheduler {around.seed}")
@@ -342,7 +347,7 @@ class IndependentScheduler:
 
 
 class SchedulerProcess(SimulatedProcess):
-    """kube-scheduler; ``service`` returns the extender that a new call reaches."""
+    """The kube-scheduler that calls Kohort; ``service`` returns the extender that a new call reaches."""
 
     def __init__(
         self, around: Surroundings, replica: str, config: SchedulerConfig, service: Callable[[], ExtenderProcess]
@@ -354,12 +359,12 @@ class SchedulerProcess(SimulatedProcess):
 
     @property
     def leased(self) -> bool:
-        """Tell whether it needs a Lease."""
+        """Tell whether this kube-scheduler must hold a Lease before it schedules."""
         return self.settings.lease.identity != EVERYBODY
 
     @property
     def leads(self) -> bool:
-        """Tell whether it believes that it holds the Lease."""
+        """Tell whether this kube-scheduler believes that it holds the Lease."""
         return self.up and (self.elector is None or self.elector.leads)
 
     def _make(self) -> Coroutine[Any, Any, None]:
@@ -386,9 +391,9 @@ def _age(task: asyncio.Task[Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One pod: extender, controller and kube-scheduler.
+    """One pod of Kohort: extender, controller and kube-scheduler.
 
-    If the extenders elect their leader, kube-scheduler is not in the pod: it stands for one of the cluster's own.
+    If the extenders elect their leader, kube-scheduler is not in the pod: it is then one of the cluster's own.
     """
 
     name: str
@@ -398,12 +403,12 @@ class Replica:
 
     @property
     def processes(self) -> tuple[SimulatedProcess, ...]:
-        """Return its containers, and kube-scheduler wherever that is."""
+        """Return the replica's three processes, whether or not kube-scheduler is in its pod."""
         return self.extender, self.controller, self.scheduler
 
     @property
     def elects(self) -> bool:
-        """Tell whether the extenders hold the Lease instead of their kube-schedulers."""
+        """Tell whether the extenders, and not the kube-schedulers, compete for the Lease."""
         return self.extender.settings.lease.elect
 
     @property
@@ -413,10 +418,10 @@ class Replica:
 
     @property
     def candidate(self) -> SimulatedProcess:
-        """Return the process whose Lease makes this replica the leader."""
+        """Return the process that competes for the Lease by which this replica leads."""
         return self.extender if self.elects else self.scheduler
 
     @property
     def leads(self) -> bool:
-        """Tell whether its candidate believes that it holds the Lease."""
+        """Tell whether the process that competes for the Lease believes that it holds it."""
         return self.extender.elected if self.elects else self.scheduler.leads

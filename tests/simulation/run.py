@@ -25,13 +25,13 @@ from extender.state.ledger import Ledger
 from extender.state.rules import policy_of
 from lab.embedded.bridge import JOBS
 from lab.embedded.embeddedcluster import EmbeddedCluster
+from lab.sim.invariants import bound_into_taken, violations
 from lab.sim.objects import JobObject, WorkloadKind
 from lab.sim.pods.world import SimulatedWorld
 from lab.virtual.clocks import SimLoop, loop_time, sleep
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize
 from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import Gang, State
-from policy.cluster.invariants import bound_into_taken, violations
 from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
@@ -59,22 +59,25 @@ from tests.simulation.training import Reporting
 from tests.simulation.witness import Witness
 
 LOOK: Final = 1.0
-READY_LIMIT: Final = 45.0  # a reflector's longest back-off and a page or two (L5)
-FLIGHT_LIMIT: Final = 30.0  # a lost answer is read back after 10 s at the latest, and read every 4 s
-WAKE_LIMIT: Final = 12.0  # from room to a filter call for every member (L7); kube-scheduler's own back-off is 2 s
-LONGEST_BACKOFF: Final = 30.0  # of a reflector
+# seconds until a replica is ready (L5): a reflector's longest back-off, and reading a page or two
+READY_LIMIT: Final = 45.0
+# seconds until a binding's outcome must be known: a lost answer is read back after 10 s at the latest, every 4 s
+FLIGHT_LIMIT: Final = 30.0
+# seconds from free room to a filter call for every member (L7); kube-scheduler's own back-off is 2 s
+WAKE_LIMIT: Final = 12.0
+LONGEST_BACKOFF: Final = 30.0  # seconds of a reflector's longest back-off
 COMPARE_SECONDS: Final = 5.0
 LEAST_STEPS: Final = 300
 LEAST_GANGS: Final = 8
-AFTER_THE_FIRST: Final = 3.0  # seconds; a replica that starts this late finds a leader
+AFTER_THE_FIRST: Final = 3.0  # a replica that starts so many seconds after the first one finds a leader
 LOG_SECONDS: Final = 40.0
 KINDS: Final = frozenset(kind.value for kind in WorkloadKind)
-UNNUMBERED: Final = (WorkloadKind.DEPLOYMENT.value, GROUP)  # kinds whose pods have no number of their own
+UNNUMBERED: Final = (WorkloadKind.DEPLOYMENT.value, GROUP)  # kinds of jobs whose pods have no index in their names
 
 
 @dataclass
 class SeedReport:
-    """The outcome of a run."""
+    """The outcome of a run: what happened, and which rules were violated."""
 
     seed: int
     steps: int = 0
@@ -84,7 +87,8 @@ class SeedReport:
     calm: float = 0.0
     compared: int = 0
     policy: str = ""
-    did: Counter[str] = field(default_factory=Counter)  # decisions, reports, changes of the leader, compared memories
+    # counts of decisions, reports, changes of the leader, and compared annotations
+    did: Counter[str] = field(default_factory=Counter)
     digest: str = ""
     faults: Counter[str] = field(default_factory=Counter)
     writes: Counter[str] = field(default_factory=Counter)
@@ -93,12 +97,12 @@ class SeedReport:
 
     @property
     def decided(self) -> int:
-        """Return the number of gangs that were bound, plus jobs that were rejected."""
+        """Return the number of gangs that were bound plus the number of jobs that were rejected."""
         return self.gangs + self.did["refused"]
 
     @property
     def failure(self) -> str:
-        """Return what is wrong with the run, or ""; doing too little counts as wrong."""
+        """Return what is wrong with the run, or ""; a run in which too little happened is wrong, too."""
         if self.violations:
             return "; ".join(self.violations[:3])
         faults = self.faults.total()
@@ -124,11 +128,11 @@ class SeedReport:
 
 
 class Simulation:
-    """One run.
+    """One run of a scenario.
 
-    ``kinds`` are those of the faults that are drawn, and ``faults`` are done instead of drawn ones. ``crash`` decides
-    at which writes processes die in addition. If ``impatient``, it ends at the first violation. It ends after
-    ``longest`` seconds, even if something is not right yet.
+    ``kinds`` are the kinds of faults that are drawn; ``faults``, if given, are done instead of drawn ones. ``crash``
+    decides at which writes processes die in addition. If ``impatient``, the run ends at the first violation. It ends
+    after ``longest`` seconds in any case.
     """
 
     def __init__(
@@ -164,23 +168,25 @@ class Simulation:
         self.witness.judge.group_whole_since = self.bare.whole_since
         self.others = Others(self)
         self.storm = Storm(self)
-        self.deleted = 0  # jobs deleted by their users
-        # other events as (seconds, function of the world)
+        self.deleted = 0  # how many jobs were deleted by their users
+        # further events of the scenario: (seconds, function of the world)
         self.acts: tuple[tuple[float, Callable[[SimulatedWorld], object]], ...] = ()
         self._background: list[asyncio.Task[None]] = []
         self.did = Counter[str]()
         self._calls = random.Random(f"service {scenario.seed}")
-        self._led = ""  # the replica last seen to lead
+        self._led = ""  # the replica that led when this was last checked
         self.led_first = ""
-        self._steps = 0  # steps of the ledger
-        self._asked = 0  # calls of a verb
+        self._steps = 0  # how many steps the ledgers have made
+        self._asked = 0  # how many calls of verbs were made
         self._compare_after = 0.0
         self._last_filter: dict[str, float] = {}
         self._digest = hashlib.sha256()
         self.decisions = Decisions()
-        self._read: dict[str, list[Event]] = {}  # by resourceVersion, which no two objects share
-        self._flying: dict[str, float] = {}  # pod UID -> since when its binding is under way
-        self._planned: dict[tuple[str, str], float] = {}  # (job UID, plan) -> since when its members may be scheduled
+        # by resourceVersion, which no two objects share: the events that the translator made of the object
+        self._read: dict[str, list[Event]] = {}
+        self._flying: dict[str, float] = {}  # pod UID -> since when the pod's binding is in flight
+        # (job UID, plan) -> since when kube-scheduler may schedule the plan's members
+        self._planned: dict[tuple[str, str], float] = {}
         for replica in self.replicas:
             self._instrument(replica.extender)
 
@@ -193,7 +199,9 @@ class Simulation:
         return Replica(name, extender, controller, scheduler)
 
     def _service(self) -> ExtenderProcess:
-        """Return the extender that a call to the Service reaches: a ready one (the leader), or any if there is none."""
+        """Return the extender that a call to the Service reaches: a ready one (the leader), or any extender if none is
+        ready.
+        """
         extenders = [replica.extender for replica in self.replicas]
         return self._calls.choice([extender for extender in extenders if extender.leads] or extenders)
 
@@ -204,7 +212,7 @@ class Simulation:
 
     @property
     def leader(self) -> Replica:
-        """Return the replica whose ledger decides, or the first if there is none."""
+        """Return the replica whose ledger makes decisions, or the first replica if there is none."""
         return next((replica for replica in self.replicas if replica.extender.leads), self.replicas[0])
 
     @property
@@ -216,7 +224,7 @@ class Simulation:
         return self.cluster.server.store.get(ref.resource, ref.namespace, ref.name)
 
     def _instrument(self, extender: ExtenderProcess) -> None:
-        """Record the bind calls that the extender is answering, and its answers."""
+        """Make the extender record the bind calls that it is answering, and its answers."""
         serve, witness = extender._answer, self.witness
 
         async def noted(
@@ -246,7 +254,7 @@ class Simulation:
         extender._answer = noted  # type: ignore[method-assign]
 
     def _held_too_long(self, began: float, clock: ProcessClock) -> bool:
-        """Check S14 in the calm: the answer comes before kube-scheduler gives up."""
+        """Check S14 in the calm: a bind call is answered before kube-scheduler gives up waiting."""
         calm, limit = self.witness.calm_since, self.scenario.settings.barrier.http_timeout_seconds
         return calm is not None and loop_time() - max(began, calm, clock.paused_until) > limit
 
@@ -372,7 +380,7 @@ class Simulation:
             self.witness.violated("crash", failure)
 
     async def _calm(self, since: float) -> None:
-        """Run the calm, in which each rule must come to hold within its time."""
+        """Run the calm: check for each rule that it holds after its time limit."""
         while True:
             await sleep(LOOK)
             now = loop_time()
@@ -395,7 +403,7 @@ class Simulation:
         self.witness.turns(max(since, self._all_see_since()))
 
     def _all_see_since(self) -> float:
-        """Return when the last stalled watch was given up, until which its process acts on old state."""
+        """Return when the last stalled watch was given up; until then its process acts on outdated state."""
         lines = [process.line for process in self.processes]
         return loop_time() if any(line.stalled for line in lines) else max(line.stalled_until for line in lines)
 
@@ -422,18 +430,22 @@ class Simulation:
         return ended and not any(pod.scheduler == BYSTANDER and not pod.node for pod in self.world.store.pods.values())
 
     def _refused(self, job: JobObject) -> bool:
-        """Tell whether the policy has rejected the job; for kinds without annotations the ledger is asked."""
+        """Tell whether the policy has rejected the job, by its annotation; for kinds without annotations, by the
+        ledger.
+        """
         if job.spec.kind.ends or not self.extender.up:
             return refused(job)
         verdict = self.extender.live.ledger.snapshot.verdicts.get(f"{job.spec.namespace}/{job.uid}")
         return verdict is not None and verdict.reason is Reason.REJECTED
 
     def _shows_refusal(self, job: JobObject) -> bool:
-        """Tell whether the job can never run, and the ledger has the API server's message for that."""
+        """Tell whether the job can never run because writes are refused, and the ledger has the API server's
+        message.
+        """
         return self.extender.up and self.others.shows_refusal(job, self.extender.live.ledger.snapshot)
 
     def _blame(self) -> None:
-        """Report L1: which jobs did not end, and why according to the ledger."""
+        """Report a violation of L1: which jobs did not end, and the ledger's reasons."""
         snapshot = self.extender.live.ledger.snapshot if self.extender.up else Snapshot()
         for job in self.world.store.jobs.values():
             if job.uid == self.others.forever and not (job.phase.ended or self._shows_refusal(job)):
@@ -466,10 +478,12 @@ class Simulation:
         current: dict[tuple[str, str], float] = {}
         for uid, gang in snapshot.gangs.items():
             if gang.state is not State.PLANNED or gang.waits_for or self.others.denies(_bare_uid(uid), "gate"):
-                continue  # kube-scheduler calls nothing for a gated pod
+                continue  # kube-scheduler does not try a gated pod, so it calls no filter
             lines = [process.line for process in (*self.leader.pod, asking)]
             if any(line.stalled for line in lines):
-                continue  # a stalled watch is given up after 50 s; the time starts when all see again
+                # until a stalled watch is given up (50 s), its process does not see the room, so the time starts after
+                # that
+                continue
             seeing = max(line.stalled_until for line in lines) + LONGEST_BACKOFF
             since = max(self._planned.get((uid, gang.plan), now), min(now, seeing))
             current[uid, gang.plan] = since
@@ -484,8 +498,10 @@ class Simulation:
         self._planned = current
 
     def _check_flights(self, now: float) -> None:
-        """Check S2b, reversed: a binding's outcome is known soon, and no room stays charged for it."""
-        asks = self.extender.up and not self.extender.clock.paused  # a paused process can find out nothing
+        """Check that a binding's outcome is known soon, so that no room stays charged for a binding that was not made
+        (S2b).
+        """
+        asks = self.extender.up and not self.extender.clock.paused  # a stopped or paused process cannot read the pod
         gangs = self.extender.live.ledger.snapshot.gangs.values() if asks else ()
         flying = [uid for gang in gangs for uid in gang.in_flight]
         self._flying = {uid: self._flying.get(uid, now) for uid in flying}
@@ -496,7 +512,7 @@ class Simulation:
     # -- S9 --------------------------------------------------------------------------------------
 
     def _compare(self) -> None:
-        """Check S9: if nothing is under way, the ledger equals a fresh one read from the API."""
+        """Check S9: while nothing is under way, the leader's ledger equals one that is built from the API alone."""
         if loop_time() < self._compare_after:
             return
         for replica in self.replicas:
@@ -537,12 +553,12 @@ class Simulation:
                 self.witness.violated("S9", f"gang {job.key}: {live_gang.state} is rebuilt as {found.state}")
 
     def _written(self) -> set[str]:
-        """Return the UIDs of pods on which a binding has written a slot; a gang of one has none."""
+        """Return the UIDs of pods on which a binding has written a slot; it writes none on a gang of one pod."""
         pods = (item["metadata"] for item in self.cluster.server.store.all(PODS))
         return {pod["uid"] for pod in pods if SLOT in pod.get("annotations", {})}
 
     def _caught_up(self, snapshot: Snapshot) -> bool:
-        """Tell whether the watches have shown everything."""
+        """Tell whether the watches have delivered every change to the ledger."""
         store = self.cluster.server.store
         pods = {i["metadata"]["uid"]: int(i["metadata"]["resourceVersion"]) for i in store.all(PODS)}
         jobs = {
@@ -560,9 +576,9 @@ class Simulation:
         } == nodes
 
     def _facts(self) -> Iterator[Event]:
-        """Yield all facts in the API; an object is parsed once for each of its versions."""
+        """Yield the events for all objects in the API; an object is translated once for each of its versions."""
         translator = Translator(self.scenario.settings.scheduler_name)
-        # for objects whose facts depend on what was seen before
+        # for objects whose translation depends on other objects that the translator has seen
         named = Translator(self.scenario.settings.scheduler_name)
         known, self._read = self._read, {}
         for resource in (NODES, PODS, *JOBS, COSCHEDULING.resource):
@@ -592,7 +608,7 @@ class Simulation:
 
     def _report(self, began: float, calm: float) -> SeedReport:
         report = SeedReport(self.scenario.seed)
-        # Steps of the ledger, calls of the verbs and of the controller, and writes.
+        # The counts are of the ledgers' steps, the calls of verbs and of the controller, and the writes.
         report.steps = (
             self._steps + self._asked + sum(r.controller.looks for r in self.replicas) + self.witness.writes.total()
         )
@@ -615,21 +631,21 @@ def _of_family(item: Json) -> bool:
 
 
 def _renumbered(snapshot: Snapshot) -> set[str]:
-    """Return the jobs with a pod whose number differs from the one written on it."""
+    """Return the jobs that have a pod whose slot in the ledger differs from the one written on it."""
     return {pod.job_uid for pod in snapshot.pods.values() if pod.misnumbered}
 
 
 def _comparable(snapshot: Snapshot, name: str, moving: Set[str], written: Set[str]) -> Mapping[Any, Any]:
-    """Return a part of a snapshot without what a rebuilt one may see differently.
+    """Return a part of a snapshot, without what may differ in a snapshot that is rebuilt from the API.
 
-    These are numbers that no pod of a Deployment or a group bears: such a pod has any free number, in the order in
-    which the pods were seen, until its binding writes the number down.
+    That is above all a slot which no pod of a Deployment or a group has in writing: until its binding writes the slot,
+    such a pod has any free one, by the order in which the pods were seen.
     """
     found: Mapping[Any, Any] = getattr(snapshot, name)
     loose = {uid for uid, job in snapshot.jobs.items() if job.kind in UNNUMBERED}
-    if name == "jobs":  # a group's version is that of its newest pod, even one that is gone
+    if name == "jobs":  # a group's version is that of its newest pod, even if the pod is gone
         return {uid: replace(job, version=0) if job.kind == GROUP else job for uid, job in found.items()}
-    if name == "foreign":  # the room of a victim that is gone is kept for some seconds, and is in no object
+    if name == "foreign":  # the room of a victim that is gone is kept for some seconds, which no API object shows
         return {node: resources for node, resources in found.items() if node not in _vacated(snapshot)}
     if name in ("members", "strays"):
         return {uid: part for uid, part in found.items() if uid not in loose}
@@ -645,7 +661,7 @@ def _comparable(snapshot: Snapshot, name: str, moving: Set[str], written: Set[st
 
 
 def _apart(live: object, rebuilt: object) -> str:
-    """Return how the two differ; for two of the same class only the fields that do."""
+    """Return in words how the two values differ; for two objects of the same class, in which fields."""
     if not is_dataclass(live) or type(live) is not type(rebuilt):
         return f"{live} != {rebuilt}"
     pairs = ((field.name, getattr(live, field.name), getattr(rebuilt, field.name)) for field in fields(live))
@@ -653,7 +669,9 @@ def _apart(live: object, rebuilt: object) -> str:
 
 
 def _vacated(snapshot: Snapshot) -> set[str]:
-    """Return nodes with room kept for a preemptor whose victims are gone, which a fresh ledger has not seen."""
+    """Return the nodes that keep the room of victims that are gone for a preemptor; a rebuilt ledger does not know of
+    it.
+    """
     return {node for node, promised in snapshot.preemptions.items() if promised.vacated}
 
 
@@ -663,12 +681,12 @@ def _bare_uid(uid: str) -> str:
 
 
 def _nodes_of(gang: Gang, job: Job) -> dict[Slot, str]:
-    """Return the nodes without those of completed indices, whose pods need not exist."""
+    """Return the gang's nodes by slot without those of completed indices, whose pods need not exist."""
     return {slot: node for slot, node in gang.nodes.items() if slot not in job.over}
 
 
 def _bears_its_slot(kind: str, pod: Pod, written: Set[str]) -> bool:
-    """Tell whether the pod's slot is its own, or written on it."""
+    """Tell whether the pod's name or an annotation shows its slot."""
     stays = pod.holds_room and not pod.terminating
     if kind == GROUP:
         return stays and pod.uid in written
@@ -676,9 +694,9 @@ def _bears_its_slot(kind: str, pod: Pod, written: Set[str]) -> bool:
 
 
 def play(make: Callable[[], Simulation]) -> SeedReport:
-    """Run one simulation in a loop of its own."""
-    gc.disable()  # collection would take a tenth of the time, and a run leaves little behind
-    gc.freeze()  # so that earlier objects are not scanned
+    """Run one simulation in a virtual event loop of its own, and return its report."""
+    gc.disable()  # garbage collection would take a tenth of the time, and a run leaves little to collect
+    gc.freeze()  # the collector then skips all objects that exist before the run
     try:
         with asyncio.Runner(loop_factory=SimLoop) as runner:
             return runner.run(_play(make))
@@ -689,11 +707,14 @@ def play(make: Callable[[], Simulation]) -> SeedReport:
 
 
 def _bury() -> None:
-    """Collect what killed processes left unfinished, so that its warnings do not appear in a later test."""
+    """Collect the unfinished coroutines of killed processes now, so that their warnings do not appear in a later
+    test.
+    """
     before, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # coroutines that were never started
+            # coroutines of killed processes that were never started cause such warnings
+            warnings.simplefilter("ignore", RuntimeWarning)
             gc.collect()
     finally:
         sys.unraisablehook = before

@@ -19,7 +19,7 @@ from policy.cluster.model import PS, WORKER, Node, Role
 REPLICAS = ("replica-a", "replica-b")
 BYSTANDER = "default-scheduler"
 POLICIES = ("kod2", "drs", "dragon", "specon", "oasis", "kod2+specon")
-# Short times, so that what a policy does by time happens within a run.
+# Short times, so that actions for which a policy waits happen within a run.
 PARAMETERS: Mapping[str, Mapping[str, float | str]] = {
     "drs": {"cooldown": 5.0},
     "dragon": {"urgent_threshold": 20.0, "idle_threshold": 10.0, "restart_seconds": 5.0},
@@ -28,7 +28,7 @@ PARAMETERS: Mapping[str, Mapping[str, float | str]] = {
     "kod2+specon": {"specon.interval": 5.0},
 }
 CHUNK_SECONDS = 3.0
-SHARE_OWN = 0.4  # share of the jobs that are not TFJobs
+SHARE_OWN = 0.4  # the share of the jobs that are of another kind than TFJob
 LONGEST_CALM = 600.0
 WORLD = WorldSettings(eviction_seconds=20.0, collect_seconds=5.0)
 # In this share of seeds, a pod takes longer to stop than a plan waits for room that others are to free.
@@ -62,7 +62,7 @@ class Scenario:
     @property
     def longest_calm(self) -> float:
         """Return the seconds after the last fault within which every job that can run ends (L1)."""
-        # jobs of these policies are four times as long
+        # the jobs of runs under these policies are four times as long
         return (2 if moves_jobs(self.settings.system) else 1) * LONGEST_CALM
 
     @property
@@ -83,7 +83,8 @@ def drawn(seed: int) -> Scenario:
     storm = chance.uniform(65.0, 85.0)
     made = [_job(chance, index, storm) for index in range(chance.randint(12, 15))]
     quiet = 1.0
-    if moves_jobs(policy):  # SpeCon moves no job while another waits, and none that has not trained for a while
+    # the jobs train longer, because SpeCon moves no job while another waits, and none that has just begun to train
+    if moves_jobs(policy):
         made = [replace(job, arrival=0.3 * job.arrival, work_seconds=4 * job.work_seconds) for job in made[:12]]
         storm, quiet = 2 * storm, 3.0
     if chance.random() < 0.35:
@@ -117,7 +118,10 @@ def drawn(seed: int) -> Scenario:
 
 
 def _lease(chance: random.Random, electing: random.Random) -> Mapping[str, Any]:
-    """Return one replica that always leads, or two that elect a leader by their kube-schedulers or by themselves."""
+    """Return settings for one replica that always leads, or for two that elect a leader.
+
+    The leader is elected by the replicas' kube-schedulers or by their extenders.
+    """
     if chance.random() < 0.6:
         return {"identity": EVERYBODY}
     if electing.random() < 0.5:
@@ -126,14 +130,16 @@ def _lease(chance: random.Random, electing: random.Random) -> Mapping[str, Any]:
 
 
 def _said(chance: random.Random, job: JobSpec) -> Mapping[str, str]:
-    """Return annotations by which a user describes the training, its utility for OASiS, and whether it may be moved."""
+    """Return annotations of a user: a description of the training, its utility for OASiS, and whether the job may be
+    moved.
+    """
     value, target = chance.choice((1.0, 10.0, 100.0)), chance.choice((4.0, 8.0, 16.0))
     annotation = worth(job.work_seconds, value, chance.choice((0.1, 1.0)), target)
     return {TRAINING: annotation, MIGRATABLE: "true" if chance.random() < 0.7 else "false"}
 
 
 def _with_elastic_ps(chance: random.Random, job: JobSpec) -> JobSpec:
-    """Let half of the jobs allow another number of ps after a restart."""
+    """Return the job; half of the jobs are annotated so that they allow another number of ps after a restart."""
     if chance.random() < 0.5:
         return job
     annotation = (
@@ -143,7 +149,7 @@ def _with_elastic_ps(chance: random.Random, job: JobSpec) -> JobSpec:
 
 
 def _of_own_kind(chance: random.Random, job: JobSpec, plain: JobSpec) -> JobSpec:
-    """Turn some jobs into a kind that has workers only; ``plain`` is the job without elastic ps."""
+    """Return the job; some are turned into a kind that has only workers. ``plain`` is the job without elastic ps."""
     kind = chance.choice((WorkloadKind.INDEXED_JOB, WorkloadKind.STATEFULSET, WorkloadKind.DEPLOYMENT))
     if chance.random() >= SHARE_OWN:
         return job
@@ -151,7 +157,9 @@ def _of_own_kind(chance: random.Random, job: JobSpec, plain: JobSpec) -> JobSpec
 
 
 def worth(seconds: float, value: float, steepness: float, target: float) -> str:
-    """Return the annotation of a training of so many seconds of one worker, with this utility at the target slot."""
+    """Return the annotation of a training of so many seconds of one worker, with a utility that falls at the time slot
+    ``target``.
+    """
     chunks = max(1, round(seconds / CHUNK_SECONDS))
     return (
         f"{{epochs: 1, chunks: {chunks}, batches: 1, secondsPerBatch: {CHUNK_SECONDS}, gradientMegabytes: 1, "

@@ -1,4 +1,4 @@
-"""Check that a process does not act against what its own watch has shown it (S17, S18)."""
+"""Check that a process does not act against facts that its own watch has delivered (S17, S18)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Planned = tuple[str, str]  # (the plan's name, the member's node)
 
 
 def taken_before(snapshot: Snapshot, uid: str, node: str) -> str:
-    """Return what the ledger knows to occupy a node to which a pod is sent; "" if there is room for the pod.
+    """Return what occupies a node to which a pod is sent, as far as the ledger knows; "" if there is room for the pod.
 
-    It uses the pods alone and none of the ledger's own sums: pods that hold room, pods whose binding is under way, and
-    nominated pods of other schedulers with equal rank, for which the room of their victims is kept.
+    It uses the pods alone and none of the ledger's own sums: pods that hold room, pods whose binding is in flight, and
+    nominated pods of other schedulers with the same or a higher priority, for which the room of their victims is kept.
     """
     pod, host = snapshot.pods.get(uid), snapshot.nodes.get(node)
     if pod is None or pod.node or host is None:
@@ -54,15 +54,16 @@ def _promised(snapshot: Snapshot, pod: Pod, node: str) -> Resources:
 
 
 class HeardRefusals:
-    """Checks S18: refusals of a member by kube-scheduler's plugins reach its plan."""
+    """Checks S18: if kube-scheduler's plugins refuse a member, its plan is changed."""
 
     def __init__(self, violated: Callable[[str], None]) -> None:
         self._violated = violated
         self._before: dict[tuple[str, int], Snapshot] = {}
-        self._unheard: dict[str, tuple[Planned, float]] = {}  # by the pod's UID: what it is planned as, and since when
+        # by the pod's UID: the plan and node of the refused member, and since when it is refused
+        self._unheard: dict[str, tuple[Planned, float]] = {}
 
     def stepped(self, extender: ExtenderProcess) -> None:
-        """Check a step of a process."""
+        """Check the members that are refused after a step of a process."""
         who = extender.name, extender.incarnation
         snapshot = extender.live.ledger.snapshot
         before, self._before[who] = self._before.get(who), snapshot
@@ -89,7 +90,7 @@ class HeardRefusals:
 
 
 def _planned(snapshot: Snapshot, pod: Pod) -> Planned | None:
-    """Return what the member is to be bound as, if its bind is neither held nor under way."""
+    """Return the plan and node of a member whose bind is neither held nor in flight; None for another pod."""
     gang = snapshot.gang(pod.job_uid) if pod.job_uid else None
     if gang is None or pod.slot is None or gang.state not in ADMITTED or gang.waits_for:
         return None

@@ -1,4 +1,4 @@
-"""Faults by time, and their repair: processes, nodes, pods, jobs, and another scheduler."""
+"""Carry out the faults by time, and repair what they broke: processes, nodes, pods, jobs, and another scheduler."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
 THIEF: Final = "other-scheduler"
-CLEANED_SECONDS: Final = 3.0  # from the end of a pod until it is deleted
+CLEANED_SECONDS: Final = 3.0  # seconds from the end of a pod until it is deleted
 ROLES: Final = ("extender", "controller")
 
 
 class Storm:
-    """Does one fault at a time, chosen at random."""
+    """Carries out one fault at a time, chosen at random."""
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
@@ -39,7 +39,7 @@ class Storm:
         self._made = 0
 
     def inject_faults(self) -> None:
-        """Do the faults that are due, if there is something that they can hit."""
+        """Carry out the faults that are due, if there is something that they can hit."""
         for fault in self._sim.faults.due():
             self._do(fault)
 
@@ -67,7 +67,7 @@ class Storm:
         return self._kill(fault, "scheduler")
 
     def _process(self, fault: DrawnFault, role: str) -> SimulatedProcess | None:
-        """Return a running process of that role."""
+        """Return a running process of that role; None if there is none."""
         running = (process for process in self._sim.processes if process.role == role and process.up)
         return fault.pick("process", running, _name)
 
@@ -132,11 +132,13 @@ class Storm:
         return self._pause_all(leader, self._beyond_the_lease(fault)) if leader is not None else ""
 
     def _beyond_the_lease(self, fault: DrawnFault) -> float:
-        """Return seconds after which the Lease has run out half of the time, and is about to otherwise."""
+        """Return a number of seconds that is longer than the Lease's duration in half of the cases, and a little
+        shorter otherwise.
+        """
         return fault.draw("long", lambda chance: chance.uniform(*chance.choice(((9.0, 17.0), (16.0, 40.0)))))
 
     def _leader_paused_in_gang(self, fault: DrawnFault) -> str:
-        """Pause the leader while bindings of a gang are held or under way."""
+        """Pause the leader while bind calls of a gang are held or its bindings are in flight."""
         leader = self._leader()
         if leader is None or not leader.extender.ready:
             return ""
@@ -150,9 +152,10 @@ class Storm:
         return self._pause_all(leader, fault.uniform("long", 1.0, 9.0)) if leader is not None else ""
 
     def moves(self, job: str) -> None:
-        """Maybe kill a process, or pause the leader, while a gang is being moved."""
+        """Kill a process or pause the leader while the job ``job`` is being moved, if such a fault is due."""
         leader, after = self._sim.leader, self._chance.uniform(0.0, 8.0)
-        first = self._chance.random() < 0.5  # otherwise the second fault would hit only what the first has spared
+        # a random order, because a call is hit by one fault at most, and the first kind has the better chance
+        first = self._chance.random() < 0.5
         kinds = ("kill-in-move", "leader-paused-in-move") if first else ("leader-paused-in-move", "kill-in-move")
         fault = self._sim.faults.fault_at([f"policy: move {job}"], *kinds)
         if not fault:
@@ -166,11 +169,11 @@ class Storm:
             self._later(after, lambda: self._pause_all(leader, seconds))
 
     def _later(self, seconds: float, inject: Callable[[], object]) -> None:
-        """Do the fault after so many seconds, unless the calm has begun."""
+        """Carry out the fault after so many seconds, unless the calm has begun by then."""
         asyncio.get_running_loop().call_later(seconds, lambda: self._sim.faults.active and inject())
 
     def _kill_at_slot(self, fault: DrawnFault) -> str:
-        """Kill a process just before or after the next slot begins, when all counts change."""
+        """Kill a process just before or after the next time slot begins, when OASiS changes the numbers of workers."""
         return self._at_slot(fault, lambda: self._kill(fault, fault.choice("role", ROLES)))
 
     def _pause_at_slot(self, fault: DrawnFault) -> str:
@@ -188,7 +191,7 @@ class Storm:
         return f"{replica.name} for {seconds:.0f} s"
 
     def _lease_lost(self, fault: DrawnFault) -> str:
-        """Keep the holder from writing the Lease for too long, so that the other replica leads."""
+        """Make the Lease's holder unable to renew it for too long, so that the other replica leads."""
         return self._block(fault.uniform("long", 12.0, 25.0))
 
     def _lease_not_renewed(self, fault: DrawnFault) -> str:
@@ -258,7 +261,8 @@ class Storm:
     def _operator_restarted(self, fault: DrawnFault) -> str:
         away = fault.uniform("long", 1.0, 20.0)
         self._sim.cluster.bridge.do(lambda world: world.operator.restart(away))
-        self._sim.cluster.bridge.do(lambda world: world.apps.restart(away))  # kube-controller-manager
+        # the apps controllers of kube-controller-manager restart with the operator
+        self._sim.cluster.bridge.do(lambda world: world.apps.restart(away))
         self._sim.cluster.bridge.do(lambda world: world.batch.restart(away))
         return f"for {away:.1f} s"
 
@@ -376,7 +380,9 @@ class Storm:
         return f"{job.key} {asked}"
 
     def _worker_taken_out(self, fault: DrawnFault) -> str:
-        """Take a certain worker out of a Deployment as a user does, by deletion cost and replicas."""
+        """Remove a certain worker of a Deployment as a user does: by its deletion cost and a lower number of
+        replicas.
+        """
         own = [job for job in self._jobs() if job.spec.kind is WorkloadKind.DEPLOYMENT]
         shrinkable = (job for job in own if job.spec.workers > max(1, job.spec.min_workers))
         job = fault.pick("job", shrinkable, _key)
@@ -389,7 +395,7 @@ class Storm:
         return pod.key
 
     def _index_done(self, fault: DrawnFault) -> str:
-        """Let a worker of an Indexed Job finish before the others; half of these pods are deleted."""
+        """Let a worker of an Indexed Job finish before the others; half of these pods are deleted afterwards."""
         own = {job.uid for job in self._jobs() if job.spec.kind is WorkloadKind.INDEXED_JOB}
         pods = (pod for pod in self._world.store.pods.values() if pod.owner in own and pod.works)
         pod = fault.pick("pod", pods, _key)
@@ -446,7 +452,7 @@ class Storm:
     # -- the calm --------------------------------------------------------------------------------
 
     def calm(self) -> None:
-        """Repair what Kohort cannot: nodes, suspended jobs, others' pods, processes, the Lease."""
+        """Repair what Kohort cannot repair: nodes, suspended jobs, pods of others, processes, the Lease."""
         for name, node in sorted(self._whole.items()):
             if not self._is_whole(node):
                 self._mend_node(name)
@@ -486,7 +492,7 @@ def stop(world: SimulatedWorld, job: JobObject) -> WorldRefusal | None:
 
 
 def go_on(world: SimulatedWorld, job: JobObject) -> WorldRefusal | None:
-    """Let the job go on; without suspension, it restarts with its minimum of workers."""
+    """Let the job run again; if its kind cannot be suspended, it gets its minimum of workers as replicas."""
     namespace, name = job.spec.namespace, job.spec.name
     if job.spec.kind.ends:
         return world.suspend(namespace, name, False)
@@ -494,6 +500,6 @@ def go_on(world: SimulatedWorld, job: JobObject) -> WorldRefusal | None:
 
 
 def end_pod(world: SimulatedWorld, pod: PodObject, phase: Phase) -> WorldRefusal | None:
-    """Let the pod's process end."""
+    """Let the pod's process end, in the phase succeeded or failed."""
     world._core.write_pod(replace(pod, phase=phase, ended=world.now))
     return None

@@ -1,4 +1,4 @@
-"""Tests that the checks of pod groups find made-up pods with one fault each."""
+"""Tests that the checks of pod groups report each single fault in made-up pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the check of S3's cool-down: which growths it judges, and which are others' responsibility."""
+"""Tests of the check of S3's cool-down: which growths it checks, and for which ones users or other processes answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST = ("replica-a", 1)
 
 
 class ShrunkJob:
-    """A job of four workers that a process shrinks to two at 100 s; the API server accepts it a second later."""
+    """A job of four workers that a process shrinks to two at 100 s; the API server accepts the write a second later."""
 
     def __init__(self, seconds: float = 30.0) -> None:
         self.found: list[str] = []

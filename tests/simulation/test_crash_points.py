@@ -35,15 +35,15 @@ LEAST_POINTS = {
     **OWN,
 }  # fmt: skip
 RESIZES = ("shrink", "grow", *OWN)
-# By scenario: gangs that were admitted, gangs that were released whole, and bindings that were sent.
+# For each scenario: how many gangs were admitted, how many were released whole, and how many bindings were sent.
 HAPPENS = {
     "admission": (3, 0, range(10, 11)), "commit": (2, 0, range(9, 10)), "repair": (1, 0, range(6, 7)),
     "k-of-n": (2, 1, range(8, 30)), "release": (2, 1, range(12, 13)), "memory": (2, 0, range(9, 10)),
 }  # fmt: skip
 
 
-Case = tuple[str, str, int, str]  # (plot, process, number of its write, way)
-EVERY = 10  # not a multiple of the number of ways, so the selection has all of them
+Case = tuple[str, str, int, str]  # (plot, process, number of the process's write, way of the crash)
+EVERY = 10  # no multiple of the number of ways, so that the selected points include all of them
 
 
 @cache
@@ -77,7 +77,7 @@ def test_a_crash_at_any_write_comes_right() -> None:
 
 @pytest.mark.parametrize("name", RESIZES)
 def test_a_resize_is_what_it_is_named_after(name: str) -> None:
-    """A scenario without a resize would have no crash points of one."""
+    """A scenario without a resize would have no crash points in one."""
     report, _ = play_plot(name, CrashAtWrite())
     kind = {"indexed": "Job", "set": "StatefulSet", "deployment": "Deployment"}.get(name.rpartition("-")[0], "TFJob")
     assert report.did[f"{kind}-{'shrunk' if name.endswith('shrink') else 'grown'}"] == 1
@@ -89,7 +89,7 @@ def test_every_plot_is_asked_whether_it_happened() -> None:
 
 @pytest.mark.parametrize("name", HAPPENS)
 def test_a_plot_is_what_it_is_named_after(name: str) -> None:
-    """In the end all gangs are bound; a released one was admitted and bound once more."""
+    """In the end all gangs are bound; a gang that was released has been admitted and bound once more."""
     report, _ = play_plot(name, CrashAtWrite())
     admitted, released, bindings = HAPPENS[name]
     assert (report.did["admit"], report.did["released"]) == (admitted, released)
@@ -98,7 +98,7 @@ def test_a_plot_is_what_it_is_named_after(name: str) -> None:
 
 
 def test_k_of_n_is_released_within_30_s_of_its_bindings() -> None:
-    """Two of three are bound for that long, and then gone."""
+    """Two of three members are bound for so long, and then released."""
     since, longest = -1.0, 0.0
 
     def look(world: SimulatedWorld) -> None:
@@ -112,7 +112,7 @@ def test_k_of_n_is_released_within_30_s_of_its_bindings() -> None:
 
 
 def test_what_oasis_keeps_is_looked_at_in_the_slots_in_which_it_decides() -> None:
-    """Something exists to compare: decisions in one slot."""
+    """The reference run decides in a time slot that is recorded, so that there is something to compare."""
     kept = reference("memory")
     decided, runs = sorted(kept.prices)[-2:]
     assert all('"oasis"' in text for text in kept.texts[decided].values())

@@ -1,4 +1,4 @@
-"""Tests that the checks of policies' memory find made-up annotations with one fault each."""
+"""Tests that the checks of policies' memory report each single fault in made-up annotations."""
 
 import copy
 import json
@@ -11,8 +11,7 @@ import pytest
 
 from extender.kube.jobkinds import MEMORY
 from lab.virtual.clocks import SimLoop, sleep
-from policy.systems.growth import Category, Progress
-from policy.systems.growthtext import write_progress
+from policy.systems.growth import Category, Progress, write_progress
 from tests.simulation import memory
 from tests.simulation.memory import PROGRESS, oasis, specon
 
@@ -100,14 +99,14 @@ def test_what_may_not_be_forgotten(rule: Any, old: Any, new: Any) -> None:
 
 
 def test_a_refusal_by_a_clock_that_was_set_back_is_not_kept() -> None:
-    """It is kept if no clock was set back."""
+    """The rejection must stay if no clock was set back."""
     earlier = changed(ADMITTED, slot=600)
     assert found(oasis, REFUSED, earlier, jumped=True) == []
     assert found(oasis, REFUSED, earlier) != []
 
 
 def test_a_growth_by_a_clock_that_was_set_back_is_not_kept() -> None:
-    """A move and the progress of the metric are kept."""
+    """A move and the progress of the metric must stay."""
     for new in (growth_memory(value=None, at=None, growth=None), growth_memory(growth=None)):
         assert found(specon, GROWTH, new, jumped=True) == []
         assert found(specon, GROWTH, new) != []
@@ -176,7 +175,8 @@ def test_what_specon_forgets_at_a_restart_is_found_and_what_was_compared_is_coun
         assert not remembered.texts.total()
         await sleep(1.0)
         remembered.stepped(leader("b", wants={"specon": anew}, knows={"specon": kept}))
-        remembered.stepped(leader("a", wants={"specon": kept}))  # this process does not know yet that its term is over
+        # this process does not know yet that its term has ended
+        remembered.stepped(leader("a", wants={"specon": kept}))
         remembered.see(job({"specon": anew}), False)
         assert remembered.texts == {"growth-kept": kept is GROWTH, "move-kept": kept is MOVED}
 

@@ -1,6 +1,6 @@
-"""Tests that seeds catch the seeded defects (test_scenarios.py: that kept scenarios do).
+"""Tests that seeds catch the seeded defects; test_scenarios.py tests that kept scenarios do.
 
-A simulation that finds no seeded defect would show nothing.
+A simulation that finds no seeded defect would prove nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ ROWS = ROW.findall((DOCS / "reliability" / "defects.md").read_text())
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(3600)  # all of its seeds on one slow core
+@pytest.mark.timeout(3600)  # the time of all seeds of one defect on one slow core
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_is_caught(mutant: str) -> None:
-    """Find the first seed that catches it; an interrupted run continues at its seed."""
+    """Run seeds until one catches the defect; an interrupted run continues at its seed."""
     found = CatchingState(state_of_full("mutants.jsonl")).catch(mutant, processes=0)
     print(found.row)
     assert found.seeds
@@ -34,7 +34,7 @@ def test_a_mutant_is_caught(mutant: str) -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_can_be_switched_on(mutant: str) -> None:
-    """The replaced function still exists, and takes the same arguments."""
+    """The function that the defect replaces still exists, and takes the same arguments."""
     for owner, name, value in MUTANTS[mutant]():
         replaced = getattr(owner, name)
         if callable(replaced) and callable(value) and not isinstance(replaced, type):

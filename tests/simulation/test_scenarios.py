@@ -46,12 +46,12 @@ NOT_KEPT: Final = frozenset(
         "unlisted-pod-stays-a-member",
         "wall-clock-in-a-timeout",
     }
-)  # seeded defects without a scenario
+)  # the seeded defects that have no scenario
 
 
 @pytest.mark.parametrize("name", SEEDED)
 def test_a_kept_scenario_catches_its_defect(name: str) -> None:
-    """It does so with the original random streams and with salted ones."""
+    """The defect is caught with the original random streams and with salted ones."""
     for salt in ("", "gate"):
         assert_caught(KEPT[name], salt)
 
@@ -145,7 +145,7 @@ def test_a_fault_hits_the_call_that_it_names(one: DrawnFault, hit: list[bool]) -
 
 
 def test_a_fault_comes_at_the_next_call_where_its_own_is_not_to_be_hit() -> None:
-    """A burst may have two events; the calm has no faults."""
+    """The listed call may be one that cannot be hit: a burst of two events, or a call in the calm."""
 
     async def judge() -> None:
         faults = listed(drawn_fault("watch-late", "event", 2))
@@ -248,6 +248,6 @@ def test_a_scenario_that_does_not_fail_is_not_made_smaller() -> None:
 
 
 def test_a_scenario_that_fails_without_its_defect_is_not_kept() -> None:
-    """It would not show the defect."""
+    """Such a scenario would not show the defect."""
     with switched_on(NAME), pytest.raises(NotKeptError, match="it fails without"):
         check_clean(KEPT[NAME])

@@ -29,16 +29,16 @@ from tests.simulation.many import (
 from tests.simulation.run import SeedReport
 from tests.simulation.scenario import POLICIES
 
-EVERY_POLICY = range(1, 1_001)  # the policy depends on the seed
+EVERY_POLICY = range(1, 1_001)  # the seeds of all policies: a seed's policy follows from its number
 KOD2 = range(1_002, 7_002, 6)
 VERY_MANY = range(100_001, 120_001)
-BLOCK = 10  # seeds per test in `make test`, whose tests are spread over processes
+BLOCK = 10  # seeds in one test of `make test`, so that its tests can be spread over processes
 BLOCKS = [GATE_SEEDS[at : at + BLOCK] for at in range(0, len(GATE_SEEDS), BLOCK)]
-# The least that a block does: a small part of what each block of seeds 1 to 120 did, so that chance does not decide
-# after a change of the random draws. It fails if storm, jobs or comparison do not happen.
+# The least that happens in each block: a small part of what each block of seeds 1 to 120 did, so that chance does not
+# decide after a change of the random draws. A test fails if storm, jobs or comparison do not happen.
 LEAST_OF_BLOCK = {"steps": 3000, "decided": 40, "faults": 300, "compared": 10}
-FEW = 600  # seeds that are enough for most of the checks of many
-OFTEN = 30  # kinds of faults that must have occurred LEAST times
+FEW = 600  # from so many seeds on, most of the checks of many seeds apply
+OFTEN = 30  # at least so many kinds of faults must have occurred LEAST times
 Say = Callable[[str, object], None]
 DIGEST = """
 from tests.simulation.many import run_seed
@@ -102,7 +102,7 @@ def test_no_seed_of_very_many_breaks_an_invariant(record_property: Say) -> None:
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
-    """Recorded seeds are not run again; one with an incomplete line is."""
+    """Recorded seeds are not run again; a seed whose record is incomplete is."""
     file = tmp_path / "state.jsonl"
     remember(file, SeedReport(1, policy="drs", steps=7, faults=Counter({"bind-lost": 2})))
     with file.open("a") as out:
@@ -135,7 +135,7 @@ def test_a_seed_in_which_too_little_happens_fails(short: SeedReport) -> None:
 
 
 def played(seeds: int) -> list[SeedReport]:
-    """Return so many reports, in each of which all faults and decisions of its policy occurred."""
+    """Return so many made-up reports, in each of which all faults and decisions of its policy occurred."""
     policies = [POLICIES[seed % len(POLICIES)] for seed in range(1, seeds + 1)]
     return [
         SeedReport(
@@ -162,7 +162,7 @@ def test_a_fault_that_never_befell_a_policy_fails_even_few_seeds(policy: str, ki
 
 @pytest.mark.parametrize(("seeds", "found"), [(600, ""), (1000, "never happened: node-shrunk under drs")])
 def test_a_rare_fault_is_missed_once_so_many_seeds_should_have_had_it(seeds: int, found: str) -> None:
-    """Every eighth seed of the others had it."""
+    """Every eighth seed of the other policies had the fault."""
     reports = lacking(played(seeds), "node-shrunk", but=8)
     assert shortfall(lacking(reports, "node-shrunk", "drs")) == found
 

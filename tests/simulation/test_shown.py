@@ -1,4 +1,4 @@
-"""Tests of the checks of what a process's own watch has shown it (S17, S18)."""
+"""Tests of the checks of facts that a process's own watch has delivered (S17, S18)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def test_a_nominated_pod_of_another_scheduler_that_ranks_as_high_has_its_room() 
     claim = pod("urgent", 7, nominated="n1", priority=10)
     assert is_taken(claim)
     assert not is_taken(replace(claim, priority=-1))
-    assert not is_taken(replace(claim, opted_in=True))  # our own nomination is part of our plan
+    # the nomination of a pod that opted in is Kohort's own, and part of the plan
+    assert not is_taken(replace(claim, opted_in=True))
     assert not is_taken(replace(claim, terminating=True))
 
 
@@ -68,7 +69,9 @@ class _Extender:
 
 
 def heard(monkeypatch: Any, *snapshots: Snapshot) -> list[str]:
-    """Return S18's violations if a process has these snapshots, a second more than the limit apart."""
+    """Return S18's violations if a process has these snapshots one after the other, a second more than the limit
+    apart.
+    """
     found: list[str] = []
     rule = HeardRefusals(found.append)
     for index, snapshot in enumerate(snapshots):

@@ -1,6 +1,7 @@
-"""The training code: a member of each running job reports its progress, sometimes with what must not count.
+"""The training code: a member of each running job reports its progress, and sometimes sends reports that must not
+count.
 
-It also plays the user who deletes a trained job of a kind that does not end by itself.
+This module also plays the user who deletes a trained job of a kind that does not end by itself.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 
 EVERY: Final = 3.0  # seconds between two reports of a job
 CONVERGES: Final = 12.0  # the loss is exp(-CONVERGES * share of the work done)
-SAVES: Final = 0.8  # share of the jobs asked for a checkpoint that save one; the others run into the deadline
-FORGED: Final = 1e9  # a metric that no training has
+SAVES: Final = 0.8  # this share of the jobs that are asked for a checkpoint save one; the others run into the deadline
+FORGED: Final = 1e9  # a metric that no training reports, to recognise reports that must not count
 ABSURD: Final = ('{"metric": NaN}', '{"metric": 1e300}', '{"metric": -1e999}', '{"step": 9, "steps": 3}', "[" * 99, "")
 
 
 class PodTokens:
-    """The API server's TokenReview; here a pod's token is its UID."""
+    """The API server's TokenReview; in the simulation the token of a pod is its UID."""
 
     async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
         user = {"username": "u", "extra": {POD_UID: [token]}}
@@ -37,19 +38,19 @@ class PodTokens:
 
 
 class Reporting:
-    """Reports of all jobs to the leading replica."""
+    """Sends reports of all jobs to the leading replica."""
 
     def __init__(self, sim: Simulation) -> None:
         self.taken = 0
-        self.trained = 0  # trained jobs that their users have deleted
-        self.wrong: list[str] = []  # reports that were accepted and must not be
+        self.trained = 0  # how many trained jobs their users have deleted
+        self.wrong: list[str] = []  # reports that the extender accepted and should have refused
         self._sim = sim
         self._faults = sim.faults
         self._chance = random.Random(f"training {sim.scenario.seed}")
         self._frozen: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Report until cancelled."""
+        """Send reports until cancelled."""
         while True:
             await sleep(EVERY)
             for job, pod in list(self._reporters()):
@@ -106,7 +107,9 @@ class Reporting:
         return {"metric": math.exp(-CONVERGES * share), "step": round(1000 * share), "steps": 1000}
 
     async def _send(self, pod: PodObject, path: str, body: str, *, bad: bool = False) -> None:
-        """Send to one replica, and to the other if the first does not lead."""
+        """Send a report to one replica, and to the other if the first does not lead. ``bad``: it must not be
+        accepted.
+        """
         replicas = list(self._sim.replicas)
         self._chance.shuffle(replicas)
         for replica in replicas:

@@ -37,31 +37,38 @@ if TYPE_CHECKING:
     from tests.simulation.bare import BarePods
     from tests.simulation.processes import ExtenderProcess
 
-MOST_TURNS: Final = 3  # two under constant load; in the calm jobs still arrive and end
+# changes of a job's size back and forth; two occur under constant load, and in the calm jobs still arrive and end
+MOST_TURNS: Final = 3
 _COUNTED: Final = re.compile("replicas|parallelism")
-LATE: Final = 1.0  # seconds within which a step may find what has ended
-FARTHEST: Final = 1200.0  # seconds until the end of a plan or a rest; the longest is that of a growth, 16 times 60 s
-PARTIAL_CALM: Final = 60.0  # seconds for which a gang may be partly bound without faults: window, repair, release
+LATE: Final = 1.0  # seconds after the end of a deadline within which a step must have handled it
+# the longest time in seconds until the end of a plan or a back-off: that of a growth, 16 times 60 s
+FARTHEST: Final = 1200.0
+# seconds for which a gang may be partly bound without faults: barrier window, repair and release together
+PARTIAL_CALM: Final = 60.0
 PARTIAL_STORM: Final = 240.0
 OURS: Final = ("extender", "controller")
 
 
 class Witness(WriteWatcher):
-    """Collects violations; ``calm_since`` is the time since which there are no faults."""
+    """Checks the rules and collects violations; ``calm_since`` is the time since which there are no faults."""
 
     def __init__(self, world: SimulatedWorld, run_log: RunLog) -> None:
         self.world = world
         self.violations: list[str] = []
         self.calm_since: float | None = None
         self.extenders: Sequence[ExtenderProcess] = ()
-        self.lease: Callable[[], str] | None = None  # the replica that the Lease names, if there is a Lease
+        # returns the replica that the Lease names; None if there is no Lease
+        self.lease: Callable[[], str] | None = None
         self.bare: BarePods | None = None
-        self.leases: Leases | None = None  # if the extenders elect among themselves
-        self.bound_on: dict[str, str] = {}  # UID -> node, of every pod that was ever bound
-        self.bound_by: dict[str, tuple[str, int, str]] = {}  # UID -> replica, incarnation of its extender, node
+        self.leases: Leases | None = None  # the check of the extenders' own Lease, if they elect their leader
+        self.bound_on: dict[str, str] = {}  # for every pod that was ever bound: UID -> node
+        # for every pod that was ever bound: UID -> replica, incarnation of its extender, node
+        self.bound_by: dict[str, tuple[str, int, str]] = {}
         self.flying: dict[str, str] = {}
-        self._ended: dict[str, set[str]] = defaultdict(set)  # extender -> jobs whose plan's time was over at its step
-        self.foreign_at: dict[str, float] = defaultdict(lambda: -1e9)  # node -> when others or faults changed its room
+        # by the extender's name: the jobs whose deadline was over at its last step
+        self._ended: dict[str, set[str]] = defaultdict(set)
+        # by node: when other clients or faults last changed its room
+        self.foreign_at: dict[str, float] = defaultdict(lambda: -1e9)
         self._slots: dict[str, tuple[str, Slot | None]] = {}
         self.gangs_bound: set[str] = set()
         self.writes: Counter[str] = Counter()
@@ -72,14 +79,16 @@ class Witness(WriteWatcher):
         self.heard = HeardRefusals(lambda what: self.violated("S18", what))
         self.numbers = Numbers(world, lambda what: self.violated("L8", what))
         self._run_log = run_log
-        self._versions: dict[tuple[str, int], dict[str, int]] = {}  # (replica, incarnation) -> pod UID -> version seen
-        self.resized: dict[str, set[str]] = defaultdict(set)  # "Deployment-shrunk" ... -> jobs
-        self.other_ps = 0  # jobs that went on with another number of ps
-        self.jumped = False  # whether a wall clock was reset
+        # by replica and incarnation: the version of each pod that its ledger had last
+        self._versions: dict[tuple[str, int], dict[str, int]] = {}
+        # by kind and direction, such as "Deployment-shrunk": the jobs that were resized
+        self.resized: dict[str, set[str]] = defaultdict(set)
+        self.other_ps = 0  # how many jobs went on with another number of ps
+        self.jumped = False  # whether a wall clock was set in this run
         self.memory = Remembered(lambda what: self.violated("S9", what), lambda: self.jumped)
 
     def violated(self, rule: str, what: str) -> None:
-        """Record a violation once."""
+        """Record a violation of a rule, once for each text."""
         text = f"{rule}: {what}"
         if text not in self.violations:
             self.violations.append(text)
@@ -88,7 +97,7 @@ class Witness(WriteWatcher):
     # -- changes of the state -----------------------------------------------------------------------
 
     def see(self, now: float, changes: list[WorldChange]) -> None:
-        """Check the changes of one instant."""
+        """Check the changes of the world at one instant."""
         nodes: set[str] = set()
         jobs: set[str] = set()
         for change in changes:
@@ -100,7 +109,9 @@ class Witness(WriteWatcher):
                     if self.bare is not None:
                         self.bare.bound_until[found.uid] = loop_time()
                     if found.uid not in self.bound_on:
-                        nodes.add(found.node)  # a node that has shrunk under its pods may stay too full for long
+                        # the node is not checked, because one that was made smaller under its pods may stay too full
+                        # for long
+                        nodes.add(found.node)
                     self._pod_bound(found, change.verb)
             elif isinstance(found, JobObject):
                 jobs.add(found.uid)
@@ -144,7 +155,7 @@ class Witness(WriteWatcher):
             past.minimums.append((loop_time(), job.spec.min_workers))
 
     def _check_room(self, name: str) -> None:
-        """Check S2a, except after another scheduler or a loss of the node's room has changed it."""
+        """Check S2a: a node is not overcommitted, unless another scheduler or a change of the node has caused it."""
         node = self.world.store.nodes.get(name)
         if node is None or loop_time() - self.foreign_at[name] < STALE:
             return
@@ -155,7 +166,7 @@ class Witness(WriteWatcher):
     # -- S1 --------------------------------------------------------------------------------------
 
     def bound(self, uid: str) -> set[Slot]:
-        """Return the slots of the job whose pod is bound and stays, or that are complete."""
+        """Return the slots of the job whose pod is bound and not terminating, or whose index is completed."""
         nodes = self.world.store.nodes
         return {
             pod.slot
@@ -182,11 +193,11 @@ class Witness(WriteWatcher):
             self.gangs_bound.add(uid)
         least = job.spec.min_workers if past.least is None else min(past.least, job.spec.min_workers)
         whole = complete(job, slots, least)
-        # By the current minimum: that a lower one was once reached is forgotten at a restart.
+        # By the current minimum, because a restarted process does not know that a lower one was once reached.
         past.whole_since = (past.whole_since or now) if reached else None
-        # If only a succeeded member is left, it does not hold room that others need.
+        # If only a succeeded member is left, the gang holds no room that others need.
         partial = slots and holds and not whole
-        # A terminating member is waited for, however long it takes; then its successor has the whole time.
+        # While a member is terminating, the time does not count; after that its successor has the whole time.
         going = any_goes(self.world.store.pods_of(uid), self.world.store.nodes)
         began = now if going or past.going else past.partial_since or now
         past.partial_since, past.going = began if partial else None, going
@@ -196,7 +207,7 @@ class Witness(WriteWatcher):
         return any(pod.holds_room for pod in self.world.store.pods_of(uid))
 
     def check_time(self) -> None:
-        """Check what becomes wrong by time alone; call it about every second."""
+        """Check the rules that time alone can break; call it about every second."""
         now = loop_time()
         self.numbers.check_known(self.extenders, self.calm_since, now)
         for uid, past in self._past.items():
@@ -245,9 +256,12 @@ class Witness(WriteWatcher):
         if self.lease is None or (pod is not None and pod.scheduler != KOHORT):
             return
         if line.woke_in_write and leader_of(content):
-            return  # sent before a pause as far as the process knows; the API server has to refuse it
+            # the process sent the write without knowing that it had been paused, so the API server must refuse it
+            return
         if ref.resource == CONFIGMAPS and line.woke_now:
-            return  # the gate is read before it is written, and nothing holds this write back
+            # the gate's ConfigMap is read before it is written, and its write has no precondition by which it could be
+            # refused
+            return
         if (holder := self.lease()) != line.replica:
             self.violated("S8", f"{line.who} of {line.replica} {verb} {ref.name}; the Lease names {holder or 'nobody'}")
 
@@ -255,24 +269,24 @@ class Witness(WriteWatcher):
         return next((found for found in self.extenders if found.replica == line.replica), None)
 
     def _check_plan(self, line: ApiLine, uid: str, node: str) -> None:
-        """Check S11: a member is bound to the node that its ledger has for it."""
+        """Check S11: a member is bound to the node that its replica's ledger has for it."""
         extender = self._extender_of(line)
         snapshot = extender.live.ledger.snapshot if extender is not None else None
         pod = snapshot.pods.get(uid) if snapshot is not None else None
         if snapshot is None or pod is None or pod.job_uid not in snapshot.gangs:
-            return  # it is gone for its ledger, which decided on the binding before
+            return  # the ledger knows the pod no more; it had decided on the binding before
         gang = snapshot.gang(pod.job_uid)
         planned = pod.node or gang.in_flight.get(uid) or (gang.nodes.get(pod.slot) if pod.slot is not None else None)
         if planned != node:
             self.violated("S11", f"{pod.name} is sent to {node}, and its plan has {planned or 'no node'} for it")
 
     def _check_shown(self, line: ApiLine, uid: str, node: str) -> None:
-        """Check S17: no member is bound into room that this process's own watch has shown as occupied."""
+        """Check S17: no member is bound into room that the process's own watch has shown as occupied."""
         extender = self._extender_of(line)
         snapshot = extender.live.ledger.snapshot if extender is not None else None
         pod = snapshot.pods.get(uid) if snapshot is not None else None
         if snapshot is None or pod is None or not pod.job_uid:
-            return  # it is gone for its ledger, or another scheduler's
+            return  # the ledger knows the pod no more, or the pod is another scheduler's
         if why := taken_before(snapshot, uid, node):
             self.violated("S17", f"{pod.name} is sent to {node}, {why}")
 
@@ -292,7 +306,7 @@ class Witness(WriteWatcher):
             past.held_until = now
         asked = {other for other, calls in extender.binding.items() if calls} | {uid}
         slots = self.bound(job.uid)
-        for other in asked & self._slots.keys():  # also a pod that is gone, if no process may have seen that yet
+        for other in asked & self._slots.keys():  # pods that are gone count, too, if no process can have seen that yet
             owner, slot = self._slots[other]
             if owner == job.uid and slot is not None:
                 slots.add(slot)
@@ -307,7 +321,7 @@ class Witness(WriteWatcher):
             self.violated("S1", f"{pod.name} is sent to its node although {why}")
 
     def _minimums(self, past: Past, now: float) -> set[int]:
-        """Return the minimums of the job that our processes may use."""
+        """Return the minimums of the job's workers that processes may use, the present one and recent ones."""
         found = set()
         for index, (_, minimum) in enumerate(past.minimums):
             ends = past.minimums[index + 1][0] if index + 1 < len(past.minimums) else now
@@ -344,7 +358,7 @@ class Witness(WriteWatcher):
                 past = self._past[job.uid]
                 self._check_cool_down(line, job, past, content)
                 if not self.bound(job.uid):
-                    past.turns.clear()  # nothing runs: a plan is made and dropped, and nothing is resized
+                    past.turns.clear()  # the job does not run: its plan was given up and made again, which is no resize
                 elif job.spec.workers != past.asked and _COUNTED.search(str(content.get("patch"))):
                     way = "shrunk" if job.spec.workers < past.asked else "grown"
                     self.resized[f"{job.spec.kind.value}-{way}"].add(job.uid)
@@ -357,14 +371,16 @@ class Witness(WriteWatcher):
             self.cooling.written(process, uid, job, past.asked, past.whole_since, loop_time())
 
     def answered(self, uid: str, node: str, error: str) -> None:
-        """Check S7: bind succeeds exactly if the pod is on that node."""
+        """Check S7: a bind call succeeds if and only if the pod is bound to that node."""
         if not error and self.bound_on.get(uid) != node:
             self.violated("S7", f"bind of {uid} to {node} was answered with success; it is on {self.bound_on.get(uid)}")
 
     # -- the ledger ------------------------------------------------------------------------------
 
     def check_ledger(self, extender: ExtenderProcess) -> None:
-        """Check S2b: what this incarnation has bound is charged, from sending until it is seen to be gone."""
+        """Check S2b: the room of each binding of this process is charged from its sending until the process sees the
+        pod gone.
+        """
         snapshot = extender.live.ledger.snapshot
         for uid, (replica, incarnation, node) in list(self.bound_by.items()):
             if replica != extender.replica:
@@ -378,27 +394,27 @@ class Witness(WriteWatcher):
                 continue
             job_uid = identity(pod.namespace, pod.owner)
             parts = snapshot.charges.get(job_uid, {})
-            # A process that has been silent since the binding may know the pod by another number than it has now.
+            # A process that has been paused since the binding may know the pod by a slot that it has no longer.
             charged = [parts.get(part) for part in (uid, slot_of(pod), known.slot if known is not None else None)]
             if not any(found is not None and found[0] == node for found in charged):
                 if pod.owner not in self.world.store.jobs:
-                    continue  # its job is gone, and what is left of it will go too
+                    continue  # the job is deleted, and its pods will be deleted, too
                 self.violated("S2b", f"{pod.key} is on {node} and not charged there")
 
     def check_translator(self, extender: ExtenderProcess) -> None:
         """Check S16: the translator counts no pod as a member, or as a job, that the ledger does not have."""
         ledger, translator = extender.live.ledger, extender.live.translator
         if ledger.dirty:
-            return  # what it has reported is not applied yet
+            return  # events of the translator are still to be applied to the ledger
         ghosts = (translator._owners._claims.keys() | translator._lone) - ledger.snapshot.pods.keys()
         for uid in sorted(ghosts):
             self.violated("S16", f"the translator has pod {uid}, and the ledger has not")
 
     def check_deadlines(self, extender: ExtenderProcess) -> None:
-        """Check S14: no window and no plan outlives the step after its end.
+        """Check S14: no barrier window and no plan lasts beyond the first step after its end.
 
-        For a plan, the last held bind counts too. No end is farther away than the settings allow, whatever happens to a
-        wall clock.
+        For a plan, the last held bind counts too. No end is farther away than the settings allow, even if a wall clock
+        was set.
         """
         ledger = extender.live.ledger
         ended = set[str]()
@@ -416,13 +432,13 @@ class Witness(WriteWatcher):
                 self.violated("S14", f"the {'window' if window else 'plan'} of {gang.job_uid} has ended, and is kept")
 
     def taken(self, who: str, events: Sequence[Event]) -> None:
-        """Check S6: a pod is gone for a process only if it is gone."""
+        """Check S6: a process takes a pod for deleted only if it is."""
         for event in events:
             if isinstance(event, PodGone) and (pod := self.world.store.pods.get(event.uid)) is not None:
                 self.violated("S6", f"{pod.key} was gone for the {who} while it was there")
 
     def check_order(self, extender: ExtenderProcess) -> None:
-        """Check S6: what an incarnation knows of a pod never gets older."""
+        """Check S6: a process never replaces what it knows of a pod by an older version."""
         seen = self._versions.setdefault((extender.replica, extender.incarnation), {})
         for uid, pod in extender.live.ledger.snapshot.pods.items():
             if pod.version < seen.get(uid, 0):
@@ -432,9 +448,9 @@ class Witness(WriteWatcher):
     # -- at the end ------------------------------------------------------------------------------
 
     def turns(self, since: float) -> None:
-        """Check L3: no running job is resized back and forth once there are no faults; OASiS's schedules are exempt.
+        """Check L3: in the calm no running job is resized back and forth; OASiS's schedules are exempt.
 
-        ``since`` is when the last fault was over, in the loop's time.
+        ``since`` is the loop's time at which the last fault ended.
         """
         if self.judge.policy == "oasis":
             return

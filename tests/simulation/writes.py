@@ -1,4 +1,4 @@
-"""Check what our processes write on pods and jobs, and the preconditions (S3, S4, S11, S12, S13)."""
+"""Check Kohort's writes on pods and jobs, and their preconditions (S3, S4, S11, S12, S13)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_MOVES: Final = 1
 
 
 class Writes:
-    """Judges each write on arrival; ``past`` has the jobs' history by UID, ``stored`` returns the API server's
+    """Checks each write when it arrives; ``past`` has the jobs' history by UID, ``stored`` returns the API server's
     object.
     """
 
@@ -61,9 +61,9 @@ class Writes:
             self._check_pod_patch(pod, content["patch"])
 
     def _check_delete(self, pod: PodObject) -> None:
-        """Check S4: only bound pods of a gang that is not whole are deleted, and a job's only while suspended.
+        """Check S4: only bound pods of an incomplete gang are deleted, and those of a job only while it is suspended.
 
-        Kinds that cannot be suspended release their room, and move, by deletions.
+        For kinds that cannot be suspended, pods are deleted to release a gang or to move it.
         """
         if not pod.owner:
             self._check_delete_in_group(pod)
@@ -80,7 +80,7 @@ class Writes:
             self._violated("S4", f"{pod.key} is deleted, for which the operator fails {job.key}: it is not suspended")
 
     def _check_delete_in_group(self, pod: PodObject) -> None:
-        """Check S4: only pods of a group with a controller, and that is not whole, are deleted."""
+        """Check S4: a group's pods are deleted only if it has a controller and its gang is incomplete."""
         since = self.group_whole_since(pod)
         if not pod.controller:
             self._violated("S4", f"{pod.key} is deleted, which nobody creates again")
@@ -96,7 +96,7 @@ class Writes:
             return
         notes = patch.get("metadata", {}).get("annotations", {}).keys() - {WAKE}
         job = self._world.store.jobs.get(pod.owner)
-        if job is None or self._may_move(job):  # a job that is gone has no annotations any more
+        if job is None or self._may_move(job):  # the annotations of a deleted job are not known any more
             notes -= {CHECKPOINT}
         if pod.kind is WorkloadKind.DEPLOYMENT and _numbers(patch):
             notes -= {SLOT, DELETION_COST}
@@ -107,7 +107,8 @@ class Writes:
     # -- jobs ------------------------------------------------------------------------------------
 
     def to_job(self, who: str, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
-        """Check S3 (preconditions, bounds at that version) and S4 (workers and nothing else).
+        """Check S3 (preconditions, and the bounds in that version of the job) and S4 (only the number of workers is
+        changed).
 
         A job that its user has put beyond its maximum shrinks by one worker at a time.
         """
@@ -134,7 +135,9 @@ class Writes:
         self._check_count(ref, content, job, wanted)
 
     def _check_scale(self, who: str, verb: str, ref: Ref, content: Mapping[str, Any], job: JobObject | None) -> None:
-        """Check S3, S4: a StatefulSet or Deployment changes by its scale alone, and not while it is stopped."""
+        """Check S3 and S4: a StatefulSet or Deployment is resized by its scale subresource, and not while it is
+        stopped.
+        """
         patch: Json = content["patch"]
         if (who, verb, content["subresource"], set(patch), set(patch.get("spec", {}))) != (
             "controller", "patch", "scale", {"spec"}, {"replicas"}
@@ -149,7 +152,7 @@ class Writes:
     def _check_count(self, ref: Ref, content: Mapping[str, Any], job: JobObject, wanted: int) -> None:
         stored = self.stored(ref)
         if stored is None or stored["metadata"]["resourceVersion"] != content["version"]:
-            return  # it will be refused
+            return  # the API server will refuse this write
         self._past[job.uid].asked = job.spec.workers
         if job.stopped and not job.spec.kind.ends:
             self._violated("S4", f"{job.key} is stopped by its user, and started again")
@@ -160,7 +163,10 @@ class Writes:
             self._violated("S3", f"{job.key} is resized to {wanted}, outside {bounds}")
 
     def _check_suspension(self, who: str, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
-        """Check S4: preconditions and our mark; never of a whole gang or a user's suspension, nor too early."""
+        """Check S4: a suspension has preconditions and Kohort's mark, and a user's suspension is never ended.
+
+        A complete gang is not suspended, and no job is resumed too early.
+        """
         patch, job = content["patch"], self._world.store.job_named(ref.namespace, ref.name)
         plain, spec = ref.resource == BATCHJOBS, patch["spec"]
         on, roles = (spec if plain else spec["runPolicy"]).get("suspend"), spec.get("tfReplicaSpecs")
@@ -173,7 +179,7 @@ class Writes:
             self._violated("S3", f"patch of {ref.name} without uid or version")
         stored = self.stored(ref)
         if job is None or stored is None or stored["metadata"]["resourceVersion"] != content["version"]:
-            return  # it will be refused
+            return  # the API server will refuse this write
         if roles is not None and not self._may_have(job, roles):
             self._violated("S4", f"{job.key} goes on with {roles}")
         past = self._past[job.uid]
@@ -186,13 +192,13 @@ class Writes:
             self._violated("S4", f"{job.key} goes on while a pod of it terminates: the operator fails it")
 
     def _may_have(self, job: JobObject, roles: Mapping[str, Any]) -> bool:
-        """Tell whether the job may go on with so many ps: only under OASiS, if its user allows it."""
+        """Tell whether the job may be resumed with so many ps: only under OASiS, and if its user allows it."""
         servers = roles.get("PS", {}).get("replicas", 0)
         allowed = self.policy == "oasis" and job.spec.annotations.get(ELASTIC_PS) == "true"
         return allowed and roles == {"PS": {"replicas": servers}} and 1 <= servers <= job.spec.max_workers
 
     def _check_note(self, who: str, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
-        """Check S3, S4: only reports and the policy's memory are written, with preconditions."""
+        """Check S3 and S4: only reports and the policy's memory are written in annotations, with preconditions."""
         notes = content["patch"]["metadata"].get("annotations", {})
         if (who, verb) != ("controller", "patch") or not notes.keys() <= {REPORTS, MEMORY}:
             self._violated("S4", f"{who} {verb} {ref.name}: {content['patch']}")
@@ -200,7 +206,9 @@ class Writes:
             self._violated("S3", f"notes of {ref.name} without uid or version")
 
     def _check_move(self, job: JobObject, past: Past) -> None:
-        """Check S4: a whole gang releases its room only for OASiS's pauses, or once to be moved if allowed."""
+        """Check S4: a complete gang is suspended only for a pause by OASiS, or once to be moved if its user allows
+        it.
+        """
         if self.policy == "oasis":
             return
         past.moves += 1
@@ -214,7 +222,7 @@ class Writes:
 
 
 def unsigned(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the write without its leader's name, which all our writes carry if a Lease decides who leads."""
+    """Return the write without the leader's name, which every write has if a Lease decides who leads."""
     patch = content.get("patch")
     if not isinstance(patch, Mapping) or LEADER not in patch.get("metadata", {}).get("annotations", {}):
         return content
@@ -226,14 +234,14 @@ def unsigned(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _numbers(patch: Json) -> bool:
-    """Tell whether it writes a number and the matching deletion cost."""
+    """Tell whether the patch writes a pod's slot and the matching deletion cost, and nothing else."""
     notes = patch.get("metadata", {}).get("annotations", {})
     index = str(notes.get(SLOT, "")).rpartition("-")[2]
     return index.isdigit() and notes.get(DELETION_COST) == deletion_cost(int(index))[DELETION_COST]
 
 
 def _workers_in(spec: Json, resource: Resource) -> int | None:
-    """Return how many workers a patch of the spec sets, or None if it does anything else."""
+    """Return the number of workers that a patch of the spec sets; None if the patch changes anything else."""
     if resource == BATCHJOBS:
         found = spec.get("parallelism")
         whole = {"parallelism": found, "completions": found}

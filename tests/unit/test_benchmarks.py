@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks import bounds, command, gang_throughput, oasis_scene, scenes, simulator, verbs
 from benchmarks.report import BenchmarkReport, percentile
+from lab.sim.invariants import violations
 from lab.sim.traces.scale import offered
 from lab.sim.traces.trace import GPU
 from policy.cluster.gang import State
-from policy.cluster.invariants import violations
 from policy.cluster.layered import SMALL, Layered
 from policy.cluster.reasons import Reason
 

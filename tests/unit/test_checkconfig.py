@@ -438,8 +438,8 @@ def test_render_puts_errors_first_and_sums_up() -> None:
     error = ConfigFinding("b", "true", "false", "Half a gang.", "Set b: false.")
     assert render([warning, error, error]).endswith("refused (errors: 2, warnings: 1)")
     assert render([warning, error]) == (
-        "error: b: true\n  allowed: false\n  why: Half a gang.\n  mend: Set b: false.\n"
-        "warning: a: 1\n  allowed: 2\n  why: Slow.\n  mend: Set a: 2.\n"
+        "error: b: true\n  allowed: false\n  why: Half a gang.\n  what helps: Set b: false.\n"
+        "warning: a: 1\n  allowed: 2\n  why: Slow.\n  what helps: Set a: 2.\n"
         "refused (errors: 1, warnings: 1)"
     )
 

@@ -27,19 +27,18 @@ from extender.control.calls import (
     perform,
 )
 from extender.control.controller import Controller
-from extender.control.eventquota import EventQuota
 from extender.control.extenderrest import ExtenderError
 from extender.control.jobevents import DecisionEvents, WaitingEvents
-from extender.control.ratelimit import RateLimit
+from extender.control.ratelimit import EventQuota, RateLimit
 from extender.kube.api import CONFIGMAPS, PODS, TFJOBS, ClusterError, Done, Json, Outcome, Ref, Refused
 from extender.kube.jobkinds import GATE, LEADER, RELEASED
-from extender.present.views.base import JobName, Waits
+from extender.present.views.base import JobName
 from extender.present.views.decisions import DecisionsView, DecisionView
-from extender.present.views.explain import ChangeView
 from extender.present.views.jobs import QueuedJob, QueueView
 from extender.present.views.orders import DesiredView
 from extender.present.views.refused import RefusedBody, RefusedWritesBody
 from policy.answers.change import Kind
+from policy.answers.explanation import ProvedChange, Waits
 from policy.cluster.orders import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 from tests.stage import VirtualClock, virtual
 from tests.unasked import Unasked
@@ -942,14 +941,14 @@ def test_a_job_that_starves_is_told_once() -> None:
 def test_what_would_admit_the_job_now_is_told() -> None:
     queue = waiting(100)
     texts = {
-        Kind.WAIT: "wait 575 s", Kind.NODES: "add 1 nodes", Kind.END: "wait for the end of team/a",
+        Kind.WAIT: "wait 575 s", Kind.NODES: "add 1 node", Kind.END: "wait for the end of team/a",
         Kind.WORKERS: "take 2 workers: 2 from team/a",
     }  # fmt: skip
-    changes = [ChangeView(kind=kind, size=1, text=text) for kind, text in texts.items()]
+    changes = [ProvedChange(kind, 1, text) for kind, text in texts.items()]
     event = WaitingEvents("host-1", EventQuota()).queued(queue.jobs[0], changes, 1000.0)
-    told = "; what helps: add 1 nodes | take 2 workers: 2 from team/a"
-    assert event["note"].endswith(told), "what can be done at once comes first, and it is the one part that helps"
-    assert event["note"].count("helps") == 1
+    told = "; would admit it now: add 1 node | take 2 workers: 2 from team/a"
+    assert event["note"].endswith(told), "what can be done at once comes first"
+    assert "helps" not in event["note"]
 
 
 def test_a_note_is_never_longer_than_the_api_takes() -> None:

@@ -18,9 +18,8 @@ from extender.kube.api import JOBSETS, PODS, Resource
 from extender.observe.controllermetrics import ControllerMetrics
 from extender.observe.health import Check, Heartbeat, Readiness, extender_readiness, probes
 from extender.observe.metrics import Metrics, health_app
-from extender.state.journal import Journal
+from extender.state.journal import Journal, ways
 from extender.state.ledger import Ledger
-from extender.state.resizes import ways
 from policy.cluster.actions import Admit, Effect, Released, Resize, ShrinkStalled, Stalled
 from policy.cluster.events import BindHeld, JobGone, JobSeen, NodeSeen, PodSeen, Synced
 from policy.cluster.gang import Gang, State

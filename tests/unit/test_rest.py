@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from pydantic import TypeAdapter
 
 from extender.access.guard import PROBLEM
 from extender.app import Live
@@ -18,14 +19,14 @@ from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.observe.health import Check, Heartbeat, Readiness
 from extender.present.jobviews import unplaced_members
-from extender.present.views.amounts import amounts, quantity
-from extender.present.views.explain import ChangeView
 from extender.present.views.problem import ProblemView
 from extender.routes import rest, table
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from policy.answers.change import Kind
+from policy.answers.explanation import ProvedChange
 from policy.cluster.actions import Admit, Effect, Resize, ShrinkStalled, Stalled
+from policy.cluster.amounts import amounts, quantity
 from policy.cluster.events import BindHeld, Event, JobSeen, Led, NodeSeen, PodGone, PodSeen, Synced
 from policy.cluster.model import Job, Node, Phase, Pod, Role, Slot
 from policy.cluster.reasons import Reason, Verdict
@@ -269,6 +270,29 @@ async def test_explain_says_what_is_needed_what_each_node_lacks_and_what_mends_i
     assert found["waits"]["reason"] == "GangExceedsCluster"
 
 
+EXPLAINED = {
+    "needs": ["role", "members", "requests"], "nodes": ["node", "free", "missing", "refused", "promised"],
+    "unblock": ["kind", "size", "text"],
+}  # fmt: skip
+
+
+@virtual
+async def test_explain_is_the_job_and_the_fields_of_the_explanation_and_the_history() -> None:
+    """Scripts read these names, so a field that is renamed in the policy must not rename them."""
+    service = running()
+    found, job_of = await service.ask("/explain/team/big?unblock=true"), await service.ask("/jobs/team/big")
+    assert [
+        *job_of, "mend", "needs", "ahead", "plan", "missing_pods", "shrunk_for", "waits_for", "nodes", "held",
+        "arithmetic", "running", "schedule", "expected", "unblock", "history",
+    ] == [*found]  # fmt: skip
+    assert {name: [*found[name][0]] for name in EXPLAINED} == EXPLAINED
+    assert found["waits"] == job_of["waits"]
+    assert set(found["waits"]) == {"reason", "text", "detail", "behind"}
+    assert set(found["expected"]) == {"at", "in_seconds", "basis"}
+    ran = (await service.ask("/explain/team/a?unblock=true"))["running"]
+    assert list(ran) == ["placement", "pairs", "crossing", "traffic", "growth"]
+
+
 @virtual
 async def test_what_would_admit_a_job_now_is_told_to_whoever_asks_for_it() -> None:
     service = running()
@@ -279,9 +303,10 @@ async def test_what_would_admit_a_job_now_is_told_to_whoever_asks_for_it() -> No
 
 @pytest.mark.parametrize("kind", Kind)
 def test_every_kind_of_change_can_be_told(kind: Kind) -> None:
-    told = ChangeView(kind=kind, size=1, text="do it").model_dump_json()
+    changes: TypeAdapter[ProvedChange] = TypeAdapter(ProvedChange)
+    told = changes.dump_json(ProvedChange(kind, 1, "do it"))
     assert json.loads(told)["kind"] == f"{kind}"
-    assert ChangeView.model_validate_json(told).kind is kind
+    assert changes.validate_json(told).kind is kind
 
 
 @virtual
@@ -460,7 +485,7 @@ BESIDE = {
     "plans": ("/plans", "plans_view"),
     "decisions": ("/decisions", "decisions_view"),
     "explain": ("/explain/team/big", "explain_view"),
-    "what would admit the job": ("/explain/team/big?unblock=true", "slow_fields"),
+    "what would admit the job": ("/explain/team/big?unblock=true", "explanation"),
     "what-if": ("/what-if", "answer"),
 }
 
@@ -474,9 +499,9 @@ async def test_what_people_ask_is_answered_beside_the_loop(
     threads: list[int] = []
     make = getattr(rest, made_by)
 
-    def noted(*arguments: object) -> object:
+    def noted(*arguments: object, **named: object) -> object:
         threads.append(threading.get_ident())
-        return make(*arguments)
+        return make(*arguments, **named)
 
     monkeypatch.setattr(rest, made_by, noted)
     service = running()

@@ -18,9 +18,9 @@ from extender.kube.api import Refused, Unknown
 from extender.kube.translate import Translator
 from extender.kubescheduler.wire import VERBS
 from extender.routes.verbs import INTERNAL_ERROR, TOO_LONG, UNREADABLE, Verbs, VerbsFirst, refusal, too_long
+from lab.sim.invariants import violations
 from policy.cluster.events import JobSeen, Led, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.gang import State
-from policy.cluster.invariants import violations
 from policy.cluster.model import Phase, Pod
 from policy.cluster.reasons import Reason
 from tests.builders import guest, job, members, node, pod, res

@@ -15,8 +15,7 @@ from urllib.parse import quote
 from extender.kube.api import ClusterError
 from extender.kube.connection.kubeconfig import Cluster, Context, PluginForm, User, decoded
 from extender.kube.connection.kubectlchecks import PLUGIN_VERSIONS
-from extender.kube.connection.target import NO_PEM, Connection, ExecPlugin, Pem, unusable
-from extender.kube.connection.tokenfile import header_value, token_in
+from extender.kube.connection.target import NO_PEM, Connection, ExecPlugin, Pem, header_value, token_in, unusable
 
 IN_A_HEADER_NAME: Final = "!#$&'*+^`|"  # characters of a header's name, besides letters, digits and `-._~`
 

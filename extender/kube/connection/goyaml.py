@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 import yaml
@@ -21,6 +22,7 @@ NUMBER: Final = re.compile(
     |\.[0-9][0-9_]*(?:[eE][-+]?[0-9_]+)?|\.(?:inf|Inf|INF))$|^\.(?:nan|NaN|NAN)$""",
     re.VERBOSE,
 )
+MOST_VALUES: Final = 1_000_000  # values in one document, which a few lines of aliases could exceed by far
 WORD: Final = re.compile(r"^(?:y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF)$")
 
 
@@ -29,15 +31,37 @@ def plain(text: bytes) -> Any:
 
     A key whose value is null is left out; any other null becomes an empty dict.
     """
+    return _without_nulls(next(documents(text), None))
+
+
+def documents(text: bytes) -> Iterator[Any]:
+    """Yield the documents of JSON or YAML text as Python values; an empty document is None. Raises ValueError."""
     try:
-        return _without_nulls(json.loads(text))  # PyYAML does not accept JSON that has tabs
+        yield json.loads(text)  # PyYAML does not accept JSON that has tabs
+        return
     except ValueError:
         pass
+    except RecursionError:
+        raise ValueError("its brackets are nested too deeply") from None
     try:
         loader = _GoLoader(text)
-        return _without_nulls(loader.get_data())
+        while loader.check_data():  # type: ignore[no-untyped-call]
+            yield _checked(loader.get_data())
     except YAML_ERRORS as error:
         raise ValueError(f"neither JSON nor YAML: {in_one_line(error)}") from None
+
+
+def _checked(document: Any) -> Any:
+    """Return the document. Raises ValueError if its aliases make it too large, or a part of itself."""
+    parts, count = [document], 0
+    while parts:
+        part = parts.pop()
+        count += 1
+        if count > MOST_VALUES:
+            raise ValueError(f"a document has more than {MOST_VALUES} values, or an alias of itself")
+        if isinstance(part, dict | list):
+            parts.extend(part.values() if isinstance(part, dict) else part)
+    return document
 
 
 def _without_nulls(value: Any) -> Any:

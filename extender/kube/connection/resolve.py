@@ -7,22 +7,21 @@ pod's service account.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from extender.config.goduration import go_duration_seconds
 from extender.kube.api import ClusterError
-from extender.kube.connection.addresses import check_proxy, proxy_url, server_url
+from extender.kube.connection.addresses import check_proxy, proxy_for, proxy_url, server_url
 from extender.kube.connection.credentials import impersonation_headers, with_credentials
 from extender.kube.connection.kubeconfig import Cluster, Context, Kubeconfig, User, load
 from extender.kube.connection.kubectlchecks import check_cluster, check_user
 from extender.kube.connection.kubectloptions import NOTHING, KubectlOptions
-from extender.kube.connection.proxies import proxy_for
-from extender.kube.connection.requesttimeout import seconds_of
-from extender.kube.connection.target import NO_CLUSTER, NO_PEM, Connection, OptionError, Pem, unusable
-from extender.kube.connection.tokenfile import token_in
+from extender.kube.connection.target import NO_CLUSTER, NO_PEM, Connection, OptionError, Pem, token_in, unusable
 
 SERVER_VARIABLE: Final = "KUBERNETES_MASTER"
 DEFAULT_SERVER: Final = "http://localhost:8080"
@@ -160,3 +159,16 @@ def _of_pod(environ: Mapping[str, str], account: Path) -> Connection:
     file = str(account / "token")
     token = token_in("the account of this pod", file)
     return Connection(server, proxy=proxy, authority=authority, token=token, token_file=file)
+
+
+def seconds_of(text: str) -> float | None:
+    """Return the limit for one request in seconds: None where no option is given, 0 for no limit. Raises
+    OptionError.
+    """
+    if not text:
+        return None
+    if re.fullmatch(r"\+?\d+", text, re.ASCII):
+        return float(text)
+    if (seconds := go_duration_seconds(text)) is not None:
+        return max(0.0, seconds)
+    raise OptionError(f"--request-timeout: {text!r} is not allowed; allowed: seconds, or a duration such as 30s or 2m")

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, unquote
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from extender.kube.connection.proxies import PORTS, address_of
+from extender.kube.connection.addresses import PORTS, address_of
 
 VERSION: Final = 5
 NO_LOGIN, LOGIN, NONE_OF_THEM = 0, 2, 0xFF

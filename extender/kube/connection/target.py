@@ -1,16 +1,19 @@
-"""Defines `Connection`: the API server, the route to it and our credentials.
+"""Defines `Connection`: the API server, the route to it and our credentials; reads the tokens that stand in files.
 
 `resolve` makes a `Connection`, and `transport` sends requests over it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from extender.kube.api import ClusterError
 
+NOT_IN_A_HEADER: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 CREDENTIALS: Final = "Credentials"
 NO_CLUSTER: Final = "NoCluster"
 
@@ -92,3 +95,27 @@ class Connection:
     def is_tls(self) -> bool:
         """Tell whether the connection uses TLS; credentials are sent only then."""
         return self.server.startswith("https://")
+
+
+def token_in(where: str, file: str) -> str:
+    """Return the token in a file, empty where no file is named. ``where``: the user, for messages.
+
+    Raises ClusterError where the file cannot be read or is empty.
+    """
+    if not file:
+        return ""
+    try:
+        token = Path(file).read_bytes().decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = str(error.strerror).lower() if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise unusable(f"{where}: tokenFile: {file!r}: {why}; name a file that holds a token") from None
+    if not token:
+        raise unusable(f"{where}: tokenFile: {file!r} is empty; write the token into it")
+    return token
+
+
+def header_value(field: str, value: str) -> str:
+    """Return ``value`` if it can stand in an HTTP header; otherwise raise ClusterError, which names ``field``."""
+    if NOT_IN_A_HEADER.search(value):
+        raise unusable(f"{field} contains a line break or another control character; remove it")
+    return value

@@ -23,8 +23,7 @@ from extender.kube.api import ClusterError
 from extender.kube.connection import plugin
 from extender.kube.connection.clienttls import tls_context
 from extender.kube.connection.socks import SocksConnector
-from extender.kube.connection.target import Connection
-from extender.kube.connection.tokenfile import header_value, token_in
+from extender.kube.connection.target import Connection, header_value, token_in
 
 # seconds after which files are read again; the kubelet renews a token minutes before it expires
 AGAIN_SECONDS: Final = 50.0

@@ -44,14 +44,3 @@ class JobName(View):
     def key(self) -> str:
         """Return ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
-
-
-class Waits(View):
-    """Why a job waits: the reason's code and sentence, figures, and the job that comes first."""
-
-    reason: str = Field(
-        description="The reason's code, one of a closed set: filter's answers, metrics and REST use the same codes."
-    )
-    text: str = Field(description="The reason's constant sentence.")
-    detail: str = Field("", description="The figures of this job.")
-    behind: str = Field("", description="namespace/name of the job that comes first, where that is the reason.")

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from extender.present.views.amounts import Amounts
 from extender.present.views.base import JobName, ListView, View
-
-
-class HeldView(View):
-    """Resources that a pod of a finished job still holds."""
-
-    job: str
-    pod: str
-    node: str
-    requests: Amounts
+from policy.answers.explanation import HeldRoom
+from policy.cluster.amounts import Amounts
 
 
 class NodeMemberView(View):
@@ -47,7 +39,7 @@ class NodesView(ListView):
     """GET /v1/nodes: every node with the members on it."""
 
     nodes: tuple[NodeView, ...]
-    held: tuple[HeldView, ...] = Field((), description="Resources that pods of finished jobs still hold.")
+    held: tuple[HeldRoom, ...] = Field((), description="Resources that pods of finished jobs still hold.")
 
 
 class PlanView(JobName):

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from extender.present.views.amounts import Amounts
-from extender.present.views.base import WARNINGS, JobName, ListView, View, Waits
-from extender.present.views.cluster import HeldView
+from extender.present.views.base import WARNINGS, JobName, ListView, View
 from extender.present.views.refused import RefusedView
+from policy.answers.explanation import HeldRoom, Start, Waits
+from policy.cluster.amounts import Amounts
 
 
 class RoleView(View):
@@ -70,14 +70,6 @@ class JobsView(ListView):
     jobs: tuple[JobView, ...]
 
 
-class ExpectedView(View):
-    """When a waiting job may start if no further job arrives; both times are null if that is not known."""
-
-    at: float | None = None
-    in_seconds: float | None = None
-    basis: str = Field(description="What the estimate is based on, or why there is none.")
-
-
 class QueuedJob(JobName):
     """A job that waits. ``position`` counts from 1, in the order in which the policy considers jobs."""
 
@@ -94,7 +86,7 @@ class QueuedJob(JobName):
     refused: tuple[RefusedView, ...] = Field(
         (), description="The writes that the API server refuses for this job, or for one that it waits for."
     )
-    expected: ExpectedView | None = Field(None, description="Null if not asked for.")
+    expected: Start | None = Field(None, description="Null if not asked for.")
 
 
 class InvalidJob(JobName):
@@ -123,6 +115,6 @@ class QueueView(ListView):
 
     gated_pods: int
     jobs: tuple[QueuedJob, ...]
-    held: tuple[HeldView, ...] = ()
+    held: tuple[HeldRoom, ...] = ()
     invalid: tuple[InvalidJob, ...] = ()
     unplaced: tuple[UnplacedMembers, ...] = ()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from extender.present.views.base import JobName, View, Waits
+from extender.present.views.base import JobName, View
+from policy.answers.explanation import Waits
 
 
 class JobStatusView(View):

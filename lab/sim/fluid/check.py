@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lab.sim.fluid.pricecheck import falling_prices
+from lab.sim.invariants import violations
 from lab.sim.simulatedstep import SimulatedStep
 from policy.cluster.actions import Admit, Migrate, Resize
 from policy.cluster.gang import Gang, State
-from policy.cluster.invariants import violations
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
@@ -25,7 +25,7 @@ class Checker:
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.broken: list[str] = []
-        self.markets = 0  # number of markets that were checked
+        self.markets = 0  # how many times the prices of a new memory of OASiS were checked
         base = policy.base if policy is not None else None
         self._oasis = base if isinstance(base, Oasis) else None
         self._book: object = None
@@ -50,7 +50,9 @@ def broken(step: SimulatedStep) -> Iterator[str]:
 
 
 def _decisions(step: SimulatedStep) -> Iterator[str]:
-    """Yield decisions outside a job's bounds, except a pause, and plans that do not cover the whole gang."""
+    """Yield each decision that puts a job outside its bounds (except a pause), and each plan without a node for every
+    slot.
+    """
     for effect in step.effects:
         match effect:
             case Admit(job_uid=uid, workers=workers, nodes=nodes, whole=whole, ps=ps) if uid in step.snapshot.jobs:
@@ -72,7 +74,7 @@ def _decisions(step: SimulatedStep) -> Iterator[str]:
 
 
 def _rooms(snapshot: Snapshot) -> Iterator[str]:
-    """Yield nodes whose bound pods exceed their room; plans do not count, because they may wait for room."""
+    """Yield each node whose bound pods request more than it has; plans do not count, because they may wait for room."""
     held: dict[str, Resources] = {}
     for pod in snapshot.pods.values():
         if pod.holds_room:
@@ -86,7 +88,9 @@ def _rooms(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _gangs(snapshot: Snapshot) -> Iterator[str]:
-    """Yield running gangs without a rigid member or below their minimum, and waiting gangs that hold room."""
+    """Yield each running gang that lacks a rigid member or is below its minimum, and each waiting gang that holds
+    room.
+    """
     for uid, job in sorted(snapshot.jobs.items()):
         gang = snapshot.gang(uid)
         bound = {pod.slot for pod in snapshot.pods_of(uid) if pod.slot is not None and pod.holds_room}
@@ -107,7 +111,7 @@ def _lacks(job: Job, gang: Gang, bound: set[Slot], workers: int) -> Iterator[str
 
 
 def _verdicts(snapshot: Snapshot) -> Iterator[str]:
-    """Yield waiting jobs without a verdict."""
+    """Yield each waiting job for which the policy has given no verdict."""
     for job in snapshot.waiting():
         if snapshot.gang(job.uid).state is not State.RELEASING and job.uid not in snapshot.verdicts:
             yield f"{job.key}: waits without a verdict"

@@ -13,7 +13,7 @@ from policy.cluster.model import WORKER, Slot
 
 WHEN, WHAT, NODE, JOB, ROLE, INDEX = "seconds", "what", "node", "job", "role", "index"
 COLUMNS = (WHEN, WHAT, NODE, JOB, ROLE, INDEX)
-SHOWN = 10  # names listed in an error message; a cluster may have thousands
+SHOWN = 10  # an error message lists at most so many names; a cluster may have thousands
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def faults_of(table: Table, trace: Trace) -> tuple[tuple[float, Fault], ...]:
 
 
 def _row(line: TraceRow, named: _Named) -> tuple[float, Fault]:
-    line.only(COLUMNS)
+    line.columns(COLUMNS[:2], COLUMNS[2:])
     seconds = line.number(WHEN)
     needed, make = line.choice(WHAT, KINDS)
     for name in COLUMNS[2:]:

@@ -16,7 +16,8 @@ from policy.cluster.model import Node
 from policy.cluster.training import Goal, Report
 
 Do = Callable[[], None]
-DUST = 1e-6  # seconds; a shorter pause is skipped, because t + pause could be rounded to t
+# seconds; a pause shorter than this is skipped, because adding it to the time could leave the time unchanged
+DUST = 1e-6
 SAME_RATE = 1e-12
 
 
@@ -36,10 +37,10 @@ NO_SECONDS = dict.fromkeys(Activity, 0.0)
 class JobWork:
     """One job's work and activity.
 
-    ``left``: work left at the time ``since``, in seconds of one worker's work. ``doing``: its activity, at ``rate``
-    seconds of work per second. ``until``: when its present pause ends. ``running``: its layout, if it can compute.
-    ``members``: UIDs of its bound pods. ``ticket``: of its next scheduled event. ``computed_at``: when it first
-    computed. ``seconds``: the time spent in each activity.
+    ``left``: work left at the time ``since``, in seconds of one worker's work. ``doing``: its activity; ``rate``: how
+    many seconds of work it does per second. ``until``: when its present pause ends. ``running``: its layout; None if it
+    cannot compute. ``members``: UIDs of its bound pods. ``ticket``: identifies its next scheduled event.
+    ``computed_at``: when it first computed. ``seconds``: the time spent in each activity.
     """
 
     spec: JobSpec
@@ -60,7 +61,7 @@ class JobWork:
         return 1.0 - self.left / self.spec.work_seconds
 
     def advance(self, now: float) -> None:
-        """Let time pass at the current rate."""
+        """Count the time and the work done from ``since`` until ``now``, at the present rate."""
         passed = now - self.since
         self.seconds[self.doing] += passed
         if self.rate:
@@ -69,7 +70,9 @@ class JobWork:
 
 
 class Flow:
-    """All jobs that have arrived and not ended; ``finished`` is called with the UID of a job whose work is done."""
+    """The work of all jobs that have arrived and not ended; ``finished`` is called with the UID of a job whose work is
+    done.
+    """
 
     def __init__(self, settings: FluidSettings, engine: Engine[Do], finished: Callable[[str], None]) -> None:
         self._settings, self._engine, self._finished = settings, engine, finished
@@ -150,7 +153,9 @@ class Flow:
         self.changed.add(uid)
 
     def settle(self, now: float, nodes: Mapping[str, Node]) -> set[str]:
-        """Compute the rates after the changes of this instant; return the jobs whose activity or layout changed."""
+        """Compute the rates of work after the changes of this instant; return the jobs whose activity or layout
+        changed.
+        """
         changed, self.changed = self.changed, set()
         if not changed:
             return changed

@@ -39,7 +39,9 @@ class FluidCluster:
         return [JobSeen(members.job), *members.fill(Gang(uid), self, now)]
 
     def end(self, uid: str) -> tuple[list[Event], list[Event]]:
-        """End the job; return the facts seen at once (finished, pods gone) and those seen later (job object gone)."""
+        """End the job, and return two lists of facts: those seen at once (finished, pods gone), and the later one
+        (object gone).
+        """
         members = self.jobs.pop(uid)
         ended = replace(members.job, finished=True, version=members.job.version + 1)
         gone = [self._drop(members, slot) for slot in list(members.pods)]

@@ -20,7 +20,9 @@ from policy.cluster.resources import NOTHING, Resources
 
 @dataclass(slots=True)
 class JobRecord:
-    """What one job holds, and what has happened to it so far."""
+    """What the meter knows of one job: the resources that its pods hold, its workers, its ps-worker pairs and its
+    resizes.
+    """
 
     held: Counter[str] = field(default_factory=Counter)
     computing: bool = False
@@ -33,7 +35,7 @@ class JobRecord:
 
 
 class FluidMeter:
-    """Integrates resources over time, from the first arrival on.
+    """Sums up, over the time from the first arrival on, which resources were held and used.
 
     At each instant call ``run_to``, then ``take`` with the facts, then ``look`` for each job whose activity may have
     changed.
@@ -54,7 +56,7 @@ class FluidMeter:
         self._outcomes: dict[str, JobOutcome] = {}
 
     def run_to(self, now: float) -> None:
-        """Let time pass until ``now`` in the present state."""
+        """Count the time until ``now`` with what is held and used at present."""
         passed = now - self._at
         if passed <= 0:
             return
@@ -134,7 +136,9 @@ class FluidMeter:
     # -- results -----------------------------------------------------------------------------------
 
     def end(self, uid: str, work: JobWork, now: float, **how: bool) -> None:
-        """Record how the job ended: ``how`` sets finished, terminated or rejected; none: the run ended first."""
+        """Record the outcome of a job. ``how`` is finished, terminated or rejected; it is empty if the run ended before
+        the job.
+        """
         record, spec = self._records.pop(uid, None) or JobRecord(), work.spec
         curve = spec.training.utility if spec.training is not None and how.get("finished") else None
         late = delay(self._start + spec.arrival, now, self._slot)
@@ -158,7 +162,9 @@ class FluidMeter:
         )
 
     def _ideal(self, spec: JobSpec) -> float:
-        """Return how long the work takes with the workers asked for, together and alone on the largest node."""
+        """Return the seconds that the work takes on the largest node without other jobs, with the workers that the job
+        asks for.
+        """
         node = self._largest
         here = {role: (node.name,) * sum(r.replicas for r in spec.roles if r.name == role) for role in (WORKER, PS)}
         alone = {"": RunningGang(spec, here[WORKER], here[PS])}
@@ -188,7 +194,7 @@ class FluidMeter:
 
 
 class _Free:
-    """Free room, measured in the resource of which a typical worker takes most.
+    """The mean fragmentation of the free room, measured in the resource of which a typical worker takes most.
 
     The typical worker has the request that most workers of the trace have. A node's free room is usable as far as whole
     typical workers fit into it; the rest is fragmented.
@@ -201,12 +207,13 @@ class _Free:
         names = [name for name in typical if name != "pods" and room[name]]
         self._typical = typical
         self._name = max(names, key=lambda name: (typical[name] / room[name], name), default="")
-        self._nodes: dict[str, tuple[Resources, int]] = {}  # by node: what is free, and how many typical workers fit
+        # for each node: its free resources, and how many typical workers fit into them
+        self._nodes: dict[str, tuple[Resources, int]] = {}
         self._all = self._useful = 0
         self._seconds = self._lost = 0.0
 
     def run(self, passed: float) -> None:
-        """Let time pass."""
+        """Count so many seconds with the present fragmentation."""
         self._seconds += passed
         if self._all > 0:
             self._lost += (1.0 - self._useful / self._all) * passed

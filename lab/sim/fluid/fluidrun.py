@@ -29,8 +29,9 @@ from policy.cluster.snapshot import Snapshot
 from policy.step import step
 from policy.systems.base import Policy
 
-EARLY = 1e-6  # seconds; because the moment that the policy names may have been rounded up
-ROUNDS = 1000  # most steps at one instant; a policy that needs more decides without end
+# seconds by which a step may come before the moment that the policy names, because that may have been rounded up
+EARLY = 1e-6
+ROUNDS = 1000  # more steps than this at one instant mean that the policy decides without end
 
 
 class RestlessError(RuntimeError):
@@ -57,7 +58,10 @@ def simulate(
 
 
 class FluidRun:
-    """One run: the events of one instant are collected, then steps are made until nothing more follows."""
+    """One run of the simulator.
+
+    At each instant the events are collected, and steps are made until no further events follow from them.
+    """
 
     def __init__(
         self, trace: Trace, policy: Policy, settings: FluidSettings, on_step: Callable[[SimulatedStep], None] | None
@@ -74,15 +78,18 @@ class FluidRun:
         self._uids = _uids(trace)
         self._to_come = len(trace.jobs)
         self._inbox: list[Event] = []
-        self._ended: list[Event] = []  # facts of deleted job objects, sent with the batch after the next
-        self._forgotten: list[Event] = []  # facts of deleted job objects, sent with the next batch
-        self._open: set[str] = set()  # jobs for which a later step may act without naming them
+        # facts about job objects that were deleted in this instant; they are sent one batch after the facts about their
+        # pods
+        self._ended: list[Event] = []
+        self._forgotten: list[Event] = []  # facts about deleted job objects that are sent with the next batch
+        # jobs whose pods may change in a later step although no effect of that step names them
+        self._open: set[str] = set()
         self._named: set[str] = set()  # jobs whose deadlines may have changed at this instant
         self._stalls: dict[str, float] = {}
         self._stepped = self._happened = START
         self._due = START + settings.tick_seconds  # when the next tick is due
         self._ticks_at: tuple[float, int] | None = None  # (time, ticket) of the timer for that tick
-        self._quiet = False  # whether the last step had no effects
+        self._quiet = False  # whether the last step had no effects, so that the next tick may be skipped
         self._post([*(NodeSeen(node) for node in trace.nodes), Synced()])
         self._events.schedule(START, lambda: None)
         for spec in trace.jobs:
@@ -198,7 +205,7 @@ class FluidRun:
         self._clock.schedule(self._now + seconds, partial(self._report, seconds))
 
     def _alarm(self, uid: str, at: float) -> None:
-        """Post a tick for the gang's deadline, unless the deadline has changed."""
+        """Post a tick when the gang's deadline is over, unless the gang has another deadline by then."""
         if at in _deadlines(self._snapshot.gang(uid)):
             self._inbox.append(Tick())
             self._open.add(uid)

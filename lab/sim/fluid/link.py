@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from lab.sim.fluid.speedmodels import RunningGang
 from policy.cluster.model import Node
 
-GIGABIT_ETHERNET = 117e6  # bytes per second and direction of payload on 1 Gb/s
+GIGABIT_ETHERNET = 117e6  # payload in bytes per second in each direction of a 1 Gb/s link
 SAME = 1e-9
 ITERATIONS = 1000
 
-Link = tuple[str, str]  # (node, direction)
+Link = tuple[str, str]  # a link in one direction: (node, direction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class SharedLinks:
 
     def rates(self, running: Mapping[str, RunningGang], nodes: Mapping[str, Node]) -> Mapping[str, float]:
         """Return the rates of all gangs together. Raises ValueError for a model that is not in the table."""
-        del nodes  # every node has the same link
+        del nodes  # not needed: every node has the same link
         groups = [group for uid, gang in running.items() for group in self._groups(uid, gang)]
         self._share(groups)
         rates = dict.fromkeys(running, 0.0)
@@ -98,7 +98,7 @@ class SharedLinks:
             yield _Group(uid, count, computing, alone, transfers)
 
     def _share(self, groups: list[_Group]) -> None:
-        """Lengthen the steps until the transfers' shares of the links agree with their duty cycles.
+        """Lengthen the steps of all workers until they agree with the shares of the links that their transfers get.
 
         Starting from the shortest steps, duty cycles and times only grow, so the loop ends at the least fixed point.
         """
@@ -136,8 +136,8 @@ class Transfer:
 class _Group:
     """The workers of one gang on one node.
 
-    ``count``: how many workers. ``computing``: seconds of computing in a step. ``alone``: seconds of a step of a single
-    worker beside its ps. ``step``: seconds of a whole step, with transfers.
+    ``count``: how many workers. ``computing``: seconds of a step in which a worker computes. ``alone``: seconds of a
+    step of a single worker beside its ps. ``step``: seconds of a whole step, with transfers.
     """
 
     def __init__(self, uid: str, count: int, computing: float, alone: float, transfers: list[Transfer]) -> None:

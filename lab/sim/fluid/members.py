@@ -18,7 +18,7 @@ EVALUATOR = "evaluator"
 
 
 class Rooms(Protocol):
-    """The part of the cluster that ``Members.fill`` needs: which pods are bound, and which nodes take pods."""
+    """The facts about the cluster that ``Members.fill`` needs: which pods are bound, and which nodes take pods."""
 
     @property
     def bound(self) -> Collection[str]:
@@ -120,7 +120,9 @@ class Members:
         return gang.state in ADMITTED and (bool(gang.waits_for) or lacking)
 
     def _wanted(self) -> tuple[Slot, ...]:
-        """Return the slots that should have pods; where ps are elastic, as many ps as the gang was given."""
+        """Return the slots that should have pods; if the number of ps is elastic, with the number that the policy
+        gave.
+        """
         return self.job.slots(self.asked, self.servers)
 
     def _make(self, slot: Slot, now: float) -> Pod:
@@ -141,7 +143,9 @@ class Members:
 
 
 def _misplaced(pod: Pod, slot: Slot, gang: Gang) -> bool:
-    """Tell whether a bound pod's gang gives up its room, was given fewer ps, or has it planned on another node."""
+    """Tell whether a bound pod must go: its gang gives up its room, got fewer ps, or has the slot planned on another
+    node.
+    """
     if gang.state in (State.RELEASING, State.PAUSED):
         return True
     return gang.state in ADMITTED and (not gang.gives(slot) or gang.nodes.get(slot, pod.node) != pod.node)

@@ -14,11 +14,11 @@ from policy.systems.oasis.market import Market, market
 from policy.systems.oasis.prices import usable
 from policy.systems.oasis.schedule import MEMORY, Book
 
-ROUNDING = 1e-9  # as a share of a price
+ROUNDING = 1e-9  # the difference between prices that rounding may cause, as a share of a price
 
 
 def falling_prices(policy: Oasis, snapshot: Snapshot, now: float) -> Iterator[str]:
-    """Yield resources that cost less where more of them is taken, by pool, from the current time slot on."""
+    """Yield the resources that cost less at a place where more of them is taken, from the current time slot on."""
     book = snapshot.memory.get(MEMORY)
     if not isinstance(book, Book):
         return
@@ -29,9 +29,9 @@ def falling_prices(policy: Oasis, snapshot: Snapshot, now: float) -> Iterator[st
 
 
 def falls(found: Market) -> Iterator[str]:
-    """Yield resources that cost less where more of them is taken, in any time slots of the market.
+    """Yield the resources that cost less at a place where more of them is taken, in any time slots of the market.
 
-    Nodes are compared only within their pool.
+    Nodes are compared only within their pool, the nodes that take one role.
     """
     ground = found.ground
     share = np.divide(found.used, ground.capacity, out=np.ones_like(found.used), where=ground.capacity > 0)

@@ -22,7 +22,9 @@ class RunningGang:
 
 
 class Speeds(Protocol):
-    """A speed model; if it is ``coupled``, a gang's rate depends on other gangs (a link or a CPU is shared)."""
+    """A speed model: how fast gangs train. If it is ``coupled``, a gang's rate depends on other gangs (by a shared link
+    or CPU).
+    """
 
     @property
     def coupled(self) -> bool:
@@ -55,7 +57,7 @@ class Saturating:
 
 @dataclass(frozen=True, slots=True)
 class SharedCpu:
-    """Gangs share each node's CPU (SpeCon): n workers on a node get 1 / (n (1 + gamma (n - 1))) of it each.
+    """Gangs share each node's CPU (SpeCon): each of n workers on a node gets 1 / (n (1 + gamma (n - 1))) of it.
 
     A gang's rate is the sum over its workers; 1 is a worker that has a node to itself.
     """
@@ -73,7 +75,7 @@ class SharedCpu:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Every worker counts in full wherever it is (OASiS reserves enough bandwidth for its ps)."""
+    """Every worker counts in full, whatever node it is on (OASiS reserves enough bandwidth for its ps)."""
 
     coupled: bool = False
 

@@ -17,7 +17,7 @@ from lab.sim.fluid.speedmodels import RunningGang
 from lab.sim.traces.reading import FieldError, Table, TraceError, TraceRow, read
 from policy.cluster.model import Node
 
-Placement = tuple[int, ...]  # workers on each node, the most first
+Placement = tuple[int, ...]  # a placement: the numbers of workers on each node, the largest first
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ def step_times(table: Table) -> StepTimes:
 
 
 def _row(line: TraceRow) -> tuple[Placement, float, float]:
+    line.columns(("placement", "local_bsz", "step_time"))
     text = line.text("placement")
     if not (text.isascii() and text.isdigit()) or "0" in text:
         raise FieldError(line.where, "placement", text, "the workers on each node as digits from 1 to 9")

@@ -23,7 +23,9 @@ MEMORY = "dorm"
 
 @dataclass(frozen=True, slots=True)
 class DormBook:
-    """The numbers of workers, which hold until a job arrives or ends; ``left_out`` has the jobs that were barred."""
+    """The decided numbers of workers, which hold until a job arrives or ends; ``left_out`` has the jobs that were
+    barred.
+    """
 
     jobs: frozenset[str]
     workers: tuple[tuple[str, int], ...]
@@ -32,7 +34,7 @@ class DormBook:
 
 @dataclass(frozen=True, slots=True)
 class Dorm(Policy):
-    """The policy's parameters.
+    """Dorm's parameters.
 
     ``fairness`` (theta1 of Dorm) bounds the fairness loss as a share of its maximum, which is two for each job.
     ``changes`` (theta2) is the share of running jobs that may be resized at once. ``nodes`` limits the solver's search

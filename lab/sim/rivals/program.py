@@ -38,7 +38,7 @@ class Program:
         self._one, self._none = np.ones(len(jobs)), np.zeros(len(jobs))
 
     def rules(self) -> list[LinearConstraint]:
-        """Return the constraints: capacity, each running job's minimum and maximum, and the definitions of l and r."""
+        """Return the constraints on capacity and on each running job's workers, and those that define l and r."""
         one, most, share = self._one, self._most, self._share
         return [
             *(self._sum(1.0, n=row) for row in self._rooms),
@@ -51,11 +51,14 @@ class Program:
         ]
 
     def unfairness(self, most: float) -> LinearConstraint:
-        """Bound the sum of distances from fair shares by this share of its maximum, two dominant shares per job."""
+        """Return the constraint that the distances from fair shares add up to at most this share of their maximum.
+
+        The maximum is two dominant shares for each job.
+        """
         return self._sum(most * 2 * len(self._one) * float(self._share.max()), l=self._one)
 
     def changes(self, most: float) -> LinearConstraint:
-        """Bound the changed jobs by this share of the running jobs."""
+        """Return the constraint that at most this share of the running jobs is changed."""
         runs = (self._now > 0).astype(float)
         return self._sum(math.ceil(most * runs.sum()), r=runs)
 
@@ -75,11 +78,16 @@ class Program:
         return None if found.x is None else [round(float(count)) for count in found.x[: len(one)]]
 
     def _sum(self, most: float, **parts: Column) -> LinearConstraint:
-        """Return the constraint on the sum of these parts over all jobs."""
+        """Return the constraint that a weighted sum over all jobs is at most ``most``; ``parts`` has the weights by
+        variable.
+        """
         return LinearConstraint(np.concatenate([parts.get(v, self._none) for v in VARIABLES])[None], -math.inf, most)
 
     def _each(self, low: Column | float, high: Column | float, **parts: Column) -> LinearConstraint:
-        """Return the constraint on these parts for each job."""
+        """Return a constraint for each job: a weighted sum of its variables lies between ``low`` and ``high``.
+
+        ``parts`` has the weights by variable.
+        """
         blocks = [diags_array(parts[v]) if v in parts else csr_array((len(self._one),) * 2) for v in VARIABLES]
         return LinearConstraint(hstack(blocks, format="csr"), low, high)
 

@@ -19,7 +19,7 @@ REQUIRED = (
     "name", "arrival_seconds", "workers", "min_workers", "max_workers", "worker_millicores", "worker_memory_bytes",
     "work_seconds",
 )  # fmt: skip
-UTILITY = ("utility_value", "utility_steepness", "utility_target")  # either all of them are given, or none
+UTILITY = ("utility_value", "utility_steepness", "utility_target")  # a row has either all of these columns or none
 TRAINING = (
     "epochs", "chunks", "batches", "batch_seconds", "gradient_megabytes", "worker_gbps", "ps_gbps", "all_reduce",
     "goal", "alpha", *UTILITY,
@@ -29,7 +29,7 @@ OPTIONAL = (
     "worker_gpus", "ps", "ps_millicores", "ps_memory_bytes", "contention", "clean_pods", "utility", "model",
     "local_batch", "decay", "migratable", "ps_elastic", *SELECTORS, *TRAINING,
 )  # fmt: skip
-NODE_COLUMNS = ("name", "cpu_millicores", "memory_bytes", "gpus", "pods", "gbps", "labels")
+OF_NODES, ALSO_OF_NODES = ("name", "cpu_millicores", "memory_bytes"), ("gpus", "pods", "gbps", "labels")
 
 
 def rows(jobs: Iterable[JobSpec]) -> list[dict[str, object]]:
@@ -112,7 +112,7 @@ def nodes_of(table: Table) -> tuple[Node, ...]:
 
 
 def _node(line: TraceRow) -> Node:
-    line.only(NODE_COLUMNS)
+    line.columns(OF_NODES, ALSO_OF_NODES)
     pods = line.count("pods", least=1) if line.has("pods") else PODS_PER_NODE
     amounts = {"cpu": line.count("cpu_millicores"), "memory": line.count("memory_bytes"), "pods": pods}
     more = {GPU: line.count("gpus") if line.has("gpus") else 0}
@@ -123,7 +123,7 @@ def _node(line: TraceRow) -> Node:
 
 
 def _job(line: TraceRow, models: Collection[str] | None) -> JobSpec:
-    line.only((*REQUIRED, *OPTIONAL))
+    line.columns(REQUIRED, OPTIONAL)
     least = line.count("min_workers", least=1)
     workers = line.count("workers", least=least, bound="min_workers")
     most = line.count("max_workers", least=workers, bound="workers")
@@ -134,7 +134,7 @@ def _job(line: TraceRow, models: Collection[str] | None) -> JobSpec:
         raise FieldError(line.where, PS_SELECTOR, line.values[PS_SELECTOR], "nothing, as the job has no ps")
     server = Role(PS, servers, _requests(line, "ps", 0), _constraints(line, PS_SELECTOR)) if servers else None
     roles = (server, worker) if server else (worker,)
-    blank = JobSpec("", (), 0, 0, 0.0)  # only for its default values
+    blank = JobSpec("", (), 0, 0, 0.0)  # has the default values of the fields that a row may leave out
     return JobSpec(
         name=line.text("name"),
         roles=roles,

@@ -41,6 +41,7 @@ def openb(
 
 
 def _node(line: TraceRow) -> Node:
+    line.columns(("sn", "cpu_milli", "memory_mib", "gpu"))
     amounts = {
         "cpu": line.count("cpu_milli", least=1),
         "memory": line.count("memory_mib", least=1) * MIB,
@@ -52,6 +53,7 @@ def _node(line: TraceRow) -> Node:
 
 
 def _job(line: TraceRow, stretch: int) -> JobSpec:
+    line.columns(("name", "cpu_milli", "memory_mib", "num_gpu", "creation_time", "deletion_time"))
     gpus = line.count("num_gpu")
     milli = line.number("gpu_milli", most=1000) if line.has("gpu_milli") else 1000.0
     if gpus == 0 and milli > 0 and line.has("gpu_milli"):

@@ -39,6 +39,7 @@ def philly(
 
 
 def _job(line: TraceRow, contention: float) -> JobSpec:
+    line.columns(("timestamp", "duration", "num_gpus"))
     workers = line.count("num_gpus", least=1)
     seconds = line.number("duration", above=0)
     least, most = elastic(workers)
@@ -63,9 +64,8 @@ def _moment(line: TraceRow) -> float:
         hour, minute, second = map(float, clock.split(":"))
     except ValueError:
         raise FieldError(line.where, "timestamp", text, allowed) from None
-    if not (
-        1 <= month <= 12 and 1 <= day <= _last(year, month) and 0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 61
-    ):
+    is_day = 1 <= year <= 9999 and 1 <= month <= 12 and 1 <= day <= _last(year, month)
+    if not (is_day and 0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 61):
         raise FieldError(line.where, "timestamp", text, allowed)
     return _days(year, month, day) * DAY + hour * 3600 + minute * 60 + second
 

@@ -24,7 +24,9 @@ NODES = 16
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The hours of the whole job on one GPU, and ``a`` of the saturating speed model."""
+    """A training application: the hours of the whole job on one GPU, and the contention ``a`` of the saturating speed
+    model.
+    """
 
     hours: float
     contention: float
@@ -56,6 +58,7 @@ def pollux(
 
 
 def _job(line: TraceRow, known: Mapping[str, Application]) -> JobSpec:
+    line.columns(("name", "time", "application", "num_replicas", "batch_size"))
     model = line.text("application")
     application = line.choice("application", known)
     batch, workers = line.count("batch_size", least=1), line.count("num_replicas", least=1)

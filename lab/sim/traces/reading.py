@@ -6,14 +6,17 @@ Each row comes with a text for its location (``jobs.csv, line 7``), which the re
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+from policy.cluster.words import and_more
+
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
-TOLD = 20  # faults listed in one message; the others are only counted
+TOLD = 20  # an error message lists at most so many faults, and only counts the others
 
 Table = Sequence[tuple[str, Mapping[str, object]]]
 
@@ -23,7 +26,7 @@ class TraceError(ValueError):
 
     def __init__(self, faults: Sequence[str]) -> None:
         more = len(faults) - TOLD
-        super().__init__("\n".join([*faults[:TOLD], *([f"and {more} more"] if more > 0 else [])]))
+        super().__init__("\n".join([*faults[:TOLD], *([and_more(more)] if more > 0 else [])]))
         self.faults = tuple(faults)
 
 
@@ -32,6 +35,17 @@ class FieldError(ValueError):
 
     def __init__(self, where: str, name: str, value: object, allowed: str) -> None:
         super().__init__(f"{where}: {name}: {value!r} is not allowed; allowed: {allowed}")
+
+
+class ColumnError(ValueError):
+    """A row has wrong columns; ``faults`` maps each fault to its details.
+
+    `read` reports a fault once for all rows that have it, because in a CSV file it is a fault of the header.
+    """
+
+    def __init__(self, where: str, faults: Mapping[str, str]) -> None:
+        super().__init__("\n".join(f"{where}: {_with(fault, details)}" for fault, details in faults.items()))
+        self.faults = faults
 
 
 def numbered(rows: Iterable[Mapping[str, object]], name: str = "") -> Table:
@@ -43,7 +57,7 @@ def numbered(rows: Iterable[Mapping[str, object]], name: str = "") -> Table:
 class TraceRow:
     """One row of the table; ``where`` is its location in words, ``position`` its number, from 1.
 
-    Every method raises FieldError for a faulty value, and ValueError for a missing column.
+    Every method raises FieldError for a faulty value, and ColumnError for a missing column.
     """
 
     where: str
@@ -56,9 +70,7 @@ class TraceRow:
 
     def text(self, name: str) -> str:
         """Return the field, which must not be empty."""
-        if name not in self.values:
-            has = ", ".join(map(str, self.values))
-            raise ValueError(f"{self.where}: {name}: this column is missing; add it (the row has {has})")
+        self.columns([name])
         if not self.has(name):
             raise FieldError(self.where, name, self.values[name], "a value")
         return str(self.values[name])
@@ -108,24 +120,56 @@ class TraceRow:
             raise FieldError(self.where, name, given, f"{allowed}, each key once")
         return {key: value for key, _, value in parts}
 
-    def only(self, known: Collection[str]) -> None:
-        """Raise FieldError for a column that is not known."""
-        for name, value in self.values.items():
-            if name not in known:
-                raise FieldError(self.where, str(name), value, f"these columns: {', '.join(sorted(known))}")
+    def columns(self, required: Collection[str], optional: Collection[str] | None = None) -> None:
+        """Raise ColumnError if a required column is missing, or a column is neither required nor optional.
+
+        optional: None allows any other column.
+        """
+        faults = {}
+        if optional is not None and (other := self.values.keys() - {*required, *optional}):
+            allowed = ", ".join(sorted({*required, *optional}))
+            fault = "this column is not allowed" if len(other) == 1 else "these columns are not allowed"
+            faults[f"{', '.join(sorted(map(str, other)))}: {fault}; allowed: {allowed}"] = ""
+        if missing := [name for name in required if name not in self.values]:
+            fault = "this column is missing; add it" if len(missing) == 1 else "these columns are missing; add them"
+            faults[f"{', '.join(missing)}: {fault}"] = f"the row has {', '.join(map(str, self.values))}"
+        if faults:
+            raise ColumnError(self.where, faults)
 
 
 def read(table: Table, one: Callable[[TraceRow], T]) -> list[T]:
-    """Apply ``one`` to every row. Raises TraceError with the first fault of each faulty row."""
+    """Apply ``one`` to every row.
+
+    Raises TraceError with the first fault of each faulty row, and with each fault of the columns once.
+    """
     found, faults = [], []
+    columns = defaultdict[str, list[tuple[str, str]]](list)  # by fault: location and details of each row that has it
     for position, (where, values) in enumerate(table, 1):
         try:
             found.append(one(TraceRow(where, values, position)))
+        except ColumnError as error:
+            for fault, details in error.faults.items():
+                columns[fault].append((where, details))
         except ValueError as error:
             faults.append(str(error))
-    if faults:
-        raise TraceError(faults)
+    if columns or faults:
+        raise TraceError([*(_once(fault, rows, len(table)) for fault, rows in columns.items()), *faults])
     return found
+
+
+def _once(fault: str, rows: Sequence[tuple[str, str]], count: int) -> str:
+    """Return the fault of the columns of these rows; ``count`` is the number of rows in the whole table."""
+    where, details = rows[0]
+    others = len(rows) - 1
+    if others and len(rows) == count:
+        file = where.rpartition(", ")[0]
+        return f"{file}, every row: {_with(fault, details)}" if file else f"every row: {_with(fault, details)}"
+    more = f"; {others} other row{'s have' if others > 1 else ' has'} the same fault" if others else ""
+    return f"{where}: {_with(fault, details)}{more}"
+
+
+def _with(fault: str, details: str) -> str:
+    return f"{fault} ({details})" if details else fault
 
 
 def _as(kind: Callable[[str], T], text: str) -> T | None:

@@ -30,17 +30,22 @@ def sampled(rows: Sequence[T], count: int | None, seed: int, name: str = "sample
 
 
 def elastic(asked: int) -> tuple[int, int]:
-    """Return half and double the workers that were asked for as minimum (at least one) and maximum."""
+    """Return the bounds of a job that asks for so many workers: half as many (at least one) and twice as many."""
     return max(1, asked // 2), 2 * asked
 
 
 def work(seconds: float, workers: int, contention: float) -> float:
-    """Return one worker's seconds of a job that took so long with so many workers on one node (lab/sim/speed.py)."""
+    """Return a job's work in seconds of one worker, from how long it took with so many workers on one node.
+
+    The speed model is that of lab/sim/speed.py.
+    """
     return seconds * training_rate(["here"] * workers, (), contention)
 
 
 def offered(trace: Trace, resource: str) -> float:
-    """Return the mean load: what the jobs would use of the resource at the workers asked for, over the capacity."""
+    """Return the mean load of the resource: what the jobs would use with the workers they ask for, divided by the
+    capacity.
+    """
     capacity = sum(node.allocatable[resource] for node in trace.nodes)
     span = trace.jobs[-1].arrival - trace.jobs[0].arrival
     asked = sum(_held(job, resource) for job in trace.jobs)
@@ -55,9 +60,9 @@ def _held(job: JobSpec, resource: str) -> float:
 
 
 def to_load(trace: Trace, load: float | None, resource: str) -> Trace:
-    """Return the jobs from time 0 with gaps scaled to that mean load; None keeps the gaps.
+    """Return the jobs, the first at time 0, with the gaps between arrivals scaled so that the mean load is ``load``.
 
-    Raises ValueError for a load that is not above 0.
+    None keeps the gaps. Raises ValueError for a load that is not above 0.
     """
     if load is not None and not load > 0:
         raise ValueError(f"load: {load} is not allowed; allowed: a number above 0")

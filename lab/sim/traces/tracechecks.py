@@ -13,7 +13,7 @@ from policy.cluster.resources import NOTHING
 from policy.placement.gang import Ask, fits
 from policy.placement.room import Room
 
-Placed = tuple[str, JobSpec]  # the row's location, and the job
+Placed = tuple[str, JobSpec]  # a job with the location of its row in the file
 
 
 def checked(nodes: Sequence[Node], jobs: Iterable[Placed]) -> Trace:
@@ -67,7 +67,7 @@ def _too_large(nodes: Sequence[Node], jobs: Sequence[Placed]) -> list[str]:
 
 
 def _smallest(job: JobSpec) -> Ask:
-    """Return the gang at its minimum."""
+    """Return the placement request of the gang at its minimum."""
     rigid = [role for role in job.roles if role.name != WORKER]
     members = tuple((Slot(r.name, index), r.requests, r.constraints) for r in rigid for index in range(r.replicas))
     worker = job.role(WORKER)

@@ -22,8 +22,8 @@ from policy.systems.oasis.workload import POOL
 class PlansAhead(Promised):
     """The plans of all jobs, changed with each move that the rebalancer makes.
 
-    ``book``: the plans before. ``slot``: the present time slot. ``nodes``: each usable node, with what jobs may take of
-    it.
+    ``book``: OASiS's memory before the moves, with the plans. ``slot``: the present time slot. ``nodes``: each usable
+    node, with the resources that jobs may take of it.
     """
 
     def __init__(self, snapshot: Snapshot, book: Book, slot: int, nodes: Iterable[tuple[Node, Resources]]) -> None:

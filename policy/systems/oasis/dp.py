@@ -24,7 +24,7 @@ LARGEST_TABLE = 6000  # worker-slots; a job that has more is planned in blocks o
 
 @dataclass(frozen=True, slots=True)
 class SlotRole:
-    """One role of a job in one time slot.
+    """One role of a job in one time slot, as arrays whose dimensions stand in brackets.
 
     request [resource]: what one member asks for. open [node]: whether the node takes the role. counts [y]: how many
     members the role has beside y workers; -1 where y workers are impossible.
@@ -38,7 +38,7 @@ class SlotRole:
 
 @dataclass(frozen=True, slots=True)
 class SlotOffer:
-    """What one time slot offers to a job.
+    """The price and the placement of each possible number of workers in one time slot.
 
     ``cost[y]`` is the price of y workers and the members beside them; infinite: impossible. ``takes[y, node]``, for
     each role, is how many of its members are placed on the node.
@@ -77,7 +77,10 @@ def offer(free: Array, price: Array, roles: tuple[SlotRole, ...]) -> SlotOffer:
 
 
 def room_for(left: Array, request: Array) -> Array:
-    """Return how many members with that request each node takes: [1 or y, node]. left: [1 or y, node, resource]."""
+    """Return how many members with that request fit into the resources ``left`` on each node.
+
+    ``left`` is an array [1 or y, node, resource], and the result is an array [1 or y, node].
+    """
     asked = request > 0
     if not asked.any():
         return np.full(left.shape[:2], MANY)
@@ -87,7 +90,11 @@ def room_for(left: Array, request: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best schedule: workers by time slot, counted from the window's first; payoff is worth less cost."""
+    """The best schedule that was found.
+
+    workers: the number of workers by time slot, counted from the window's first. worth: the utility of completing then.
+    payoff: the worth less the cost.
+    """
 
     workers: dict[int, int]
     payoff: float
@@ -96,12 +103,12 @@ class Best:
 
 
 def best_schedule(costs: Array, work: int, worth: Callable[[int], float], begin: int | None = None) -> Best | None:
-    """Find the schedule whose worth less cost is largest (27, 28); None if the work does not fit into the time slots.
+    """Find the schedule with the largest payoff (27, 28); None if the work does not fit into the time slots.
 
-    costs: [time slot, y], costs[:, 0] == 0. work: worker-slots. worth: what completion in a time slot is worth. begin:
-    the job cannot pause once it runs, and it starts in this time slot at the latest; None: it may pause. Of equal
-    schedules the one that completes first is taken, then the one with fewer workers in later time slots. A job of more
-    than 6,000 worker-slots is planned in blocks: then its cost is an upper bound.
+    costs: [time slot, y], costs[:, 0] == 0. work: worker-slots. worth: returns the utility of completing in a time
+    slot. begin: the job cannot pause once it runs, and it starts in this time slot at the latest; None: it may pause.
+    Of equal schedules the one that completes first is taken, then the one with fewer workers in later time slots. A job
+    of more than 6,000 worker-slots is planned in blocks: then its cost is an upper bound.
     """
     block = -(-work // LARGEST_TABLE)
     if block > 1:
@@ -128,7 +135,8 @@ def in_blocks(costs: Array, block: int) -> tuple[Array, Counts]:
 
 
 def _search(costs: Array, need: int, worth: Callable[[int], float], begin: int | None) -> Best | None:
-    """Search over the time slots, exactly. Of each time slot's table only the sums that can lead to ``need`` are kept.
+    """Search all time slots for the best schedule. Of each time slot's table only the sums that can lead to ``need``
+    are kept.
 
     These are the sums from ``lows``, the least that later time slots can still fill up, to ``highs``, the most that
     fits up to this time slot.
@@ -169,9 +177,9 @@ def _search(costs: Array, need: int, worth: Callable[[int], float], begin: int |
 
 
 def _holding(table: Array, cost: Array, *, fresh: bool) -> tuple[Array, Array]:
-    """Return the table and the costs for a job that cannot pause.
+    """Return the table and the costs of a time slot for a job that cannot pause, so that no time slot has 0 workers.
 
-    No time slot between its first and its last is without workers. fresh: it may still start in this time slot.
+    fresh: the job may still start in this time slot.
     """
     before, some = table.copy(), cost.copy()
     before[0], some[0] = 0.0 if fresh else before[0], np.inf

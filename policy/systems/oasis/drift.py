@@ -25,7 +25,8 @@ def drift_of(snapshot: Snapshot, uid: str, slot_seconds: float, tolerance: float
     if plan is None or uid not in snapshot.jobs or told is None or told.at < begin - slot_seconds:
         return None
     shift = plan.at(slot)
-    passed = (told.at - begin) / slot_seconds * (shift.units if shift else 0)  # worker-slots; may be negative
+    # worker-slots that passed between the slot's beginning and the report; negative if the report is older
+    passed = (told.at - begin) / slot_seconds * (shift.units if shift else 0)
     whole = work_of(snapshot.jobs[uid], slot_seconds).work
     needed = max(0.0, whole * (1.0 - (told.done or 0.0)) + min(0.0, passed))
     scheduled = max(0.0, plan.left(slot) - max(0.0, passed))
@@ -33,7 +34,7 @@ def drift_of(snapshot: Snapshot, uid: str, slot_seconds: float, tolerance: float
 
 
 def _follows(plan: Plan, slot: int, needed: float, scheduled: float, tolerance: float) -> str:
-    """Return in words what will be done about it at the next time slot; empty: nothing."""
+    """Return in words how the plan will be changed at the next time slot because of the drift; empty if it will not."""
     if needed > scheduled * (1.0 + tolerance):
         return "the rest is planned anew at the next slot"
     spare = plan.last > slot + 1 and scheduled - plan.shifts[-1].units >= needed

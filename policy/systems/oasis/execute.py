@@ -33,8 +33,8 @@ NOT_OFFERED = Verdict(Reason.NODE_NOT_OFFERED, "its planned nodes are asked for 
 class Slotwork:
     """The orders for one time slot. ``plans`` are changed where a job's members stay on other nodes than those planned.
 
-    ``ground``: each usable node, with what jobs may take of it. ``righted``: jobs that were paused in this time slot
-    because their members were not where the plan has them.
+    ``ground``: each usable node, with the resources that jobs may take of it. ``righted``: jobs that were paused in
+    this time slot because their members were not on their planned nodes.
     """
 
     snapshot: Snapshot
@@ -70,7 +70,7 @@ class Slotwork:
                 self._start(job, shift)
 
     def _planned_free(self) -> dict[str, Resources]:
-        """Return the room that all plans of this time slot leave on each node."""
+        """Return the room that is left on each node beside all plans of this time slot."""
         free = {name: room for name, (_, room) in self.ground.items()}
         for plan in self.plans.values():
             shift = plan.at(self.slot)
@@ -92,9 +92,11 @@ class Slotwork:
         if shift is None:
             if (later := self.plans[job.uid].after(self.slot)) is not None:
                 self._pause(job, later)
-            return  # past its plan: it runs on unchanged until it ends or is planned again
+            return  # the job runs past the end of its plan: it stays unchanged until it ends or is planned again
         if gang.state is State.MIGRATING or not within(job, shift):
-            return  # its user's new bounds rule this shift out; the next time slots are planned under them
+            # the user's new bounds forbid this shift's number of workers; later time slots are planned within the
+            # bounds
+            return
         if _lacks_ps(job, shift):
             self._pause(job, shift)
             return
@@ -139,7 +141,9 @@ class Slotwork:
         return {role.name: shift.count(role.name) for role in job.roles}
 
     def _stay(self, job: Job, shift: Shift, kept: Mapping[Slot, str]) -> Shift | None:
-        """Return a shift with the same counts that leaves the kept members where they are; None without room for it."""
+        """Return a shift with the same counts in which the kept members stay where they are; None if there is no room
+        for it.
+        """
         plan = self.plans[job.uid]
         free = dict(self._free)
         for node, requests in taken(plan, shift):
@@ -186,10 +190,11 @@ class Slotwork:
     # -- jobs that have no members ---------------------------------------------------------------
 
     def _equip(self, job: Job, gang: Gang, shift: Shift | None) -> int | None:
-        """Order the number of ps that the job must ask for before it starts in that time slot, and return the number.
+        """Order the number of ps that the job object must ask for before the job starts in that time slot; return the
+        number.
 
-        It returns None if the job asks for that number already. The order is given once. An order for a time slot that
-        its user's new bounds rule out is taken back.
+        It returns None if the job object asks for that number already. The order is given once, and is withdrawn if the
+        user's new bounds forbid the shift.
         """
         servers = shift.count(PS) if shift is not None and _lacks_ps(job, shift) else None
         told = gang.ps_next if gang.ps_next != job.servers else None
@@ -223,7 +228,7 @@ class Slotwork:
         return soon or self.snapshot.gang(job.uid).tries.misses == 1
 
     def _elsewhere(self, job: Job, shift: Shift) -> dict[Slot, str] | None:
-        """Return any nodes that have room for the members, in place of the planned ones; None if there are none."""
+        """Return nodes with room for the members, other than the planned ones; None if there are none."""
         nodes: dict[Slot, str] = {}
         trial = self._room.branch()
         for slot in self._slots(job, shift):
@@ -255,7 +260,9 @@ class Slotwork:
         return {slot: spare[slot.role].pop(0) for slot in self._slots(job, shift) if slot not in kept}
 
     def _take(self, job: Job, nodes: Mapping[Slot, str]) -> bool:
-        """Charge room for these members; tell whether it was free and offered lately, as else none is charged."""
+        """Charge the room for these members if all of it is free and all nodes were offered lately; tell whether it was
+        charged.
+        """
         if not barred(self.snapshot, job).isdisjoint(nodes.values()):
             return False
         trial = self._room.branch()
@@ -283,7 +290,7 @@ def _within(kept: Mapping[Slot, str], shift: Shift) -> bool:
 
 
 def _lacks_ps(job: Job, shift: Shift) -> bool:
-    """Tell whether the shift needs another number of ps than the job asks for, which it can get only by a restart."""
+    """Tell whether the job must be restarted to get the number of ps that the shift has."""
     return job.ps_restarts and within(job, shift) and shift.count(PS) != job.servers
 
 

@@ -23,9 +23,11 @@ from policy.systems.oasis.workload import Part, Work
 
 MOST_SLOT = 10**10
 MOST_COUNT = 10**6
-LONGEST_SLOT = 10.0**8  # seconds
+LONGEST_SLOT = 10.0**8  # seconds; a time slot that is longer is not read back
 LONGEST_TEXT = 1000
-MOST_OFFERS = 60  # offers of one job; the wait for the next one doubles each time, so no job reaches this number
+# the largest number of offers of one job that is read back; the wait for the next offer doubles each time, so that no
+# job gets that far
+MOST_OFFERS = 60
 
 Json = dict[str, Any]
 

@@ -34,9 +34,11 @@ def market(
     window: tuple[int, int],
     slots: int,
 ) -> Market | None:
-    """Return the prices (equation 22) in the time slots of ``window``; None before any job.
+    """Return the prices (equation 22) in the time slots of ``window``; None if there is no node, or no job was ever
+    seen.
 
-    known: jobs that set the bounds in advance. window: the first time slot, and how many. slots: T, for the bounds.
+    known: jobs that set the bounds of the prices in advance. window: the first time slot, and how many. slots: the
+    number T of time slots from which the bounds are computed.
     """
     plans, seen = tuple(book.plans.values()), (*known, *book.seen.values())
     names = {name for one in seen for request in (one.worker, one.server) for name in request}
@@ -53,7 +55,8 @@ def prices_now(
 ) -> Mapping[str, float]:
     """Return the price of one unit of each resource in that time slot, as the mean over the nodes (equation 22).
 
-    It is empty before any job. A unit is that of ``Resources``: a millicore, a byte, a piece. slots: T, for the bounds.
+    It is empty if no job was ever seen. A unit is that of ``Resources``: a millicore, a byte, a piece. slots: the
+    number T of time slots from which the bounds of the prices are computed.
     """
     found = market(pricing, nodes, book, known, (slot, 1), slots)
     if found is None:

@@ -69,15 +69,15 @@ class Planner:
         self._prices = Prices(self.ground, worker, server)
 
     def book(self, plan: Plan) -> None:
-        """Take the plan's room (lines 9-12 of Algorithm 1)."""
+        """Charge the plan's room to its time slots (lines 9-12 of Algorithm 1)."""
         self._used += self.ground.usage((plan,), self.window.first, self.window.slots)
 
     def free(self, plan: Plan) -> None:
-        """Give the plan's room back."""
+        """Give the room of the plan back in all its time slots."""
         self._used -= self.ground.usage((plan,), self.window.first, self.window.slots)
 
     def overfull(self) -> set[tuple[int, str]]:
-        """Return each time slot and name of a node where the plans take more than the node has."""
+        """Return each time slot and node (by name) where the plans take more than the node has."""
         over = (self._used > self.ground.capacity).any(axis=2)
         return {(self.window.first + int(t), self.ground.nodes[int(n)].name) for t, n in np.argwhere(over)}
 
@@ -110,7 +110,9 @@ class Planner:
         return steady_schedule(costs, size, worth, begin, self._pricing.switching * work.utility.value)
 
     def _offers(self, work: Work, barred: frozenset[str]) -> list[SlotOffer]:
-        """Return what each time slot offers, computed once for all time slots in which the plans take the same."""
+        """Return the price and placement in each time slot, computed once for all time slots in which the plans take
+        the same.
+        """
         roles = self._roles(work, barred)
         known: dict[bytes, SlotOffer] = {}
         offers = []
@@ -176,9 +178,9 @@ def seen_of(work: Work, window: Window) -> Seen:
 
 
 def hopeless(work: Work, now_slot: int, share: float) -> bool:
-    """Tell whether even the fastest schedule from this time slot on is worth no more than that share of theta1.
+    """Tell whether a job is worth too little even with the fastest schedule from this time slot on.
 
-    A job without value is hopeless, too.
+    Too little is at most the share ``share`` of its theta1, the value of its utility curve, or no value at all.
     """
     return work.worth(max(now_slot, work.arrival) + work.shortest) <= share * work.utility.value
 

@@ -77,7 +77,7 @@ class Plans:
         self._force(job, self.works[job.uid])
 
     def _as_it_is(self, job: Job, work: Work, first: int, most: int) -> Plan:
-        """Return a plan with its members where they are, until its work is done.
+        """Return a plan in which the job's members stay where they are until its work is done.
 
         first: the time slot in which the plan starts. most: the most time slots that it has.
         """
@@ -116,7 +116,7 @@ class Plans:
     def _stays_put(self, job: Job, plan: Plan | None) -> bool:
         """Tell whether the plan leaves the job's members where they are.
 
-        It is also true if the user has changed the job's bounds so that it cannot go on with the workers that it has.
+        It is also true if the user's new bounds forbid the number of workers that the job has now.
         """
         if plan is None:
             return False
@@ -152,7 +152,7 @@ class Plans:
                 default=None,
             )
             if victim is None:
-                break  # foreign pods took the room of this very time slot
+                break  # no plan is left to change: foreign pods took the room of the present time slot
             self.planner.free(self.by_uid[victim])
             broken.add(victim)
         for uid in sorted(broken, key=lambda uid: (-self._stake(uid), uid)):
@@ -215,14 +215,14 @@ class Plans:
     def _overdue(self, uid: str, plan: Plan) -> float | None:
         """Return how many worker-slots to plan for a job that is past its plan; None if it is too early to tell.
 
-        A job that has run gets one after another, and not before a time slot has ended. A job that never started has
-        missed its whole plan, and is planned for all of its work.
+        A job that has run gets one worker-slot at a time, and not before a time slot has ended. A job that never
+        started has missed its whole plan, and is planned for all of its work.
         """
         gang = self.snapshot.gang(uid)
         if not gang.admitted:
             return float(plan.work.work) if gang.admitted_at is None else 1.0
         if self._holds_on(uid):
-            return 1.0  # it keeps its room whatever others were promised
+            return 1.0  # a job that cannot be suspended keeps its room, whatever was planned for others
         late = plan.last < self.slot - 1 or self.window.first > self.slot
         return 1.0 if late else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from policy.cluster.actions import Action, Decision, Reject, Remember
 from policy.cluster.frozen import replace
@@ -18,8 +19,7 @@ from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot, queued
 from policy.cluster.training import SLOT_SECONDS
 from policy.placement.gang import as_its_pods, barred
-from policy.systems.base import Drift, Parts, Policy, Promised
-from policy.systems.bounds import above_0, from_0, share, up_to
+from policy.systems.base import Drift, Parts, Policy, Promised, above_0, from_0, share, up_to
 from policy.systems.oasis.ahead import PlansAhead
 from policy.systems.oasis.drift import drift_of
 from policy.systems.oasis.execute import Slotwork
@@ -49,6 +49,10 @@ class Oasis(Policy):
     others are those seen in the last T time slots.
     """
 
+    name: ClassVar[str] = "oasis"
+    keeps: ClassVar[bool] = True
+    judges_once: ClassVar[bool] = True
+
     slot_seconds: float = SLOT_SECONDS
     horizon: int = 100
     end: float = math.inf
@@ -73,11 +77,6 @@ class Oasis(Policy):
             raise ValueError(f"oasis: price_ratio is {self.price_ratio!r}, must be 1 or more, and finite")
         if math.isnan(self.end):
             raise ValueError(f"oasis: end is {self.end!r}, must be seconds since the epoch, or infinite")
-
-    @property
-    def name(self) -> str:
-        """Return ``oasis``."""
-        return "oasis"
 
     @property
     def pricing(self) -> Pricing:
@@ -123,24 +122,14 @@ class Oasis(Policy):
         slot = math.floor(now / self.slot_seconds)
         return PlansAhead(snapshot, book, slot, usable(snapshot)) if isinstance(book, Book) else Promised()
 
-    @property
-    def keeps(self) -> bool:
-        """Whether what the policy remembers of a job is written to the job's object; always true here."""
-        return True
-
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
         """Return by uid what the book holds about each job, for the job's object."""
         book = memory.get(MEMORY)
         return {uid: {self.name: part} for uid, part in write_book(book).items()} if isinstance(book, Book) else {}
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """Return the memory, read back from the parts on the job objects."""
+        """Return the policy's memory, restored from the parts that were written on the job objects."""
         return {MEMORY: read_book(snapshot, parts, self.name, self.slot_seconds)}
-
-    @property
-    def judges_once(self) -> bool:
-        """Whether a job is decided about only once, on arrival; always true here."""
-        return True
 
     def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
         """Return the book without the job's plan or refusal; what it did to the bounds of the prices stays."""
@@ -153,7 +142,9 @@ class Oasis(Policy):
         return {**memory, MEMORY: replace(book, plans=plans, rejected=rejected, shelved=shelved)}
 
     def window(self, now: float) -> Window:
-        """Return the time slots that may still be planned, with the present one only while it counts as not begun."""
+        """Return the time slots that may still be planned; the present one is among them only while it counts as not
+        begun.
+        """
         slot = math.floor(now / self.slot_seconds)
         begun = now - slot * self.slot_seconds > self.grace * self.slot_seconds
         first = slot + 1 if begun else slot
@@ -162,7 +153,7 @@ class Oasis(Policy):
 
 
 class OasisCycle:
-    """One cycle of OASiS. ``plans``, ``rejected`` and ``seen`` are the memory as the cycle leaves it."""
+    """One cycle of OASiS. ``plans``, ``rejected`` and ``seen`` are its memory, as the cycle changes it."""
 
     def __init__(self, policy: Oasis, snapshot: Snapshot, now: float) -> None:
         self.policy, self.snapshot, self.now = policy, snapshot, now
@@ -188,7 +179,9 @@ class OasisCycle:
         return job is not None and lives(job)
 
     def _shelved(self) -> dict[str, Plan]:
-        """Return what is left of the plans of jobs that their users have suspended, until they are planned again."""
+        """Return the rest of the plans of jobs that their users have suspended; they are used when the jobs are
+        resumed.
+        """
         jobs = self.snapshot.jobs
         left = {uid: plan.since(self.slot) for uid, plan in self.book.plans_at(self.slot).items()}
         found = {**left, **self.book.shelved}
@@ -199,7 +192,7 @@ class OasisCycle:
         }
 
     def _work(self, job: Job) -> Work:
-        """Return what is to be planned of a job: all of its work, or what is left if it was admitted before.
+        """Return the work of a job that is still to be planned: all of it, or the rest if the job was admitted before.
 
         Its members take what their pods ask for (LimitRange, sidecars, overhead), not what the template says.
         """
@@ -221,7 +214,7 @@ class OasisCycle:
         # 2. Algorithm 1: decide about each job that has come, in order of arrival.
         for job in arrivals:
             if job.uid in self.shelved:
-                self.plans.resume(job)  # not in the paper: it was admitted before, and its user has resumed it
+                self.plans.resume(job)  # not in the paper: the job was admitted before, and its user has resumed it
             else:
                 self._admit_or_reject(job)
         if began:
@@ -240,14 +233,15 @@ class OasisCycle:
         if nodes_changed:
             plans.repair()
         for job in adopted:
-            self.rejected.pop(job.uid, None)  # another scheduler has bound it: a running job is never refused
+            # another scheduler has bound the refused job, and a running job is never refused
+            self.rejected.pop(job.uid, None)
             plans.adopt(job, self.policy.horizon)
         plans.make_room()
 
     def _carry_out(self, righted: set[str]) -> Slotwork:
         """Return the orders for this time slot.
 
-        righted: jobs that were paused in it already, to start again on their planned nodes.
+        righted: jobs that were paused in this time slot already, to start again on their planned nodes.
         """
         ground = {node.name: (node, room) for node, room in self.plans.nodes}
         seconds = self.policy.slot_seconds
@@ -262,11 +256,8 @@ class OasisCycle:
         shelved = {uid: plan for uid, plan in self.shelved.items() if uid not in plans}
         book = Book(plans, self.rejected, self.seen, self.slot, ground, righted, shelved, self.policy.slot_seconds)
         remember = [Remember(MEMORY, book)] if book != self.snapshot.memory.get(MEMORY) else []
-        verdicts = {**self._refusals(), **self.verdicts, **orders.verdicts}
-        return Decision((*self.actions, *orders.actions, *remember), verdicts)
-
-    def _refusals(self) -> dict[str, Verdict]:
-        return {uid: Verdict(Reason.REJECTED, self._refused(one)) for uid, one in self.rejected.items()}
+        refused = {uid: Verdict(Reason.REJECTED, self._refused(one)) for uid, one in self.rejected.items()}
+        return Decision((*self.actions, *orders.actions, *remember), {**refused, **self.verdicts, **orders.verdicts})
 
     def _refused(self, one: Refusal) -> str:
         again = self.policy.again(one)

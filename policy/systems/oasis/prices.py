@@ -22,7 +22,8 @@ from policy.systems.oasis.schedule import Plan, Seen, taken
 from policy.systems.oasis.workload import POOL
 
 Array = NDArray[np.float64]
-UNPRICED = "pods"  # a bound on how many pods a node takes, a hundred and more; it is no resource to pay for
+# the number of pods that a node takes is a limit of a hundred and more; it is not a resource with a price
+UNPRICED = "pods"
 
 
 class Floor(Enum):
@@ -68,7 +69,9 @@ class Ground:
 
     @property
     def priced(self) -> NDArray[np.bool_]:
-        """Which resources have a price: not those that no node limits, which would set the floor of all prices."""
+        """Which resources have a price. A resource that no node limits has none, because it would lower the floor of
+        all prices.
+        """
         scarce = np.isfinite(self.capacity).any(axis=0) if self.nodes else np.ones(len(self.names), dtype=bool)
         return np.array([name != UNPRICED for name in self.names], dtype=bool) & scarce
 
@@ -108,7 +111,7 @@ def _room(room: Resources, name: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of the prices in one pool (23-26): ln U by resource, and ln L."""
+    """The bounds of the prices in one pool (23-26), the nodes that take one role: ln U by resource, and ln L."""
 
     ln_u: Array
     ln_l: float
@@ -151,7 +154,7 @@ class Pricing:
         ln_u: Array = ln_each.max(axis=0) + math.log(self.u_scale)
         offered = _offered(ground, role, slots)
         if self.floor is not Floor.RATIO and not offered:
-            return None  # no node hosts the role, or no time slot is left
+            return None  # nothing is offered: no node takes the role, or no time slot is left
         if self.floor is Floor.RATIO:
             ln_l = float(ln_u[np.isfinite(ln_u)].min()) - math.log(self.ratio)
         else:
@@ -170,9 +173,9 @@ class Pricing:
 
 
 def _offered(ground: Ground, role: str, slots: int) -> float:
-    """Return T sum c of the pool that hosts the role, as a share of the cluster.
+    """Return T sum c: what all nodes of the role's pool offer in T time slots, as a share of the cluster.
 
-    It is 0 without a node, or without a time slot that is left.
+    It is 0 if no node takes the role, or if no time slot is left.
     """
     capacity = np.where(np.isfinite(ground.capacity), ground.capacity, 0.0) / ground.totals
     return max(0, slots) * float(capacity[ground.hosts[role]][:, ground.priced].sum())

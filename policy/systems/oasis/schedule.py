@@ -16,13 +16,13 @@ from policy.cluster.training import DUST
 from policy.systems.oasis.workload import Work
 
 MEMORY = "oasis"
-MOST_SLOTS = 10_000  # time slots of a plan that is converted to shorter time slots
+MOST_SLOTS = 10_000  # a plan that is converted to shorter time slots gets at most so many
 Layout = tuple[tuple[str, str, int], ...]  # role, node, how many members there; sorted
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """What a plan has for one time slot: how many members of each role run on which node."""
+    """The part of a plan for one time slot: how many members of each role run on which node."""
 
     slot: int
     layout: Layout
@@ -59,7 +59,7 @@ class Plan:
         return next((shift for shift in self.shifts if shift.slot == slot), None)
 
     def after(self, slot: int) -> Shift | None:
-        """Return what runs next after that time slot, or None."""
+        """Return the first shift of the plan after that time slot; None if there is none."""
         return next((shift for shift in self.shifts if shift.slot > slot), None)
 
     def left(self, slot: int) -> int:
@@ -72,7 +72,7 @@ class Plan:
         return self.shifts[-1].slot if self.shifts else self.work.arrival
 
     def stands(self, names: Collection[str], first: int) -> bool:
-        """Tell whether every node that the plan uses from time slot ``first`` on is one of ``names``."""
+        """Tell whether all nodes that the plan uses from time slot ``first`` on are among ``names``."""
         return all(node in names for shift in self.shifts if shift.slot >= first for _, node, _ in shift.layout)
 
     def touches(self, places: Collection[tuple[int, str]]) -> bool:
@@ -115,7 +115,7 @@ def sizes(plan: Plan) -> dict[str, Resources]:
 
 
 def taken(plan: Plan, shift: Shift) -> Iterator[tuple[str, Resources]]:
-    """Yield the node and the resources of each entry in the shift's layout."""
+    """Yield each node of the shift's layout with the resources that the job's members of one role take there."""
     requests = sizes(plan)
     for role, node, count in shift.layout:
         yield node, requests[role].times(count)
@@ -137,13 +137,15 @@ class Seen:
     ln_worst: float
 
     def in_other_slots(self, factor: float) -> Seen:
-        """Return it in time slots of another length, ``factor`` for each old one; its utilities stay as computed."""
+        """Return the same facts in time slots of another length, ``factor`` for each old one; its utilities stay as
+        computed.
+        """
         return replace(self, slot=math.floor(self.slot * factor), work=max(1, math.ceil(self.work * factor)))
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a job was rejected, and in which time slot; None where that is not known any more."""
+    """Why a job was rejected, and in which time slot; ``slot`` is None if the time slot is not known any more."""
 
     why: str
     slot: int | None = None

@@ -60,7 +60,8 @@ def _search(
 ) -> dict[int, int] | None:
     """Return the workers by time slot of the best schedule; of equal ones, the one that completes first."""
     size = costs.shape[1]
-    before = np.maximum(np.arange(need + 1)[:, None] - np.arange(size), 0)  # n before this time slot, by n and y
+    # the worker-slots that must be done before this time slot, if n are done after it and y workers run in it
+    before = np.maximum(np.arange(need + 1)[:, None] - np.arange(size), 0)
     table, tables = np.full((need + 1, size), np.inf), list[Array]()
     best: tuple[float, int] | None = None
     for slot, of_slot in enumerate(costs):
@@ -69,7 +70,8 @@ def _search(
         came = _came(table, switching, fresh=begin is None or slot <= begin)
         table = came[before, np.arange(size)] + of_slot
         if begin is not None:
-            table[:, 0] = np.inf  # it cannot pause: a time slot without workers is before its first, or after its last
+            # a job that cannot pause has no time slot with 0 workers between its first and its last
+            table[:, 0] = np.inf
         tables.append(table)
         payoff = worth(slot) - float(table[need, 1:].min(initial=np.inf))
         if math.isfinite(payoff) and (best is None or payoff > best[0]):
@@ -78,16 +80,17 @@ def _search(
 
 
 def _came(table: Array, switching: float, *, fresh: bool) -> Array:
-    """Return the least cost before a time slot, changes included, by n and by the workers in that time slot.
+    """Return, before a time slot, the least cost of n worker-slots if y workers follow, with the cost of the change to
+    y.
 
-    fresh: the job may start there.
+    The result is an array [n, y]. fresh: the job may start in this time slot.
     """
     each = switching * np.arange(table.shape[1])
     fewer = np.minimum.accumulate(table - each, axis=1) + each
     more = np.minimum.accumulate((table + each)[:, ::-1], axis=1)[:, ::-1] - each
     came: Array = np.minimum(fewer, more)
     if fresh:
-        came[0] = 0.0  # no work need be done before: what runs earlier could only cost
+        came[0] = 0.0  # if no work need be done before, the job starts here, and starting costs nothing
     return came
 
 
@@ -99,7 +102,7 @@ def _trace(tables: list[Array], last: int, need: int, switching: float, begin: i
             workers[slot] = count
         need = max(0, need - count)
         if slot == 0 or (need == 0 and (begin is None or slot <= begin)):
-            break  # it starts here
+            break  # this is the schedule's first time slot
         came = tables[slot - 1][need] + switching * np.abs(np.arange(tables[0].shape[1]) - count)
         count = int(came.argmin())
     return dict(sorted(workers.items()))

@@ -18,7 +18,7 @@ POOL = "kohort.dev/pool"  # label of a node that takes only workers, or only ps;
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A role beside the workers.
+    """A role other than the workers.
 
     fixed: how many members run whenever the job runs; None: as many ps as the workers' bandwidth needs.
     """
@@ -71,7 +71,9 @@ class Work:
         return -(-self.work // self.most) - 1
 
     def counts(self, part: Part, workers: int) -> int | None:
-        """Return how many members the part has beside so many workers; None where (6) and (7) allow no such number."""
+        """Return how many members the role ``part`` has beside so many workers; None where (6) and (7) allow no such
+        number.
+        """
         if workers == 0:
             return 0
         if part.role != PS or self.single:
@@ -113,7 +115,7 @@ def _unit(parts: tuple[Part, ...]) -> Resources:
 
 
 def _parts(job: Job, training: Training) -> list[Part]:
-    """Return the roles beside the workers.
+    """Return the job's roles other than the workers.
 
     In a job without workers the number of ps is fixed: there are no workers whose number it could follow.
     """
@@ -129,7 +131,9 @@ def _parts(job: Job, training: Training) -> list[Part]:
 
 
 def _with_bandwidth(requests: Resources, gigabits: float) -> Resources:
-    """Return the requests and so many gigabits of bandwidth, unless the pod template asks for bandwidth by name."""
+    """Return the requests with a bandwidth of so many gigabits per second added, unless the template requests
+    bandwidth.
+    """
     if requests[BANDWIDTH] or gigabits <= 0:
         return requests
     return requests + Resources({BANDWIDTH: round(gigabits * 1000)})

@@ -142,4 +142,4 @@ def _why(draft: Draft, gang: Gang) -> Reason:
         return Reason.PREEMPTED
     if gang.refused is not None:
         return Reason.BIND_FAILED
-    return Reason.MEMBER_REFUSED if trouble_of(draft.facts(), gang.job_uid) else Reason.BARRIER_TIMEOUT
+    return Reason.MEMBER_REFUSED if trouble_of(draft.now, gang.job_uid) else Reason.BARRIER_TIMEOUT

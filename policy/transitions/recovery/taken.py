@@ -55,8 +55,8 @@ def is_taken(draft: Draft, gang: Gang, pod: Pod, name: str) -> bool:
     draft.settle()
     if _charged(draft, name).fits(_allocatable(draft, name)):
         return False
-    taken = held_on(draft.facts(), [name])[name]
-    taken += taken_on(draft.now.preemptions, name, priority_of(draft.facts(), gang.job_uid))
+    taken = held_on(draft.now, [name])[name]
+    taken += taken_on(draft.now.preemptions, name, priority_of(draft.now, gang.job_uid))
     wanted = NOTHING if pod.uid in gang.in_flight else pod.requests
     return not (taken + wanted).fits(_allocatable(draft, name))
 
@@ -125,6 +125,6 @@ def _is_overfull(draft: Draft, name: str, gang: Gang) -> bool:
     waiting = (uid for uid, gang in draft.now.gangs.items() if gang.waits_for)
     later = [taken for uid in waiting for node, taken in charges.get(uid, {}).values() if node == name]
     promised = draft.now.preemptions.get(name, NOTHING_PROMISED)
-    yielded = promised.outranked(priority_of(draft.facts(), gang.job_uid))
+    yielded = promised.outranked(priority_of(draft.now, gang.job_uid))
     now = _charged(draft, name) - sum(later, NOTHING) - yielded
     return not now.fits(_allocatable(draft, name))

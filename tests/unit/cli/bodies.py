@@ -71,8 +71,8 @@ ANSWERS: dict[str, Any] = {
         "waits_for": ["team/run-worker-1"],
         "members": [{"role": "ps", "index": 0, "pod": "big-ps-0", "node": "", "state": "gated"}],
         "nodes": [
-            {"node": "n1", "free": AMOUNTS, "missing": {}, "refused": "cordoned"},
             {"node": "n2", "free": AMOUNTS, "missing": AMOUNTS},
+            {"node": "n1", "free": AMOUNTS, "missing": {}, "refused": "cordoned"},
         ],
         "held": HELD, "unblock": [{"kind": "nodes", "size": 2, "text": "add 2 nodes like n1"}],
     },

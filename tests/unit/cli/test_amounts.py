@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.cli.console import offered, short
-from extender.present.views.amounts import amounts
+from policy.cluster.amounts import amounts
 from policy.cluster.resources import HOST_PORT, Resources
 from tests.builders import res
 

@@ -25,7 +25,7 @@ from tests.unit.cli.conftest import Server
 
 HELD_TABLE = [
     "", "HELD BY FINISHED JOB POD NODE ROOM", "team/done done-ps-0 n1 1.5 cpu 8Gi",
-    "mend: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them",
+    "what helps: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them",
 ]  # fmt: skip
 HISTORY = ["", "STEP TIME BECAUSE WHAT", "3 00:00:00Z pods came or changed scaled in to 2 workers"]
 TABLES = {
@@ -62,7 +62,8 @@ TABLES = {
          "expected in 1m30s: if nobody else comes, once team/run has ended", "pods missing: worker 1 of 2",
          "ahead team/run: came first", "shrunk for team/run",
          "freeing team/run-worker-1", "held 1.5 cpu 8Gi on n1 by done-ps-0 of team/done, which has finished",
-         "mend add nodes", "would do add 2 nodes like n1", "", "MEMBER POD NODE STATE", "ps-0 big-ps-0 - gated", "",
+         "what helps add nodes", "would admit add 2 nodes like n1",
+         "", "MEMBER POD NODE STATE", "ps-0 big-ps-0 - gated", "",
          "NODE FREE LACKS FOR THE GANG NO CHOICE BECAUSE", "n2 1.5 cpu 8Gi 1.5 cpu 8Gi -",
          "n1 1.5 cpu 8Gi - cordoned", *HISTORY],
     ),
@@ -76,7 +77,7 @@ TABLES = {
         ("describe", "team/big"),
         ["job team/big (TFJob)", "state waiting", "workers 0 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
          "waited 3m12s", "reason WaitingForRoom", "kohort: the gang waits for room", "detail [red]3?[2J cpu",
-         "mend add nodes", "", "ROLE REPLICAS EACH ASKS FOR", "worker 2 1.5 cpu 8Gi", "", "MEMBER POD NODE STATE",
+         "what helps add nodes", "", "ROLE REPLICAS EACH ASKS FOR", "worker 2 1.5 cpu 8Gi", "", "MEMBER POD NODE STATE",
          "ps-0 big-ps-0 - gated", *HISTORY],
     ),
     "top": (
@@ -183,6 +184,22 @@ def test_members_of_a_running_job_that_wait_are_found_where_people_look_for_what
         "no job waits", "", "RUNNING JOB KIND MEMBERS THAT WAIT FOR ROOM", "team/rd Deployment 2 of 4 wait",
     ]  # fmt: skip
     assert "team/rd" not in kohort("queue", "-n", "other").stdout
+
+
+@pytest.mark.parametrize("what", ["ahead", "nodes"])
+def test_explain_says_how_many_jobs_ahead_and_nodes_it_leaves_out_and_wide_shows_all(
+    kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    lists: dict[str, list[dict[str, object]]] = {
+        "ahead": [{"job": f"team/first-{at}", "why": "came first"} for at in range(13)],
+        "nodes": [{"node": f"first-{at}", "free": {}, "missing": {}} for at in range(23)],
+    }
+    found = lists[what]
+    monkeypatch.setitem(ANSWERS, "/v1/explain/team/big", {**ANSWERS["/v1/explain/team/big"], what: found})
+    told, last = kohort("explain", "team/big").stdout, f"first-{len(found) - 1}"
+    assert ("and 3 more; -o wide shows all" in told, last in told) == (True, False)
+    wide = kohort("explain", "team/big", "-o", "wide").stdout
+    assert ("more" in wide, last in wide) == (False, True)
 
 
 def test_explain_shows_the_members_first_that_are_not_bound(
@@ -320,10 +337,10 @@ def test_what_if_asks_about_a_job_in_a_few_figures(kohort: Callable[..., Result]
         (
             ("-f", "job.yaml"),
             "a:\n  - b: [",
-            "kohort: -f: job.yaml: neither YAML nor JSON: expected the node content, but found '<stream end>', "
+            "kohort: -f: job.yaml: neither JSON nor YAML: expected the node content, but found '<stream end>', "
             "in line 2, column 9; give one job's manifest\n",
         ),
-        (("-f", "job.yaml"), "a: 2024-13-45\n", "-f: job.yaml: neither YAML nor JSON: month must be in 1..12"),
+        (("-f", "job.yaml"), "a: !!int x\n", "-f: job.yaml: neither JSON nor YAML: invalid literal"),
         (("-f", "job.yaml"), "kind: A\n---\nkind: B\n", "holds no job (A -, B -); allowed: one job's manifest"),
         (("-f", "job.yaml"), "", "holds no job (nothing); allowed: one job's manifest"),
         (
@@ -508,7 +525,7 @@ def test_check_config_exits_by_its_verdict(kohort: Callable[..., Result], tmp_pa
     bad.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
     assert kohort("check-config", str(good)).exit_code == 0
     found = kohort("check-config", str(bad))
-    assert (found.exit_code, "mend:" in found.stdout) == (1, True)
+    assert (found.exit_code, "what helps:" in found.stdout) == (1, True)
 
 
 @pytest.mark.parametrize("text", ["a: [1", "[1]", None], ids=["no YAML", "a list", "a folder"])

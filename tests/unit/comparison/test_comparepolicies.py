@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.comparison.comparepolicies import MOMENTS, NothingRecordedError, compare
-from extender.comparison.recording import Recording, newest_recording
+from extender.comparison.comparepolicies import MOMENTS, NothingRecordedError, Recording, compare, newest_recording
 from extender.state.record import NAME, head, line_of
 from policy.answers.load import load
 from policy.cluster.events import Event, JobSeen, NodeSeen, PodSeen, Synced, Tick

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from extender.comparison import comparisons
+from extender.comparison.comparingprocess import ComparisonAnswer, ComparisonRequest
 from extender.comparison.comparisons import ComparisonError, Comparisons, UnknownPolicyError
-from extender.comparison.messages import ComparisonAnswer, ComparisonRequest
 from extender.config.settings import Settings
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.kube.connection.proxies import proxy_for
+from extender.kube.connection.addresses import proxy_for
 
 PROXY = "http://proxy.example:3128"
 NAMED: dict[str, tuple[str, dict[str, str], str]] = {

@@ -11,8 +11,7 @@ import yaml
 from extender.kube.api import ClusterError
 from extender.kube.connection.goyaml import plain
 from extender.kube.connection.kubectloptions import NOTHING, KubectlOptions
-from extender.kube.connection.requesttimeout import seconds_of
-from extender.kube.connection.resolve import check_options, namespace, resolve
+from extender.kube.connection.resolve import check_options, namespace, resolve, seconds_of
 from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER, OptionError
 
 Json = dict[str, Any]

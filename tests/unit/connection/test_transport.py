@@ -13,8 +13,7 @@ import pytest
 from extender.clock import Clock
 from extender.kube.api import ClusterError
 from extender.kube.connection import plugin as plugins
-from extender.kube.connection.target import Connection, ExecPlugin, Pem
-from extender.kube.connection.tokenfile import token_in
+from extender.kube.connection.target import Connection, ExecPlugin, Pem, token_in
 from extender.kube.connection.transport import AGAIN_SECONDS, Transport
 from tests.eventually import eventually
 from tests.kubectl.kit import API_VERSION, Kit, script

@@ -4,8 +4,10 @@ from typing import get_args
 
 import pytest
 
-from extender.page.formatting import CAUSES, clean, duration, needs, percent, ranges
+from extender.page.formatting import CAUSES, clean, duration, in_line, needs, percent, ranges
+from policy.cluster.amounts import amounts
 from policy.cluster.events import Event
+from policy.cluster.resources import Resources
 from tests.builders import GIB, res
 
 NAMES = {
@@ -38,6 +40,20 @@ def test_a_duration_is_short(seconds: float, told: str) -> None:
 
 def test_needs_are_told_cpu_first_and_without_the_count_of_pods() -> None:
     assert needs(res(2.5, 12, pods=3, **{"nvidia.com/gpu": 2})) == "2.5 cpu · 12 GiB · 2 gpu"
+
+
+LACKS = {
+    "one pod": (res(0, pods=1), "1 pod"), "pods": (res(0, pods=2), "2 pods"),
+    "a host port": (res(0, **{"hostport/TCP/8080": 1}), "host port TCP/8080"),
+    "amounts": (res(2.5, 12, **{"nvidia.com/gpu": 1}), "2.5 cpu · 12 GiB · 1 gpu"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("lacks", "told"), LACKS.values(), ids=LACKS.keys())
+def test_what_a_node_lacks_is_told_with_pods_and_ports(lacks: Resources, told: str) -> None:
+    found = amounts(Resources({name: amount for name, amount in lacks.amounts.items() if amount}))
+    assert in_line(found, pods=True) == told
+    assert "pod" not in in_line(found)
     assert needs(res(memory=3 * 1024)) == "3 TiB"
     assert res(memory=1)["memory"] == GIB
 

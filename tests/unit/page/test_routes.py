@@ -40,6 +40,18 @@ async def test_every_link_is_relative_so_that_a_proxys_path_stays(client: httpx.
     assert deep.path.startswith("/prefix/assets/")
 
 
+async def test_a_list_that_is_cut_short_says_how_many_are_left_out_and_what_shows_them() -> None:
+    scene = Scene()
+    jobs = [builders.job(f"j{at}").workers(1).arrived(at).done() for at in range(13)]
+    nodes = (NodeSeen(builders.node(f"n{at}", cpu=0.1)) for at in range(41))
+    scene.ledger.step(*nodes, *(JobSeen(job) for job in jobs), Synced())
+    transport = httpx.ASGITransport(scene.app())
+    async with httpx.AsyncClient(transport=transport, base_url="http://kohort") as client:
+        told = (await client.get("/jobs/team/j12")).text
+    assert '<li class="more">and 2 more; kohort explain -o wide shows all</li>' in told
+    assert '<tr class="more"><td colspan="9">and 1 more; kohort explain -o wide shows all</td></tr>' in told
+
+
 async def test_a_job_that_is_not_known_is_a_404_in_words(client: httpx.AsyncClient) -> None:
     answer = await client.get("/jobs/team/nobody")
     assert answer.status_code == 404

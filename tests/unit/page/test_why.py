@@ -6,8 +6,8 @@ import pytest
 
 from extender.page.htmlrows import Rows
 from extender.page.marks import Looks
-from extender.present.explainview import explain_view, slow_fields
-from extender.present.views.explain import RunningView
+from extender.present.explainview import explain_view, explanation
+from policy.answers.explanation import Grounds
 from policy.cluster.events import Reported
 from policy.cluster.training import Report
 from tests.builders import World, job
@@ -41,8 +41,8 @@ RIGID = {
 @pytest.mark.parametrize(("kind", "told"), RIGID.items(), ids=RIGID.keys())
 def test_what_lets_a_rigid_gang_grow_is_told_by_its_kind(kind: str, told: str) -> None:
     made = World().nodes("n1").start(job("a").workers(1).with_(kind=kind))
-    running = slow_fields(made.snapshot, made.snapshot.jobs["job-a"], made.policy, made.now)["running"]
-    assert isinstance(running, RunningView)
+    running = explanation(made.snapshot, made.snapshot.jobs["job-a"], made.policy, made.now, trials=True).running
+    assert isinstance(running, Grounds)
     assert running.growth == told
 
 
@@ -56,8 +56,8 @@ def test_a_malformed_job_that_runs_names_its_field_and_says_nothing_of_what_cann
     assert (view.state, view.waits.reason, view.waits.detail) == ("invalid", "JobInvalid", said)
     assert view.mend.startswith("correct the field")
     assert "banana" in panel(made)
-    running = slow_fields(made.snapshot, bare, made.policy, made.now)["running"]
-    assert isinstance(running, RunningView)
+    running = explanation(made.snapshot, bare, made.policy, made.now, trials=True).running
+    assert isinstance(running, Grounds)
     assert running.growth.startswith("its malformed field")
 
 

@@ -86,7 +86,8 @@ def test_figures_are_of_the_nodes_that_take_the_gang_and_rules_name_those_that_w
     gang = job("a").workers(4, cpu=0.1, memory=0, constraints=Constraints(node_selector=(("for", "few"),)))
     assert waiting(few, other, small, of=gang) == (
         Reason.TOO_LARGE,
-        "4 pods asked for, the nodes open to it have 3 pods; other does not match its node selector or node affinity",
+        "4 pods asked for, the nodes open to it have 3 pods; "
+        "or other does not match its node selector or node affinity",
     )
 
 
@@ -94,7 +95,7 @@ def test_of_two_constraints_that_bind_both_are_told() -> None:
     gang = job("a").ps(1, cpu=4).workers(3, cpu=4, memory=1)
     assert waiting(built("n1", pods=3), of=gang) == (
         Reason.TOO_LARGE,
-        "16 cpu asked for, the nodes have 8 cpu; 4 pods asked for, the nodes have 3 pods",
+        "16 cpu asked for, the nodes have 8 cpu; and 4 pods asked for, the nodes have 3 pods",
     )
 
 
@@ -108,7 +109,8 @@ def test_pods_that_a_gang_outranks_and_does_not_preempt_are_told(priority: int, 
     world.see(*(replace(member, priority=priority) for member in members(gang.done())))
     found = explain(world.snapshot, "job-a", world.policy, world.now)
     assert found is not None
-    assert found.reason is Reason.ROOM_OF_OTHERS
+    assert found.waits is not None
+    assert found.waits.reason == Reason.ROOM_OF_OTHERS.value
     assert ("lower priority (team/other), which Kohort does not preempt" in found.arithmetic) is told
 
 
@@ -152,6 +154,7 @@ def test_what_binds_now_is_told_where_the_gang_waits_for_room() -> None:
     world.submit(job("a").workers(3, cpu=0.1, memory=0))
     told = explain(world.snapshot, "job-a", world.policy, world.now)
     assert told is not None
-    assert told.reason is Reason.NO_ROOM
+    assert told.waits is not None
+    assert told.waits.reason == Reason.NO_ROOM.value
     assert "3 pods asked for, the nodes have 1 pod free" in told.arithmetic
     assert "comes closest and lacks 2 pods" in told.arithmetic

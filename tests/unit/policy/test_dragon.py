@@ -7,12 +7,11 @@ import pytest
 from policy.cluster.actions import Resize
 from policy.cluster.events import Reported
 from policy.cluster.gang import State
-from policy.cluster.training import Report
+from policy.cluster.training import Report, remaining_seconds
 from policy.placement.gang import worker_demand
 from policy.placement.grow import Where
 from policy.placement.shrink import NOBODY, Reclaimable
 from policy.systems.dragon import Dragon, DragonCycle, Idle, Sizes, Urgent, Victims
-from policy.systems.progress import remaining_seconds
 from tests.builders import START, JobBuilder, World, guest, job, node
 
 WIDE = job("wide").ps().workers(1, 4, asked=4, cpu=2)  # 9 of 10 cores, 3 workers above its minimum

@@ -17,8 +17,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import Report, Training, Utility
 from policy.keep import MOST_MEMORY, read_memory, write_memory
 from policy.systems.base import Policy
-from policy.systems.growth import Category, Progress
-from policy.systems.growthtext import read_progress, write_progress
+from policy.systems.growth import Category, Progress, read_progress, write_progress
 from policy.systems.guests import KEY as HOME
 from policy.systems.guests import Guests
 from policy.systems.kod2 import Kod2

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from policy.cluster.gang import ADMITTED, Deadline, Gang, HeldBinds, Scaling, State, Tries
-from policy.cluster.lifecycle import AWAITED, TABLE, Awaits, InvalidMoveError, Move, diagram, next_state
+from policy.cluster.lifecycle import AWAITED, TABLE, Awaits, InvalidMoveError, Move, next_state
 from policy.cluster.model import Slot
 from policy.transitions.deadlines.expiry import DEADLINES
 from policy.transitions.deadlines.patience import PATIENCE
 from policy.transitions.findings import Finding
 from policy.transitions.settle import FOLLOWS
+from tests.documents.blocks import lifecycle
 
 W, P, B, R, M, Z, X, L, C = State
 EDGES = {
@@ -47,7 +48,7 @@ def test_a_running_gang_is_never_sent_back_to_the_queue() -> None:
 
 
 def test_the_diagram_has_every_edge() -> None:
-    text = diagram()
+    text = lifecycle()
     assert all(f"{state.value} --> {after.value}" in text for (state, _), after in TABLE.items())
 
 

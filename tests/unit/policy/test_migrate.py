@@ -13,8 +13,8 @@ from policy.cluster.lifecycle import InvalidMoveError
 from policy.cluster.model import Phase, Slot
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
-from policy.placement.after import room_after
 from policy.systems.base import Policy
+from policy.systems.fleet import room_after
 from policy.systems.kod2 import Kod2
 from tests.builders import (
     JobBuilder,

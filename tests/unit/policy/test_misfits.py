@@ -9,11 +9,11 @@ from policy.cluster.gang import State
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask
-from policy.placement.misfits import misfits
 from policy.systems import baselines
 from policy.systems.backfill import FifoBackfill
 from policy.systems.base import Policy
 from policy.systems.baselines import Fifo, KubeflowSpread
+from policy.systems.queue import misfits
 from tests.builders import JobBuilder, World, job, node
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from lab.sim.invariants import bound_into_taken
 from policy.answers.explain import explain
 from policy.cluster.actions import Preempted
-from policy.cluster.invariants import bound_into_taken
 from policy.cluster.model import Job, Phase, Pod
 from policy.cluster.preemption import VACATED_SECONDS, Preemption
 from policy.cluster.snapshot import Snapshot
@@ -366,10 +366,10 @@ def test_a_worker_amid_the_others_waits_for_room_and_no_other_worker_goes_for_it
     assert world.gang("a").workers == 6
     told = explain(world.snapshot, made.uid, world.policy, world.now)
     assert told is not None
-    assert told.reason is not None
-    assert told.reason.value == "MembersPreempted"
-    assert "worker-0" in told.detail
-    assert "team/other" in told.detail
+    assert told.waits is not None
+    assert told.waits.reason == "MembersPreempted"
+    assert "worker-0" in told.waits.detail
+    assert "team/other" in told.waits.detail
 
 
 def test_a_lost_member_goes_where_there_is_other_room() -> None:

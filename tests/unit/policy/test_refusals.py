@@ -42,7 +42,7 @@ def woken(world: World, name: str) -> Pod:
 def told(world: World) -> tuple[str, str]:
     found = explain(world.snapshot, "job-a", world.policy, world.now)
     assert found is not None
-    return (found.reason.value if found.reason else ""), found.detail
+    return (found.waits.reason, found.waits.detail) if found.waits is not None else ("", "")
 
 
 def test_a_node_that_the_plugins_refuse_is_left_in_the_same_step() -> None:

@@ -216,8 +216,9 @@ def test_a_gang_whose_binding_was_refused_says_which_pod_and_in_which_words() ->
     found = explain(world.snapshot, "job-doomed", world.policy, world.now)
     assert found is not None
     said = f"the API server refused to bind team/doomed-worker-1: {DENIED}"
-    assert found.reason is Reason.BACKING_OFF
-    assert found.detail == f"attempt 1 failed: {said}"
+    assert found.waits is not None
+    assert found.waits.reason == Reason.BACKING_OFF.value
+    assert found.waits.detail == f"attempt 1 failed: {said}"
     assert found.arithmetic == f"all of it would fit, but {said}"
     assert "admission policy" in found.mend
 

@@ -3,8 +3,8 @@
 import pytest
 
 from policy.cluster.actions import Resize
-from policy.cluster.damping import MINUTE
 from policy.cluster.reasons import Reason
+from policy.cluster.snapshot import MINUTE
 from policy.systems import make_policy
 from policy.systems.kod2 import Kod2
 from tests.builders import JobBuilder, State, World, job, node

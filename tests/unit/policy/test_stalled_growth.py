@@ -262,13 +262,14 @@ def test_explain_says_so_while_they_are_late_and_what_holds_its_growth_then() ->
     world.pass_time(SECONDS)
     told = explain(world.snapshot, "job-a", world.policy, world.now)
     assert told is not None
-    assert (told.reason, told.detail) == (Reason.STALLED, "given 4 workers, 3 still missing")
+    assert told.waits is not None
+    assert (told.waits.reason, told.waits.detail) == (Reason.STALLED.value, "given 4 workers, 3 still missing")
     assert "ResourceQuota" in told.mend
     world.pass_time(SECONDS)
     told = explain(world.snapshot, "job-a", world.policy, world.now)
     stands = grounds(world.snapshot, world.snapshot.jobs["job-a"], world.policy, world.now)
     assert told is not None
     assert stands is not None
-    assert told.reason is None
+    assert told.waits is None
     assert stands.growth.startswith("its last growth")
     assert "120 s" in stands.growth

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from policy.answers.explanation import Grounds
 from policy.answers.hindrances import grows
 from policy.answers.inputs import inputs_of
-from policy.answers.standing import Grounds, grounds
+from policy.answers.standing import grounds
 from policy.cluster.actions import Admit, Effect, Reject, Resize
 from policy.cluster.reasons import Reason
 from policy.cluster.training import Training

@@ -12,19 +12,18 @@ from lab.sim.engine import START
 from lab.sim.fluid import faults
 from lab.sim.fluid.fluidrun import RestlessError, simulate
 from lab.sim.fluid.fluidsettings import FluidSettings
+from lab.sim.invariants import violations
 from lab.sim.objects import KOHORT, JobSpec
 from lab.sim.report import JobOutcome, RunResult
 from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.cluster.actions import Admit, Decision, Migrate, Reject, Resize
-from policy.cluster.damping import MINUTE
 from policy.cluster.events import Reported
 from policy.cluster.gang import State
-from policy.cluster.invariants import violations
 from policy.cluster.model import PS, WORKER, Role, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
-from policy.cluster.snapshot import Rules, Snapshot
+from policy.cluster.snapshot import MINUTE, Rules, Snapshot
 from policy.cluster.training import Training, Utility
 from policy.systems import SYSTEMS, make_policy
 from policy.systems.base import Policy

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from lab.sim.engine import START
+from lab.sim.invariants import violations
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.report import RunResult
 from lab.sim.simulatedstep import SimulatedStep
@@ -14,7 +15,6 @@ from lab.sim.traces import Trace, node
 from lab.virtual.podrun import simulate
 from policy.cluster.actions import Decision, Migrate, Remember
 from policy.cluster.gang import State
-from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 from policy.systems.kod2 import Kod2

@@ -128,7 +128,7 @@ BROKEN = {
     "philly: no moment": (PHILLY.replace("2020-02-29 12:00:00", "soon"), "line 4: timestamp: 'soon' is not allowed"),
     "philly: no GPU": (PHILLY.replace("1000,8", "1000,0"), "line 4: num_gpus: '0' is not allowed; allowed: a whole"),
     "philly: no time": (PHILLY.replace("60.5,1", "-60.5,1"), "line 3: duration: '-60.5' is not allowed"),
-    "philly: no column": (PHILLY.replace("num_gpus", "gpus"), "line 2: num_gpus: this column is missing"),
+    "philly: no column": (PHILLY.replace("num_gpus", "gpus"), "every row: num_gpus: this column is missing"),
     "philly: too large": (PHILLY.replace("1000,8", "1000,64"), "line 4: min_workers: '32 of 128 cpu"),
 }
 

@@ -10,6 +10,7 @@ import pytest
 
 from extender.config.settings import Settings
 from lab.sim.engine import START
+from lab.sim.invariants import violations
 from lab.sim.objects import KOHORT, CleanPods, JobSpec, PodObject
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.pods.worldcore import WorldSettings
@@ -19,7 +20,6 @@ from lab.sim.traces import Trace, kod2, node, pod_requests, rigid
 from lab.virtual.podrun import Fault, pod_by_pod, settings_for, simulate
 from policy.cluster.actions import Bind, RefuseBind
 from policy.cluster.events import BindHeld
-from policy.cluster.invariants import violations
 from policy.cluster.snapshot import Rules
 from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Kod2

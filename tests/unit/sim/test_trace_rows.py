@@ -53,7 +53,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a column is missing": ({"arrival_seconds": None}, "arrival_seconds: this column is missing; add it"),
     "a value is missing": ({"workers": ""}, "workers: '' is not allowed; allowed: a value"),
-    "a column too many": ({"gang": 1}, "gang: 1 is not allowed; allowed: these columns: all_reduce, "),
+    "a column too many": ({"gang": 1}, "gang: this column is not allowed; allowed: all_reduce, "),
     "a name twice": (
         {"name": "job-0"},
         "name: 'job-0' is not allowed; allowed: a name that no other job has (jobs.csv, row 1 has it)",

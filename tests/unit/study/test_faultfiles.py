@@ -100,7 +100,10 @@ def test_all_faulty_rows_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:
-    for text, said in (("seconds,what,who\n1,NodeLost,x\n", "line 2: who: 'x'"), (HEADER, "the file has no row")):
+    for text, said in (
+        ("seconds,what,who\n1,NodeLost,x\n", "line 2: who: this column is not allowed"),
+        (HEADER, "the file has no row"),
+    ):
         (tmp_path / "faults.csv").write_text(text)
         with pytest.raises(StudyError, match=said):
             scene(spec(f"kod2,faults={tmp_path}/faults.csv,sim.tick_seconds={len(text)}", ""), 0)

@@ -98,14 +98,14 @@ WRONG = {
     "short row": (
         JOBS.replace(",50\n", "\n"),
         ",nodes=1x9x9",
-        "jobs.csv, line 3: work_seconds: None is not allowed; allowed: as many values as the header has columns (8)",
+        "jobs.csv, line 3: 7 values are not allowed; allowed: 8, as many as the header has columns; see",
     ),
     "long row": (
         JOBS.replace("50\n", "50,6,7\n"),
         ",nodes=1x9x9",
-        "jobs.csv, line 3: values beyond the last column: ['6', '7'] is not allowed; allowed: as many values",
+        "jobs.csv, line 3: 10 values are not allowed; allowed: 8, as many as the header has columns; see",
     ),
-    "short rows": ("name,time\na\nb\n", "", "line 2: time: None is not allowed; allowed: as many values as the header"),
+    "short rows": ("name,time\na\nb\n", "", "every row: 1 value is not allowed; allowed: 2, as many"),
     "column twice": (
         JOBS.replace("work_seconds", "work_seconds,workers").replace("100\n", "100,2\n").replace("50\n", "50,3\n"),
         ",nodes=1x9x9",

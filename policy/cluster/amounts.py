@@ -5,22 +5,25 @@ The exact form is millicores for cpu, bytes for memory and storage, and a number
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
-from pydantic import Field
-
-from extender.present.views.base import View
 from policy.cluster.resources import Resources
 from policy.cluster.words import BYTES
 
 BINARY: Final = (("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
-class Quantity(View):
+@dataclass(frozen=True, slots=True)
+class Quantity:
     """An amount of one resource in both forms."""
 
-    quantity: str = Field(description="The amount as Kubernetes writes it: 500m, 8Gi, 2.")
-    exact: int = Field(description="The exact amount: millicores for cpu, bytes for memory and storage, else pieces.")
+    quantity: str = field(metadata={"description": "The amount as Kubernetes writes it: 500m, 8Gi, 2."})
+    exact: int = field(
+        metadata={
+            "description": "The exact amount: millicores for cpu, bytes for memory and storage, else pieces.",
+        }
+    )
 
 
 Amounts = dict[str, Quantity]
