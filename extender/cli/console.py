@@ -1,4 +1,6 @@
-"""Consoles, tables, ages and amounts for people. Control characters in names that users chose are removed."""
+"""Makes consoles, tables, and texts of ages and amounts, for people. Control characters in users' names are
+replaced.
+"""
 
 from __future__ import annotations
 

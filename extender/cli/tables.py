@@ -39,7 +39,7 @@ HELD_HELP: Final = "what helps: set spec.runPolicy.cleanPodPolicy: Running on th
 
 
 def text(line: str) -> Text:
-    """Return one line of text without control characters."""
+    """Return the line as a Text of one line, without control characters."""
     return Text(clean(line))
 
 

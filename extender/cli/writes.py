@@ -126,7 +126,7 @@ def scaling(found: FoundJob, workers: int, scheduler_name: str) -> Change:
     kind, spec = found.kind, part(found.item, "spec")
     if not kind.resizes:
         raise CliError(
-            f"the workers of an existing {kind.kind} cannot be changed; delete {found.key} and create it anew"
+            f"the workers of an existing {kind.kind} cannot be changed; delete {found.key} and create it again"
         )
     role = spec if kind.counts else part(part(spec, kind.replicas_at), kind.worker)
     if not role:

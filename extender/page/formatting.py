@@ -14,7 +14,8 @@ from policy.cluster.words import BYTES, cpu_first, said
 
 MOST_CHARACTERS: Final = 240
 MOST_KEY: Final = 160  # characters of namespace/name to keep; kohort.js finds the rows and marks of a job by that text
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # control characters, bidi marks, surrogates
+# Unicode categories of characters that cannot be seen: control characters, bidi marks, surrogates
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _PLAIN: Final = re.compile(r"[ -~]*")
 _GIB: Final = 2**30
 _TIB: Final = 2**40
@@ -66,7 +67,7 @@ CAUSES: Final = {
     "WritesRefused": "the API server refused writes, or no longer does",
     "Tick": "time passed",
 }
-"""The kinds of events that cause a step, in words."""
+"""For each kind of event, the words in which the page names it as the cause of a step."""
 
 
 def because(cause: Iterable[str]) -> str:

@@ -145,7 +145,7 @@ class JobObject:
 
 
 class Condition(NamedTuple):
-    """The pod's PodScheduled condition."""
+    """The pod's PodScheduled condition: whether it is true, its reason and its message."""
 
     status: bool
     reason: str = ""
@@ -247,7 +247,7 @@ class WorldRefusal:
 
 
 def job_fact(job: JobObject) -> Job:
-    """Return the job as the policy's model has it."""
+    """Return the job as a Job of ``policy``, as Kohort's translator would."""
     spec = job.spec
     return Job(
         uid=job.uid,

@@ -13,7 +13,7 @@ from policy.cluster.snapshot import Snapshot
 
 
 class Kind(StrEnum):
-    """The kinds of changes."""
+    """The kinds of changes after which a waiting job may be admitted."""
 
     AGAIN = "again"
     WAIT = "wait"
@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
     @property
     def only_waits(self) -> bool:
-        """Whether the change is only to wait."""
+        """Whether a change of this kind is only to wait."""
         return self in (Kind.WAIT, Kind.END)
 
 

@@ -25,7 +25,7 @@ A_LITTLE_MORE = 1.001
 
 
 def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
-    """Yield the changes of each kind, smallest first."""
+    """Yield, for each kind of change, the changes that may admit the job, smallest first."""
     yield _waits(snapshot, job, policy, now)
     yield chain(_lower_minima(job), _fewer_asked(job))
     yield higher_utilities(snapshot, job, policy, now)
@@ -145,7 +145,9 @@ def _given(room: Room, victims: Sequence[Reclaimable], counts: dict[int, int]) -
 
 
 def _without_workers(counts: dict[str, int], snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot as if so many workers of each of these jobs, those of the highest indices, had gone."""
+    """Return the snapshot as if ``counts`` (job uid -> number) workers of the highest indices had gone from these
+    jobs.
+    """
     draft = Draft(snapshot)
     for uid, count in counts.items():
         job, gang = snapshot.jobs[uid], snapshot.gang(uid)

@@ -22,8 +22,10 @@ ROUNDS = 6  # how often decisions are carried out: enough to shrink jobs, start 
 def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float) -> Snapshot:
     """Return the snapshot after these facts have been applied and the policy's decisions have been carried out.
 
-    ``now``: seconds since the epoch.
+    ResourceQuotas are left out, because only the API server counts what is used of them. ``now``: seconds since the
+    epoch.
     """
+    snapshot = replace(snapshot, quotas={}) if snapshot.quotas else snapshot
     batch = [*events, Tick()]
     for _ in range(ROUNDS):
         snapshot, _ = step(snapshot, batch, policy, now)
@@ -37,7 +39,9 @@ def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: fl
 
 
 def without(snapshot: Snapshot, *uids: str) -> Snapshot:
-    """Return the snapshot as if these jobs had ended and their pods were gone; nothing is decided yet."""
+    """Return the snapshot as if the jobs ``uids`` had ended and their pods were gone; the policy has not decided about
+    it yet.
+    """
     draft = Draft(snapshot)
     for uid in uids:
         for pod in list(snapshot.every_pod_of(uid)):

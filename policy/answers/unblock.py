@@ -24,6 +24,7 @@ from policy.cluster.model import Job
 from policy.cluster.reasons import Concern
 from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.systems.base import Policy
+from policy.systems.quotas import decide
 
 # How many changes of each kind are tried at most: a trial is a decision about the whole cluster, during which the
 # service is slower. MOST_PRICED is for policies whose trial plans a schedule.
@@ -51,7 +52,7 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
 def admits(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change: Change) -> bool:
     """Tell whether the policy admits the job after the change, and after its wait if it has one."""
     copy, at = change.apply(snapshot), now + change.wait
-    if any(isinstance(action, Admit) and action.job_uid == job_uid for action in policy.decide(copy, at).actions):
+    if any(isinstance(action, Admit) and action.job_uid == job_uid for action in decide(copy, policy, at).actions):
         return True
     # After the wait, other jobs may first have to pause or start, and that must be carried out before the job's turn.
     return change.wait > 0 and forward(copy, (), policy, at).gang(job_uid).state in ADMITTED
@@ -81,7 +82,7 @@ def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Itera
         if course.snapshot.gang(job.uid).state in ADMITTED:
             yield Change(
                 Kind.WAIT,
-                f"wait {math.ceil(at - now)} s, for its slot",
+                f"wait {math.ceil(at - now)} s, for its time slot",
                 at - now,
                 partial(_then, course.before),
                 at - now,
@@ -116,10 +117,10 @@ def _anew(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[
             apply=lambda s: change.apply(again(s)),
             wait=wait,
             finer=change.finer and Finer(change.finer.count, partial(below, change.finer)),
-            text=f"{change.text}, and submit it anew, for the slot that begins in {wait:.0f} s",
+            text=f"{change.text}, and submit it again, for the time slot that begins in {wait:.0f} s",
         )
 
-    as_it_is = Change(Kind.AGAIN, f"submit it anew, for the slot that begins in {wait:.0f} s", 1, again, wait)
+    as_it_is = Change(Kind.AGAIN, f"submit it again, for the time slot that begins in {wait:.0f} s", 1, again, wait)
     yield [as_it_is]
     if admits(snapshot, job.uid, policy, now, as_it_is):
         return  # submitting the job again suffices, so no change of the job has to be tried

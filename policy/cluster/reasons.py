@@ -84,12 +84,12 @@ class Reason(Enum):
 
     @property
     def concern(self) -> Concern:
-        """The subject of this reason."""
+        """What keeps the job from running, as a Concern."""
         return CLASSES[self][0]
 
     @property
     def lasts(self) -> Lasts:
-        """Until when this reason holds."""
+        """What must happen before this reason ends."""
         return CLASSES[self][1]
 
     @property
@@ -174,12 +174,12 @@ TEXTS: dict[Reason, str] = {
     Reason.RELEASING: "kohort: the gang is being released: its pods are removed before it queues again",
     Reason.SURPLUS: "kohort: the worker is beyond the number that the job was given",
     Reason.SURPLUS_FIRST: "kohort: the job has more pods than planned; binding waits until the surplus is deleted",
-    Reason.NODE_NOT_OFFERED: "kohort: kube-scheduler's own filters removed the planned node; the gang is planned anew",
+    Reason.NODE_NOT_OFFERED: "kohort: kube-scheduler's own filters removed the planned node; the gang is planned again",
     Reason.BARRIER_TIMEOUT: "kohort: the gang was not complete within the barrier window",
     Reason.BARRIER_FULL: "kohort: too many gangs are at the barrier",
-    Reason.ROOM_TAKEN: "kohort: somebody else has taken room of the plan; the gang is planned anew",
+    Reason.ROOM_TAKEN: "kohort: other pods have taken room of the gang's plan; the gang is planned again",
     Reason.PREEMPTED: "kohort: another scheduler has preempted members of the gang, and no other room is free",
-    Reason.MEMBER_REFUSED: "kohort: kube-scheduler does not place a member of the gang; kohort explain has its words",
+    Reason.MEMBER_REFUSED: "kohort: kube-scheduler does not place a member of the gang; kohort explain has its message",
     Reason.MEMBERS_UNPLACED: "kohort: members of the running gang wait for room",
     Reason.PLAN_CHANGED: "kohort: the plan has changed since the filter call",
     Reason.POD_GONE: "kohort: the pod is gone or another pod has its name",

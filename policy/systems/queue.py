@@ -117,7 +117,8 @@ class WaitingQueue:
         self, classes: Iterable[EquivalenceClass], rank: Callable[[EquivalenceClass, float, str], Any]
     ) -> None:
         self._classes, self._rank = list(classes), rank
-        self._heap: list[tuple[Any, int, int]] = []  # rank, number of the class, index in the class
+        # for each class: its rank, its number, and the index of its first job that is left
+        self._heap: list[tuple[Any, int, int]] = []
         for number in range(len(self._classes)):
             self._push(number, 0)
         heapify(self._heap)
@@ -165,7 +166,9 @@ WHY: Final = {
     OTHERS: Reason.ROOM_OF_OTHERS,
     CLOSED: Reason.NODES_CLOSED,
 }
-"""The reason by the last constraint that binds; for amounts and rules it is ``TOO_LARGE``."""
+"""The reason for a gang that does not fit, by the last of its binding constraints; for amounts and rules it is
+``TOO_LARGE``.
+"""
 
 
 @until_emptied_room_changes
@@ -206,7 +209,8 @@ def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
     return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else None
 
 
-_lasting_until_change = until_job_changes(_lasting)  # the queue's groups are kept themselves, and ask without it
+# only for single jobs: sorted groups are cached themselves, and call the function directly
+_lasting_until_change = until_job_changes(_lasting)
 
 
 def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
@@ -220,7 +224,7 @@ def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
 
 @until_room_changes
 def misfits(snapshot: Snapshot, placement: Hashable) -> set[Ask]:
-    """Return the set of requests that this way of placing could not place in the snapshot's free room.
+    """Return the set of requests for which no placement was found in the snapshot's free room by this way of placing.
 
     The caller adds each request that it cannot place. After every change of the room the set is a new, empty one.
     ``placement`` identifies the way of placing, with all its parameters.

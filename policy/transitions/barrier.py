@@ -1,8 +1,12 @@
-"""The barrier: bind calls are held until the gang's minimum has passed kube-scheduler's checks; then all are sent."""
+"""The barrier: bind calls are held until the gang's minimum has passed kube-scheduler's checks; then all are sent.
+
+With the setting ``barrier.commit: first`` an eligible gang does not wait: the first bind call of any member sends all
+its bindings (``policy/placement/eligible.py``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from policy.cluster import events
 from policy.cluster.actions import Effect, RefuseBind
@@ -13,6 +17,7 @@ from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import Node, Pod, Slot, queued
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules, demand
+from policy.placement.eligible import in_the_way
 from policy.transitions.deadlines.patience import until
 from policy.transitions.facts import land
 from policy.transitions.gangs import (
@@ -192,13 +197,36 @@ def _arrived(gang: Gang, pod: Pod, slot: Slot, now: float, rules: Rules) -> Gang
 
 
 def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
-    """Send all held binds if the whole minimum is held or bound, and no node of the plan has changed in this step."""
+    """Send the gang's bindings: all at its first held bind if it is eligible, else those that are held.
+
+    Held binds are sent if the whole minimum is held or bound, and no node of the plan has changed in this step.
+    """
     job = job_of(draft, gang.job_uid)
-    if job is None or not gang.held or _is_shaken(draft, gang):
+    if job is None or not gang.held:
+        return []
+    if rules_of(draft).commit_first and not _obstacle(draft, gang):
+        return _send(draft, gang, _unbound(draft, gang), Move.COMMIT, deadline=until(draft, Awaits.BINDINGS, now))
+    if _is_shaken(draft, gang):
         return []
     if not complete(job, _given(gang) | bound_slots(draft, gang.job_uid), job.min_workers, gang.ps):
         return []
     return send_held(draft, gang, Move.COMMIT, deadline=until(draft, Awaits.BINDINGS, now))
+
+
+def _obstacle(draft: Draft, gang: Gang) -> str:
+    """Return in words why the gang must not be bound by its first bind call; the charges are brought up to date first.
+
+    ``draft.filled`` is not asked: Kohort's own bindings fill nodes too, with what the plans had charged there before.
+    """
+    draft.settle()
+    return in_the_way(draft.view(), gang)
+
+
+def _unbound(draft: Draft, gang: Gang) -> dict[str, Slot]:
+    """Return the slots of all planned members that are not bound, by pod uid."""
+    pods, members = draft.now.pods, draft.now.members.get(gang.job_uid, {})
+    planned = {members[slot]: slot for slot in gang.nodes if slot in members}
+    return {uid: slot for uid, slot in planned.items() if not (pods[uid].node or pods[uid].ended)}
 
 
 def _given(gang: Gang) -> set[Slot]:
@@ -228,13 +256,18 @@ def send_held(draft: Draft, gang: Gang, how: Move, **changes: object) -> list[Ef
 
     The gang makes the move ``how``, with ``changes`` to its fields.
     """
+    held = {uid: slot for uid, slot in gang.held.items() if slot in gang.nodes}
+    return _send(draft, gang, held, how, **changes)
+
+
+def _send(draft: Draft, gang: Gang, slots: Mapping[str, Slot], how: Move, **changes: object) -> list[Effect]:
+    """Send the bindings of these members (pod uid -> slot), in the order of slots, and refuse all other held binds."""
     pods = draft.now.pods
-    held = sorted(((uid, slot) for uid, slot in gang.held.items() if slot in gang.nodes), key=lambda item: item[1])
-    surplus = [uid for uid, slot in gang.held.items() if slot not in gang.nodes]
-    in_flight = {**gang.in_flight, **{uid: gang.nodes[slot] for uid, slot in held}}
+    sent = sorted(slots.items(), key=lambda item: item[1])
+    in_flight = {**gang.in_flight, **{uid: gang.nodes[slot] for uid, slot in sent}}
     move(draft, gang, how, barrier=None, in_flight=in_flight, **changes)
-    made: list[Effect] = [bind(pods[uid], slot, gang) for uid, slot in held]
-    return made + [RefuseBind(uid, Reason.PLAN_CHANGED) for uid in sorted(surplus)]
+    made: list[Effect] = [bind(pods[uid], slot, gang) for uid, slot in sent]
+    return made + [RefuseBind(uid, Reason.PLAN_CHANGED) for uid in sorted(gang.held.keys() - slots.keys())]
 
 
 def drop(draft: Draft, uid: str) -> None:

@@ -23,6 +23,7 @@ from policy.transitions.migrate import leave
 from policy.transitions.recovery.release import cleared
 from policy.transitions.recovery.repair import lose_room
 from policy.transitions.refusedwrites import take_refused
+from policy.transitions.shortage import lose_quota, see_quota
 
 # A filter call may still show a pod so long after its deletion, because kube-scheduler's own view is older.
 REMEMBER_GONE_SECONDS = 300.0
@@ -43,6 +44,10 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
             return see_pod(draft, pod, now)
         case events.PodGone(uid):
             return lose_pod(draft, uid, now)
+        case events.QuotaSeen(quota):
+            see_quota(draft, quota)
+        case events.QuotaGone(key):
+            lose_quota(draft, key)
         case events.Synced():
             draft.set("synced", True)
             draft.touch_all()
@@ -166,7 +171,8 @@ def _report(old: Job, before: int, job: Job, asked: int, target: int, *, taken: 
     ``taken`` tells whether the number was taken over. If it was not, but the job's maximum follows from the replicas,
     the edit has still raised the maximum, and the report says so.
     """
-    if taken or asked == _within(job, target):  # settle resizes the gang to the job's new bounds
+    # either it was taken over, or settle will resize the gang to the job's new bounds
+    if taken or asked == _within(job, target):
         return Edited(job.uid, "workers", before, asked, kept=True)
     if not job.max_stated and old.max_workers < job.max_workers == asked:
         return Edited(job.uid, "max-workers", old.max_workers, asked, kept=True)

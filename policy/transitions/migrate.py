@@ -81,7 +81,7 @@ def _awaiting(draft: Draft, gang: Gang, left: int, now: float) -> Gang:
 
 
 def end_checkpoint(draft: Draft, expired: Expired) -> list[Effect]:
-    """Let the old pods of a gang go whose time to save is over."""
+    """Let the old pods of a gang go, because its time to save is over."""
     leave(draft, expired.gang, expired.now)
     return []
 

@@ -35,7 +35,8 @@ def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
             continue
         uid, write = named
         found[uid] = (*found.get(uid, ()), write)
-        if (uid, one.write) not in known:  # one report for a job, however many of its pods are concerned
+        # a job gets one report for a kind of write, however many of its pods are concerned
+        if (uid, one.write) not in known:
             known.add((uid, one.write))
             effects.append(WriteRefused(uid, write, _rival(draft, uid, write)))
     for uid in found.keys() | before.keys():

@@ -172,7 +172,7 @@ def _await_members(draft: Draft, look: Look) -> list[Effect]:
     """
     gang = draft.gang(look.job.uid)
     if gang.whole and missing_pods(draft.view(), look.job):
-        # It backs off if others were shrunk for it: a job whose pods come and go must not shrink them each time.
+        # If others were shrunk for it, the gang backs off: a job whose pods come and go must not shrink them each time.
         back_off = any(other.scaling.on_behalf_of == gang.job_uid for other in draft.now.gangs.values())
         return give_up(draft, gang, look.now, Reason.WAITING_FOR_PODS, back_off=back_off)
     return _await_room(draft, look) if gang.waits_for else commit_if_complete(draft, gang, look.now)

@@ -17,6 +17,7 @@ from extender import app, barrier
 from extender.control import calls, controller
 from extender.kube import jobobjects, ownerindex, reflector, templates, translate
 from extender.kube.api import ClusterError, Done, Refused
+from extender.kube.binding import create_binding
 from extender.leading import election, lease
 from extender.routes import verbs
 from extender.state import ledger
@@ -197,7 +198,7 @@ def failing_bind_wins_each_cycle() -> list[Patch]:
     """KAI #2075: a refused bind call is repeated for ever, and the window of its gang never ends."""
 
     async def bind(self: barrier.Barrier, effect: Bind) -> None:
-        outcome = await barrier.create_binding(self._api, effect, self._notes(effect))
+        outcome = await create_binding(self._api, effect, self._notes(effect))
         if isinstance(outcome, Done):
             self._ledger.post(BindDone(effect.uid, effect.node))
             self._answer(effect.uid, "")

@@ -462,7 +462,8 @@ PODS_SEEN: dict[str, tuple[Json, dict[str, Any]]] = {
     "status null": (member() | {"status": None}, {}),
     "being deleted": (changed(deletionTimestamp=BORN), {"terminating": True}),
     "gated": (changed(spec={"schedulingGates": [{"name": "kohort.dev/admission"}]}), {"gated": True}),
-    "gated by others": (changed(spec={"schedulingGates": [{"name": "x"}, None, "kohort.dev/admission"]}), {}),
+    "gated by others": (changed(spec={"schedulingGates": [{"name": "x"}, None, "kohort.dev/admission"]}),
+                        {"unchecked": ("schedulingGates",)}),
     "a toleration that admission has added": (
         changed(spec={"tolerations": [EXISTS | {"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}),
         {"places": Constraints(tolerations=(Toleration("nvidia.com/gpu", "Exists", "", "NoSchedule"),))}),
@@ -493,7 +494,7 @@ PODS_SEEN: dict[str, tuple[Json, dict[str, Any]]] = {
     "a node name that is a number": (changed(spec={"nodeName": 7}), {}),
     "quantities that cannot be read": (
         changed(spec={"containers": [{"resources": {"requests": {"cpu": "NaN"}}}]}),
-        {"requests": Resources({"pods": 1})}),
+        {"requests": Resources({"pods": 1}), "unchecked": ("requests that cannot be read",)}),
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from policy.cluster.model import WORKER, Job, Phase, Slot
 from policy.transitions.deadlines.patience import Expired, until
 from policy.transitions.gangs import nobody_awaited, plan_name, retarget, rules_of
 
-MOST_DOUBLINGS: Final = 4  # limit of how often the back-off after failed growths doubles
+MOST_DOUBLINGS: Final = 4  # the back-off after failed growths doubles at most so many times
 
 
 def absent(draft: Draft, job: Job, gang: Gang) -> int:

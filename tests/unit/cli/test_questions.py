@@ -59,7 +59,7 @@ TABLES = {
         ["job team/big (TFJob)", "state waiting", "workers 0 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
          "waited 3m12s", "needs 1 ps of 1.5 cpu 8Gi", "reason WaitingForRoom", "kohort: the gang waits for room",
          "detail [red]3?[2J cpu", "room 1 of 2 workers would fit",
-         "expected in 1m30s: if nobody else comes, once team/run has ended", "pods missing: worker 1 of 2",
+         "expected in 1m30s: if no other job comes, once team/run has ended", "pods missing: worker 1 of 2",
          "ahead team/run: came first", "shrunk for team/run",
          "freeing team/run-worker-1", "held 1.5 cpu 8Gi on n1 by done-ps-0 of team/done, which has finished",
          "what helps add nodes", "would admit add 2 nodes like n1",
@@ -97,7 +97,7 @@ TABLES = {
         ("queue", "-o", "wide"),
         ["# NAMESPACE NAME WEIGHT WAITED MEMBERS NEEDS EXPECTED WHY GATED BASIS BEHIND REFUSED",
          "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi in 1m30s WaitingForRoom ([red]3?[2J cpu) 3 "
-         "if nobody else comes, once team/run has ended - -", *HELD_TABLE],
+         "if no other job comes, once team/run has ended - -", *HELD_TABLE],
     ),
     "another namespace": (("queue", "-n", "other"), ["no job of namespace other waits", *HELD_TABLE]),
     "jobs of another namespace": (

@@ -116,7 +116,7 @@ def test_a_job_that_does_not_pay_is_refused_for_good_with_its_price() -> None:
     assert refused.reason is Reason.REJECTED
     assert "payoff -" in refused.detail
     assert "price" in refused.detail
-    assert "cheapest slot is" in refused.detail
+    assert "the cheapest time slot is" in refused.detail
     made.end(trains("a", 40))
     made.pass_time(SLOT)
     assert made.reason("cheap") == "JobRejected"
@@ -140,7 +140,7 @@ def refused(**parameters: object) -> tuple[World, int]:
 def test_a_refused_job_is_offered_again_where_it_may_be_once_its_time_has_come(offer_again: int) -> None:
     made, slot = refused(**({"offer_again": 2} if offer_again else {}))
     told = made.snapshot.verdicts["job-cheap"].detail
-    assert told.endswith(f"; it is offered again in slot {slot + 2}") is bool(offer_again)
+    assert told.endswith(f"; it is offered again in time slot {slot + 2}") is bool(offer_again)
     made.end(trains("a", 40))
     next_slot(made)
     assert made.reason("cheap") == "JobRejected"
@@ -192,7 +192,7 @@ def test_a_job_worth_nothing_is_refused_and_leaves_the_prices_as_they_are(floor:
 def test_a_job_larger_than_the_window_is_refused() -> None:
     made = world()
     effects = made.submit(trains("long", 100).done())
-    assert any(isinstance(e, Reject) and "does not fit into the 10 slots" in e.detail for e in effects)
+    assert any(isinstance(e, Reject) and "does not fit into the 10 time slots" in e.detail for e in effects)
 
 
 def test_what_is_forgotten_with_the_job() -> None:
