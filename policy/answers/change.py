@@ -17,6 +17,7 @@ class Kind(StrEnum):
 
     AGAIN = "again"
     WAIT = "wait"
+    GONE = "gone"
     MIN_WORKERS = "min-workers"
     REPLICAS = "replicas"
     UTILITY = "utility"
@@ -30,7 +31,7 @@ class Kind(StrEnum):
     @property
     def only_waits(self) -> bool:
         """Whether a change of this kind is only to wait."""
-        return self in (Kind.WAIT, Kind.END)
+        return self in (Kind.WAIT, Kind.GONE, Kind.END)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,12 @@ from policy.cluster.model import Job, Slot
 from policy.cluster.preemption import preemptors
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import largest_share
-from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
+from policy.cluster.snapshot import Snapshot, missing_pods, priority_of, reason_of
 from policy.cluster.trouble import trouble_of
-from policy.cluster.words import counted, lack_in_words, listed
+from policy.cluster.words import counted, ending_in_words, lack_in_words, listed
 from policy.placement.gang import Ask, ask_of, fits, place, takes_all
 from policy.placement.holders import Holders
+from policy.placement.quotaroom import left_in_words, workers_to_come
 from policy.placement.room import Room
 from policy.systems.base import Policy
 
@@ -134,17 +135,28 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
     if gang.state not in ADMITTED or job.invalid:
         return reason_of(snapshot, job)
     if gang.waits_for:
-        return Verdict(Reason.ROOM_BEING_FREED, _to_go(len(gang.waits_for)))
+        return Verdict(Reason.ROOM_BEING_FREED, _to_go(snapshot, gang))
     if missing := missing_pods(snapshot, job):
         return Verdict(Reason.WAITING_FOR_PODS, missing)
     if robbed := gang.preempted:
-        return Verdict(Reason.PREEMPTED, _robbed(snapshot, robbed))
+        return Verdict(Reason.PREEMPTED, _robbed(snapshot, gang.job_uid, robbed))
     if trouble := _trouble_with_plan(snapshot, gang):
         return Verdict(Reason.MEMBER_REFUSED, trouble)
     if missing_nodes := unplaced_of(snapshot, job):
         return Verdict(Reason.MEMBERS_UNPLACED, unplaced_in_words(snapshot, job, gang, missing_nodes))
-    if gang.awaited and gang.tries.retried:
-        return Verdict(Reason.STALLED, f"given {counted(gang.workers, 'worker')}, {gang.awaited} still missing")
+    return _growth(snapshot, job, gang) if gang.awaited else None
+
+
+def _growth(snapshot: Snapshot, job: Job, gang: Gang) -> Verdict | None:
+    """Return why workers that the job was given do not come: they are late, or a ResourceQuota has no room for them."""
+    missing, quotas = workers_to_come(snapshot, job, gang), left_in_words(snapshot, job)
+    if gang.tries.retried:
+        told = f"given {counted(gang.workers, 'worker')}, {gang.awaited} still missing"
+        return Verdict(Reason.STALLED, "; ".join(part for part in (told, quotas) if part))
+    if missing and quotas:
+        return Verdict(
+            Reason.WAITING_FOR_PODS, f"given {counted(gang.workers, 'worker')}, {missing} without a pod; {quotas}"
+        )
     return None
 
 
@@ -159,14 +171,25 @@ def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
     return trouble_of(snapshot, gang.job_uid, tried) if tried else ""
 
 
-def _robbed(snapshot: Snapshot, robbed: Mapping[Slot, str]) -> str:
+def _robbed(snapshot: Snapshot, job_uid: str, robbed: Mapping[Slot, str]) -> str:
+    """Return in words which members have lost their nodes, and to which pods.
+
+    A preemptor that is bound is no longer nominated: then it is one of the pods there that have a higher priority.
+    """
     lost = [f"{slot} lost its room on {node}" for slot, node in sorted(robbed.items())]
-    whom = preemptors(snapshot.preemptions, snapshot.pods, robbed.values())
-    return listed(lost, NAMED) + (f" to {', '.join(whom)}" if whom else "")
+    nodes, own = frozenset(robbed.values()), priority_of(snapshot, job_uid)
+    there = (pod for pod in snapshot.pods.values() if pod.node in nodes and pod.holds_room and not pod.opted_in)
+    whom = preemptors(snapshot.preemptions, snapshot.pods, nodes) or sorted(
+        pod.key for pod in there if pod.priority > own
+    )
+    return listed(lost, NAMED) + (f" to {listed(whom, NAMED)}" if whom else "")
 
 
-def _to_go(pods: int) -> str:
-    return f"{counted(pods, 'pod')} must go first"
+def _to_go(snapshot: Snapshot, gang: Gang) -> str:
+    """Return in words how many pods must go before the gang gets their room, and which of them a finalizer keeps."""
+    pods = [snapshot.pods[uid] for uid in gang.waits_for if uid in snapshot.pods]
+    kept = [ending_in_words(pod) for pod in pods if pod.finalizers]
+    return "; ".join([f"{counted(len(gang.waits_for), 'pod')} must go first", *kept[:NAMED]])
 
 
 def held_room(snapshot: Snapshot, job: Job | None = None) -> tuple[HeldRoom, ...]:

@@ -399,6 +399,11 @@ class Pod:
         return f"{self.namespace}/{self.name}"
 
     @property
+    def kept(self) -> bool:
+        """Whether the pod is terminating and a finalizer keeps it, so that it goes only when somebody removes that."""
+        return self.terminating and bool(self.finalizers)
+
+    @property
     def claims(self) -> bool:
         """Whether another scheduler keeps room for this pod, which did not opt in and is nominated but not bound yet.
 

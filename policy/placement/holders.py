@@ -25,8 +25,8 @@ from policy.placement.binding import (
     Binding,
     Blocker,
     binding,
-    least,
     lift,
+    needed_of,
 )
 from policy.placement.fit import accepts
 from policy.placement.gang import Ask, fits
@@ -143,8 +143,24 @@ class Holders:
         yield from found.lacking(" free")
         yield from found.shape()
 
+    def terminating(self, ask: Ask) -> list[Pod]:
+        """Return the terminating pods that the gang waits for, if it would fit without them; none if it would not."""
+        found = self.binding(ask)
+        chosen = self._chosen(LEAVING, found) if found is not None and found.names == (LEAVING,) else ()
+        return [part.pod for part in chosen if part.pod is not None]
+
     def _named(self, kind: str, found: Binding) -> Iterator[Blocker]:
-        """Yield the holders of that kind whose room is needed; the largest ones if there is a choice."""
+        """Yield the holders of that kind that must let their room go."""
+        chosen = self._chosen(kind, found, MOST_NAMED)
+        if kind == LEAVING:
+            ending = [part.pod for part in chosen if part.pod is not None]
+            yield from (Blocker(kind, (pod.key, *pod.finalizers), ending_in_words(pod)) for pod in ending)
+            return
+        names = tuple(dict.fromkeys(part.holder for part in chosen))
+        yield Blocker(kind, names, f"{HOLD[kind]}: {', '.join(names)}")
+
+    def _chosen(self, kind: str, found: Binding, most: int | None = None) -> tuple[Part, ...]:
+        """Return the holders of that kind that must let their room go, the largest ones if there is a choice."""
         rest = self.without(frozenset(found.names) - {kind})
         ask = lift(found.ask, found.names)
 
@@ -155,13 +171,7 @@ class Holders:
             return fits(room, ask)
 
         ordered = sorted((part for part in self.parts if part.kind == kind), key=self._size)
-        chosen = least(ordered, enough, MOST_NAMED)
-        if kind == LEAVING:
-            ending = [part.pod for part in chosen if part.pod is not None]
-            yield from (Blocker(kind, (pod.key, *pod.finalizers), ending_in_words(pod)) for pod in ending)
-            return
-        names = tuple(dict.fromkeys(part.holder for part in chosen))
-        yield Blocker(kind, names, f"{HOLD[kind]}: {', '.join(names)}")
+        return needed_of(ordered, enough, most)
 
     def _size(self, part: Part) -> tuple[float, str, str]:
         node = self._snapshot.nodes.get(part.node)
@@ -176,7 +186,7 @@ class Holders:
         def enough(some: Sequence[str]) -> bool:
             return fits(opened.but(set(closed).difference(some)), ask)
 
-        chosen = least(closed, enough, MOST_NAMED)
+        chosen = needed_of(closed, enough, MOST_NAMED)
         return Blocker(CLOSED, chosen, ", ".join(f"{name} is {_shut(nodes[name])}" for name in chosen))
 
 
@@ -232,9 +242,9 @@ def blockers_of_empty(snapshot: Snapshot, found: Binding) -> Iterator[Blocker]:
 
 
 def _shut(node: Node) -> str:
-    """Return why the node takes no pods until it is opened again; empty if it is open.
+    """Return why the node is closed to new pods; empty if it is open.
 
-    Kubernetes removes its taint a moment after the node was uncordoned or became ready.
+    For a moment after a node is uncordoned or becomes ready again, Kubernetes leaves its taint in place.
     """
     return node.closed or ("still tainted as closed" if node.taints != node.reopened.taints else "")
 

@@ -14,8 +14,9 @@ from policy.cluster.gang import Gang, State
 from policy.cluster.kept import grouped, until_emptied_room_changes, until_job_changes, until_room_changes
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.snapshot import Snapshot, missing_pods
+from policy.cluster.snapshot import Snapshot, ending, missing_pods
 from policy.cluster.sortedgroups import GroupEntry, SortedGroups
+from policy.cluster.trouble import OWN
 from policy.placement.binding import CLOSED, HELD, OTHERS, REFUSED
 from policy.placement.gang import Ask, ask_of
 from policy.placement.holders import binding_of_empty, blockers_of_empty
@@ -193,14 +194,16 @@ def bar(snapshot: Snapshot, job: Job, now: float) -> Verdict | None:
 
 
 def _backing_off(gang: Gang) -> Verdict:
-    why = f": {gang.refused.text}" if gang.refused is not None else ""
-    return Verdict(Reason.BACKING_OFF, f"attempt {gang.tries.attempts} failed{why}")
+    tries = gang.tries
+    why = gang.refused.text if gang.refused is not None else tries.why.text.removeprefix(OWN) if tries.why else ""
+    what = "the repair" if tries.why is Reason.REPAIR_FAILED else f"attempt {tries.attempts}"
+    return Verdict(Reason.BACKING_OFF, f"{what} failed{f': {why}' if why else ''}")
 
 
 def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
     """Return what bars the job until the job, its gang or its pods change; None if nothing does."""
     if job.released or snapshot.gang(job.uid).state is State.RELEASING:
-        return Verdict(Reason.RELEASING)
+        return Verdict(Reason.RELEASING, ending(snapshot, job))
     if unsupported := sorted({name for role in job.roles for name in role.unsupported}):
         return Verdict(Reason.UNSUPPORTED, ", ".join(unsupported))
     if job.size > largest_gang:

@@ -82,7 +82,7 @@ class Slotwork:
     def _pausing(self, uid: str) -> Verdict:
         later = self.plans[uid].after(self.slot)
         if later is None:
-            return Verdict(Reason.PAUSED, "its schedule is over and no room was found for what is left")
+            return Verdict(Reason.SCHEDULE_OVER)
         seconds = later.slot * self.slot_seconds - self.now
         return Verdict(Reason.PAUSED, f"it goes on in time slot {later.slot}, {seconds:.0f} s from now")
 

@@ -221,6 +221,21 @@ def test_jobs_share_the_slots_and_nothing_is_promised_twice() -> None:
     assert made.over() == []
 
 
+def test_a_job_whose_schedule_is_over_without_room_for_the_rest_is_not_told_that_it_goes_on_later() -> None:
+    made = world(node("n1", cpu=6))
+    slow, urgent = trains("slow", 6, most=2, utility=Utility(100.0, 0.0, 1.0)), trains("b", 2, most=2)
+    run(made, slow)
+    shifts = tuple(replace(shift, slot=shift.slot + (i > 0)) for i, shift in enumerate(plan(made, "slow").shifts))
+    waits = replace(plan(made, "slow"), shifts=shifts)
+    made.snapshot = replace(made.snapshot, memory={MEMORY: replace(book(made), plans={"job-slow": waits})})
+    run(made, urgent)
+    next_slot(made, slow, urgent)
+    assert made.reason("slow") == "JobPaused"
+    over = replace(book(made), plans={**book(made).plans, "job-slow": replace(waits, shifts=shifts[:1])})
+    cycle = made.policy.decide(replace(made.snapshot, memory={**made.snapshot.memory, MEMORY: over}), made.now)
+    assert cycle.verdicts["job-slow"].reason is Reason.SCHEDULE_OVER
+
+
 def test_an_empty_slot_is_a_pause_and_the_job_goes_on_in_the_next() -> None:
     made = world(node("n1", cpu=6))
     slow, urgent = trains("slow", 6, most=2, utility=Utility(100.0, 0.0, 1.0)), trains("b", 2, most=2)
