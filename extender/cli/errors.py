@@ -48,7 +48,7 @@ def errors() -> Iterator[None]:
         typer.echo(f"kohort: {around!r} is not UTF-8 text; correct it", err=True)
         raise typer.Exit(2) from None
     except OSError as error:
-        if error.errno == EPIPE:  # the reader of our output has ended, which is no fault; click ends the process
+        if error.errno == EPIPE:  # the program that reads our output has ended, as `head` does; click exits quietly
             raise
         _forget_output()
         where = f"{error.filename}: " if error.filename else ""
@@ -75,7 +75,7 @@ class Commands(TyperGroup):
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Parse the options that stand before the command's name; a wrong value is shown in the error."""
         for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, TextIOWrapper):  # a terminal may not be able to show every name
+            if isinstance(stream, TextIOWrapper):  # or a name that the terminal cannot show would end the command
                 stream.reconfigure(errors="replace")
         with _naming_wrong_values():
             return super().make_context(*args, **extra)

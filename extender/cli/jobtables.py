@@ -22,8 +22,9 @@ CLOSEST_NODES: Final = 20
 MOST_AHEAD: Final = 10
 MOST_MEMBERS: Final = 20
 MOST_STEPS: Final = 10
-HELPS: Final = "what helps"  # general advice for the reason
-ADMITS: Final = "would admit"  # a change that was tried
+HELPS: Final = "what helps"  # heads the general advice for the reason
+# heads a single change to the job that was tried on a copy of the state and would let it start
+ADMITS: Final = "would admit"
 WIDE: Final = "-o wide"
 
 

@@ -12,11 +12,13 @@ from extender.kube.jobobjects import identity
 from extender.kube.membership import NOBODY, Membership, controller
 from extender.kube.ownedpods import OwnedPod
 from extender.kube.podgroupkinds import GroupKind, role_in
-from extender.kube.podspec import places_of, requests_of, unsupported_in
+from extender.kube.podspec import limits_of, places_of, requests_of, unsupported_in
+from extender.kube.unchecked import repels_in, unchecked_in
 from policy.cluster.model import WORKER, Constraints, Job, Phase, Pod, Role, Slot
-from policy.cluster.resources import Resources
+from policy.cluster.resources import NOTHING, Resources
 
 LONGEST_REFUSAL = 1024  # characters
+UNREADABLE = Resources({"pods": 1})  # counted for a pod whose requests cannot be read
 
 
 def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY) -> Pod:
@@ -27,11 +29,12 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
     job = of.owner_uid or (text(meta, "uid") if of.lone else "")
     scheduled = condition(status, "PodScheduled")
     opted_in = text(spec, "schedulerName") == scheduler_name
+    requests = _requests(spec, status)
     return Pod(
         uid=text(meta, "uid"),
         namespace=namespace,
         name=text(meta, "name"),
-        requests=_requests(spec, status),
+        requests=requests or UNREADABLE,
         node=text(spec, "nodeName"),
         phase=_phase(text(status, "phase")),
         job_uid=identity(namespace, job) if job else "",
@@ -51,9 +54,12 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         plan=text(annotations, PLAN),
         nominated=text(status, "nominatedNodeName"),
         preempted=_preempted(status),
+        unchecked=unchecked_in(spec, requests) if opted_in and not text(spec, "nodeName") else (),
+        repels=repels_in(spec, namespace),
         priority=whole(spec, "priority"),
         since=seconds(meta, "creationTimestamp"),
         version=whole(meta, "resourceVersion"),
+        limits=_limits(spec) if opted_in else NOTHING,
     )
 
 
@@ -118,7 +124,11 @@ def _role(item: dict[str, Any], pod: Pod, name: str) -> tuple[Role, str]:
     spec = part(item, "spec")
     try:
         unsupported = tuple(name for name in unsupported_in(spec, "spec") if name not in ACCEPTED)
-        return Role(name, 1, requests_of(spec, "spec"), places_of(spec), unsupported), ""
+        role = Role(
+            name, 1, requests_of(spec, "spec"), places_of(spec), unsupported, pod.limits,
+            text(spec, "priorityClassName"), spec.get("activeDeadlineSeconds") is not None,
+        )  # fmt: skip
+        return role, ""
     except ObjectError as error:
         return Role(name, 1, pod.requests), str(error)
 
@@ -129,14 +139,19 @@ def _slot_in(written: str) -> Slot | None:
     return Slot(role, int(index)) if role and index.isascii() and index.isdigit() and len(index) < 8 else None
 
 
-def _requests(spec: dict[str, Any], status: dict[str, Any]) -> Resources:
-    """Return the pod's requests; requests that cannot be read, although the API server has checked them, count as
-    one pod.
-    """
+def _requests(spec: dict[str, Any], status: dict[str, Any]) -> Resources | None:
+    """Return the pod's requests; None if they cannot be read, although the API server has checked them."""
     try:
         return requests_of(spec, "spec", status)
     except ObjectError:
-        return Resources({"pods": 1})
+        return None
+
+
+def _limits(spec: dict[str, Any]) -> Resources:
+    try:
+        return limits_of(spec, "spec")
+    except ObjectError:
+        return NOTHING
 
 
 def _places(spec: dict[str, Any]) -> Constraints | None:

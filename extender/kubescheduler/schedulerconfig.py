@@ -7,8 +7,9 @@ only parses; `checkconfig` judges.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -69,14 +70,27 @@ class Profile(ConfigPart):
     plugin_config: tuple[Mapping[str, Any], ...] = Field(default=(), strict=False)
 
     @property
+    def enabled_plugins(self) -> tuple[str, ...]:
+        """Return the names of the plugins that the profile enables, at whatever extension point, without duplicates."""
+        points = [self.plugins.post_filter, self.plugins.multi_point]
+        names = [plugin.name for point in points for plugin in point.enabled]
+        for point in (self.plugins.model_extra or {}).values():
+            enabled = point.get("enabled") if isinstance(point, Mapping) else ()
+            names += [str(plugin.get("name")) for plugin in enabled or () if isinstance(plugin, Mapping)]
+        return tuple(dict.fromkeys(names))
+
+    def arguments_of(self, plugin: str) -> Mapping[str, Any]:
+        """Return the arguments that the profile states for the plugin; an empty mapping where it states none."""
+        stated = (one.get("args") for one in self.plugin_config if one.get("name") == plugin)
+        return next((args for args in stated if isinstance(args, Mapping)), {})
+
+    @property
     def bind_timeout_seconds(self) -> object:
         """Return for how many seconds VolumeBinding waits for a volume while it keeps the pod's room.
 
         The value is as the file states it, of whatever type, or kube-scheduler's default.
         """
-        stated = (one.get("args") for one in self.plugin_config if one.get("name") == "VolumeBinding")
-        args = next((args for args in stated if isinstance(args, Mapping)), {})
-        return args.get("bindTimeoutSeconds", DEFAULT_BIND_TIMEOUT_SECONDS)
+        return self.arguments_of("VolumeBinding").get("bindTimeoutSeconds", DEFAULT_BIND_TIMEOUT_SECONDS)
 
     @property
     def preempts(self) -> bool:
@@ -162,3 +176,27 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nulls(below) for below in value]
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFinding:
+    """One fault: an error breaks the gang or its safety, a warning costs speed or hints at a mistake.
+
+    ``field`` is the field's path in the file, ``value`` its value, ``allowed`` which values it may have, ``why`` the
+    consequence of this value, and ``mend`` how to correct it.
+    """
+
+    field: str
+    value: str
+    allowed: str
+    why: str
+    mend: str
+    level: Literal["error", "warning"] = "error"
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """Return a value as YAML writes it, shortened to ``limit`` characters."""
+    if value is None:
+        return "absent"
+    text = str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"

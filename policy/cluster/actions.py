@@ -1,4 +1,4 @@
-"""The actions that a policy may decide, and the effects that a step returns: calls to make, and outcomes to record."""
+"""The actions that a policy may decide, and the effects that a step returns: instructions, and records of decisions."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class RefuseBind:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The plan ``plan`` of the job's gang was given up, for this reason."""
+    """The gang of the job gave up its plan, for this reason. ``plan``: the name of that plan."""
 
     job_uid: str
     plan: str
@@ -223,4 +223,8 @@ class WriteRefused:
 
 
 Outcome = Edited | Released | Stalled | ShrinkStalled | Preempted | Shown | WriteRefused
-Effect = Action | Bind | RefuseBind | Outcome
+Instruction = Bind | RefuseBind
+"""An effect that the service carries out at once."""
+DecisionRecord = Action | Outcome
+"""An effect that is only recorded and shown: an action that the new snapshot already has, or the outcome of one."""
+Effect = Instruction | DecisionRecord
