@@ -228,6 +228,4 @@ ALONE: Final[Mapping[str, Kind]] = {
     "running jobs": running_jobs, "finished jobs": finished_jobs, "cordoned": cordoned, "not ready": not_ready,
     "tainted": tainted, "unlabelled": unlabelled, "refused": refused, "suspended": suspended, "no pods": no_pods,
 }  # fmt: skip
-NOT_LIVE: Final = frozenset({"refused", "nominated pods", "not ready"})
-"""Kinds that are shown in virtual time only, because a control plane sets these facts back by itself."""
 NOT_OF_ROOM: Final = frozenset({"suspended", "no pods"})
