@@ -41,10 +41,11 @@ def errors() -> Iterator[None]:
         typer.echo(f"kohort: {_harmless(str(error))}", err=True)
         raise typer.Exit(error.code) from None
     except UnicodeEncodeError as error:  # an argument, because the output replaces what it cannot encode
-        typer.echo(f"kohort: {error.object!r} is not UTF-8 text; correct it", err=True)
+        around = error.object[max(0, error.start - 20) : error.end + 20]
+        typer.echo(f"kohort: {around!r} is not UTF-8 text; correct it", err=True)
         raise typer.Exit(2) from None
     except OSError as error:
-        if error.errno == EPIPE:  # the reader of our output has ended, which is no fault; click ends the process
+        if error.errno == EPIPE:  # the program that reads our output has ended, as `head` does; click exits quietly
             raise
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"kohort: {_harmless(where)}{error.strerror or error}", err=True)
@@ -64,7 +65,7 @@ class Commands(TyperGroup):
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Parse the options that stand before the command's name; a wrong value is shown in the error."""
         for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, TextIOWrapper):  # a terminal may not be able to show every name
+            if isinstance(stream, TextIOWrapper):  # or a name that the terminal cannot show would end the command
                 stream.reconfigure(errors="replace")
         with _naming_wrong_values():
             return super().make_context(*args, **extra)

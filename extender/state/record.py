@@ -154,7 +154,7 @@ def _beginning(path: Path, line: bytes) -> Beginning:
         parts: dict[str, Any] = {name: value_of(entry["rest"][name]) for name in REST if name in entry["rest"]}
         parts |= {name: dict(msgspec.convert(entry["facts"][name], type=kind)) for name, kind in FACTS.items()}
         return Beginning(value_of(entry["policy"]), Snapshot(**parts), _kinds(entry))
-    except (msgspec.MsgspecError, CodecError, KeyError, TypeError) as error:
+    except (msgspec.MsgspecError, CodecError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"{path}, line 1: this is no beginning of a journal ({error})") from None
 
 
@@ -172,7 +172,7 @@ def _steps(path: Path, file: IO[bytes]) -> Iterator[Step]:
             try:
                 entry = msgspec.json.decode(line, type=_Entry)
                 yield Step(number, entry.at, tuple(map(_event, entry.events)), bytes(entry.effects), entry.error)
-            except (msgspec.MsgspecError, KeyError, ValueError) as error:
+            except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
                 raise RecordError(f"{path}, line {number}: this is no step of a journal ({error})") from None
 
 

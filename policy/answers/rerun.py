@@ -14,17 +14,7 @@ from dataclasses import replace
 from policy.answers.load import Load, load
 from policy.answers.operated import forward, without
 from policy.answers.whatif import submitted
-from policy.cluster.events import (
-    Event,
-    JobGone,
-    JobSeen,
-    NodeGone,
-    NodeSeen,
-    PodGone,
-    PodSeen,
-    Reported,
-    Synced,
-)
+from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Reported, Synced
 from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot

@@ -72,7 +72,7 @@ def may_give(snapshot: Snapshot, victim: Job, gang: Gang, job: Job, now: float) 
         return False
     scaling = gang.scaling
     if scaling.kept_at is not None and now - scaling.kept_at < TURN_SECONDS:
-        return False  # its workers did not go when it was last shrunk, so it is left alone for a while
+        return False  # the operator did not delete its workers at the last shrink; do not shrink it for a while
     turns = sum(1 for turn in scaling.turns if now - turn < TURN_SECONDS) if scaling.turns else 0
     # If the plan fails once more, the victim is grown back: that turn is counted in advance.
     return turns + 1 < TURNS or not snapshot.gang(job.uid).tries.attempts

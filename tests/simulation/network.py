@@ -191,7 +191,7 @@ class ApiLine:
                 seen = (seen + events)[-12:]
 
     async def _undisturbed(self, found: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """Yield what the API server answers, without faults: reads of quotas draw nothing of the seed."""
+        """Yield the API server's answers without faults; they use none of the seed's random numbers."""
         async with aclosing(found) as answers:
             async for answer in answers:
                 await sleep(READ_SECONDS)

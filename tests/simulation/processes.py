@@ -179,7 +179,7 @@ class ExtenderProcess(SimulatedProcess):
     def _make(self) -> Coroutine[Any, Any, None]:
         self.live = app.Live(self.settings, self.line, self.clock, self.chance)
         for reflector in self.live.reflectors:
-            if reflector.resource == QUOTAS:  # its watches are drawn apart, so that the others' draws stay the seed's
+            if reflector.resource == QUOTAS:  # its own random numbers, so that those of old seeds stay as they were
                 reflector._chance = random.Random(f"quotas of {self.name} {self.incarnation}")
         self.live.ledger.carry_with(lambda effects: self._stepped(self, effects))
         self.live.ledger.record_with(lambda at, events, *_: self.around.watcher.taken(self.name, events))

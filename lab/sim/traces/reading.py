@@ -16,6 +16,7 @@ from policy.cluster.words import and_more
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
+SHOWN = 200  # characters of a wrong value that a message shows
 TOLD = 20  # an error message lists at most so many faults, and only counts the others
 
 Table = Sequence[tuple[str, Mapping[str, object]]]
@@ -34,7 +35,13 @@ class FieldError(ValueError):
     """The error for one wrong field of a row."""
 
     def __init__(self, where: str, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{where}: {name}: {value!r} is not allowed; allowed: {allowed}")
+        super().__init__(f"{where}: {name}: {shortened(value)} is not allowed; allowed: {allowed}")
+
+
+def shortened(value: object) -> str:
+    """Return the value as Python text for a message, cut if it is long: it may be a whole file."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 class ColumnError(ValueError):
