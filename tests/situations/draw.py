@@ -41,9 +41,10 @@ def live(scenes: Iterable[Scene], count: int) -> list[Scene]:
 
 
 def _is_able(scene: Scene) -> bool:
-    """Tell whether a control plane keeps all facts of the scene: KWOK makes nodes ready, and nobody is nominated."""
+    """Tell whether a control plane keeps all facts of the scene: KWOK makes nodes ready, and a job waits long."""
     ready = all(host.ready for host in scene.hosts)
-    return ready and not scene.refused and not any(holder.nominated for holder in scene.holders)
+    nominated = any(holder.nominated for holder in scene.holders)
+    return ready and not nominated and not scene.refused and scene.ahead is None
 
 
 def _base(name: str, rng: Random, pools: int) -> Scene:

@@ -30,7 +30,8 @@ def marked(scenes: Iterable[Scene]) -> list[object]:
 def named(stage: InTime, constraint: Constraint) -> None:
     """Check that the explanation names the constraint, with its values, and that the placement agrees."""
     found = stage.explained()
-    told = f"{stage.waits().detail}; {found.arithmetic}; {found.missing_pods}"
+    ahead = ", ".join(one.job for one in found.ahead)
+    told = f"{stage.waits().detail}; {found.arithmetic}; {found.missing_pods}; {ahead}"
     names, _ = stage.binding()
     assert not constraint.kind or constraint.kind in names, (constraint, told)
     missing = [value for value in constraint.values if value not in told]
@@ -66,6 +67,6 @@ def test_there_are_as_many_situations_as_promised_and_of_every_kind() -> None:
     assert (len(SINGLES), len(PAIRS)) == (120, 40)
     assert {scene.constraints[0].code for scene in SINGLES} >= {
         "GangExceedsCluster", "RoomHeldByOtherPods", "WaitingForRoom", "RoomHeldByFinishedJobs", "NodesClosed",
-        "PlannedNodeNotOffered", "JobSuspended", "WaitingForPods",
+        "PlannedNodeNotOffered", "JobSuspended", "WaitingForPods", "BehindHeavierJob",
     }  # fmt: skip
-    assert len(ALONE) == 16
+    assert len(ALONE) == 17
