@@ -17,10 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from benchmarks import scenes
-from extender.app import Live, limits_of
+from extender.app import Live
 from extender.cli.processes import prefer_the_loop
 from extender.clock import Clock
 from extender.config.settings import Settings
+from extender.http.limits import limits_of
 from extender.http.server import Endpoint, serve
 from extender.kube.api import Done, Json, Outcome, Ref
 from extender.routes.verbs import too_long

@@ -24,12 +24,11 @@ from extender.comparison.comparisons import Comparisons
 from extender.config.reload import Reload
 from extender.config.settings import Settings
 from extender.http.asgi import App
-from extender.http.handshakes import MOST as MOST_HANDSHAKES
-from extender.http.limits import BindConnections, Limits, people_limits, probe_limits, report_limits
+from extender.http.limits import BindConnections, Limits, limits_of, people_limits, probe_limits, report_limits
 from extender.http.server import Endpoint
 from extender.http.server import serve as serve_endpoints
 from extender.http.servertls import RotatingContext, only_peers
-from extender.kube.api import NODES, PODS, Api, Resource
+from extender.kube.api import NODES, PODS, QUOTAS, Api, Resource
 from extender.kube.client import KubeApi
 from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
@@ -62,11 +61,11 @@ not be read is reported, and its jobs are left out.
 
 
 def resources() -> Iterable[Resource]:
-    """Return the resources that are watched: nodes, pods, and every kind of job and of pod group.
+    """Return the resources that are watched: nodes, pods, every kind of job and of pod group, and ResourceQuotas.
 
     All pods are watched, because foreign pods take room too.
     """
-    return (*NEEDED, *(kind.resource for kind in KINDS.values()), *(group.resource for group in GROUPS))
+    return (*NEEDED, *(kind.resource for kind in KINDS.values()), *(group.resource for group in GROUPS), QUOTAS)
 
 
 class Live:
@@ -122,12 +121,13 @@ class Live:
     def deliver(self, batch: WatchBatch) -> None:
         """Pass a reflector's batch to the ledger.
 
-        The ledger applies the pages of a list at the list's end, and the changes of a watch after a short delay.
+        The ledger applies the pages of a list at the list's end, and the changes of a watch after a short delay, as it
+        does a list of ResourceQuotas, which says nothing about who is there.
         """
         events = [e for change in batch.events for e in self.translator.events(batch.resource, change)]
         if batch.kind == "page":
             self.ledger.queue(*events)
-        elif batch.kind == "end":
+        elif batch.kind == "end" and batch.resource != QUOTAS:
             if batch.resource == PODS:
                 self.ledger.listed(batch.listed, digits(batch.resource_version))
                 events += self._unlisted()
@@ -228,35 +228,6 @@ class Live:
             tasks.create_task(self.ledger.tick(self.settings.tick_seconds))
             tasks.create_task(self.lease.run(self.term.led))
             tasks.create_task(self.page.history.run())
-
-
-def limits_of(settings: Settings) -> Limits:
-    """Return the limits that the settings set for the listeners."""
-    server = settings.server
-    return Limits(
-        body_bytes=server.body_limit_bytes,
-        header_seconds=server.header_seconds,
-        body_seconds=server.body_seconds,
-        answer_seconds=server.answer_seconds,
-        connections=server.connections,
-        reserved_connections=server.reserved_connections,
-        keep_alive_seconds=server.keep_alive_seconds,
-        graceful_seconds=server.graceful_seconds,
-    )
-
-
-def most_connections(settings: Settings) -> int:
-    """Return how many connections all listeners of `endpoints` together may have open."""
-    limits, people = limits_of(settings), settings.api
-    behind_tls = limits.connections + MOST_HANDSHAKES if settings.server.tls.on else 0
-    of_api = people_limits(limits).connections + (0 if people.without_tls else MOST_HANDSHAKES)
-    return (
-        behind_tls
-        + limits.connections
-        + probe_limits(limits).connections
-        + (of_api if people.enabled else 0)
-        + (report_limits(limits).connections if settings.progress.enabled else 0)
-    )
 
 
 def endpoints(live: Live, reviewer: Reviewer | None = None) -> Sequence[Endpoint]:

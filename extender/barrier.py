@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import assert_never
 
 from extender.http.limits import BindConnections
 from extender.kube.api import PODS, Api, ClusterError, Done, Ref, Refused, Unknown
@@ -18,7 +19,7 @@ from extender.kube.binding import create_binding
 from extender.kube.fields import part, text
 from extender.kube.jobkinds import KINDS, LEADER, LONE_POD, SLOT, deletion_cost
 from extender.state.ledger import Ledger, LedgerStoppedError
-from policy.cluster.actions import Bind, Effect, RefuseBind
+from policy.cluster.actions import Bind, Effect, Instruction, RefuseBind
 from policy.cluster.events import BindDone, BindDropped, BindHeld, BindRefused, BindUnknown
 from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import shortened
@@ -28,7 +29,7 @@ BOUND = ""
 UNKNOWN_OUTCOME = (
     "kohort: the API server's answer to the binding was lost; the pod's reservation stays until it is known"
 )
-# For so long an API server may still carry out a request whose client has given up.
+# An API server may carry out a request up to so many seconds after its client has given up.
 LATE_SECONDS = 10.0
 # first and longest pause in seconds between two reads of a pod whose binding has no known outcome
 LOOK_SECONDS = (0.5, 4.0)
@@ -87,7 +88,7 @@ class Barrier:
         self._leads = leads
         self._leader = leader
         self._held: dict[str, HeldBind] = {}
-        self._in_flight: dict[asyncio.Task[None], str] = {}  # each task that makes a binding, and its pod's uid
+        self._in_flight: dict[asyncio.Task[None], str] = {}  # for each task that makes a binding: the uid of the pod
         self._lost: dict[str, LostBinding] = {}  # the bindings of each pod whose answers were lost, by pod uid
         self._done: dict[str, str] = {}  # pod uid -> node, of bindings that were made and that no step has seen yet
         self._closed = False
@@ -165,7 +166,8 @@ class Barrier:
         kube-scheduler has then given up its attempt, so that its checks of pod and node no longer hold.
         """
         self._answer(uid, text)
-        # If one connection breaks, others often do: one step must see all of them before it binds the other members.
+        # The event is only queued: if one connection breaks, others often do, and one step must see
+        # all of them before it binds other members.
         self._ledger.post(BindDropped(uid))
 
     def _answer(self, uid: str, text: str) -> None:
@@ -176,20 +178,25 @@ class Barrier:
         waiting.answer.set_result(text)
 
     def carry_out(self, effects: tuple[Effect, ...]) -> None:
-        """Start the bindings that a step asks for, and answer the held calls that it refuses."""
+        """Carry out the instructions among a step's effects; records of decisions need nothing."""
         if self._done:
             pods = self._ledger.snapshot.pods
             self._done = {uid: node for uid, node in self._done.items() if uid in pods and not pods[uid].node}
         for effect in effects:
-            match effect:
-                case Bind():
-                    task = asyncio.create_task(self._bind(effect))
-                    self._in_flight[task] = effect.uid
-                    task.add_done_callback(self._binding_ended)
-                case RefuseBind(uid, reason):
-                    self._answer(uid, reason.text)
-                case _:
-                    pass
+            if isinstance(effect, Instruction):
+                self._obey(effect)
+
+    def _obey(self, instruction: Instruction) -> None:
+        """Start a binding, or answer a held call that is refused."""
+        match instruction:
+            case Bind():
+                task = asyncio.create_task(self._bind(instruction))
+                self._in_flight[task] = instruction.uid
+                task.add_done_callback(self._binding_ended)
+            case RefuseBind(uid, reason):
+                self._answer(uid, reason.text)
+            case _:
+                assert_never(instruction)
 
     async def _bind(self, bind: Bind) -> None:
         try:

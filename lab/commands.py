@@ -41,8 +41,8 @@ def demo(
         typer.Option(
             min=0,
             max=65535,
-            help="The port that answers `kohort jobs` and others meanwhile; 0: any free port. Default: 8900, or any "
-            "free port if that is taken.",
+            help="The port on which Kohort answers `kohort jobs` and so on during the demo; 0: any free port. "
+            "Default: 8900, or any free port if that is taken.",
         ),
     ] = None,
 ) -> None:
@@ -63,7 +63,11 @@ def demo(
 SeedsOption = Annotated[
     int | None,
     typer.Option(
-        "--seeds", min=1, metavar="N", help="How many seeds; default: compare 30, paper as its bars say, others 1."
+        "--seeds",
+        min=1,
+        max=100_000,
+        metavar="N",
+        help="How many seeds; default: compare 30, paper as its bars say, others 1.",
     ),
 ]
 FirstSeedOption = Annotated[int, typer.Option("--first-seed", min=0, metavar="K", help="The first seed.")]
@@ -78,7 +82,8 @@ JsonOption = Annotated[
     typer.Option("--json", metavar="FILE", help="Write the result as JSON to this file; -: to standard output."),
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, metavar="N", help="How many processes to use; default: one per core.")
+    int | None,
+    typer.Option("--workers", min=1, max=1024, metavar="N", help="How many processes to use; default: one per core."),
 ]
 SchedulerOption = Annotated[
     str | None,
@@ -265,7 +270,9 @@ def optimum(
     servers: Annotated[
         int, typer.Option("--servers", min=1, max=20, help="The number of servers for workers, and of those for ps.")
     ] = 3,
-    slots: Annotated[int, typer.Option("--slots", min=2, max=50, help="The number of slots in the timespan (T).")] = 10,
+    slots: Annotated[
+        int, typer.Option("--slots", min=2, max=50, help="The number of time slots in the timespan (T).")
+    ] = 10,
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="The solver's time limit for one instance.")
     ] = 60.0,

@@ -7,9 +7,7 @@ they are done.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from itertools import chain
-from operator import attrgetter
 
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.kept import until_job_changes
@@ -23,7 +21,7 @@ from policy.cluster.training import write_reports
 
 NOTED_SECONDS = 60.0
 GIVES_ROOM_UP = (State.RELEASING, State.PAUSED)
-Concerned = Sequence[tuple[Job, Gang]]
+NO_ORDERS = Desired(gate=False)
 
 
 def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
@@ -32,30 +30,31 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
     On clusters of more than ``nominate_above`` nodes, every member that has a planned node is also nominated for it.
     """
     if not (snapshot.synced and snapshot.leading):
-        return Desired(gate=False)
-    concerned = _concerned(snapshot)
-    nominating = len(snapshot.nodes) > nominate_above
-    placed = [job for job, gang in concerned if gang.state in ADMITTED and queued(job) and not gang.waits_for]
-    placing = [_placing(snapshot, job.uid, nominating) for job in placed]
+        return NO_ORDERS
+    jobs, nominating = snapshot.jobs, len(snapshot.nodes) > nominate_above
+    concerned = [(jobs[uid], snapshot.gang(uid)) for uid in snapshot.index.unsettled if uid in jobs]
+    placing = [
+        _placing(snapshot, job.uid, nominating)
+        for job, gang in concerned
+        if gang.state in ADMITTED and queued(job) and not gang.waits_for
+    ]
     standing = [found for job, _ in concerned if (found := _standing(snapshot, job.uid)) is not None]
-    others = Desired(
-        gate=False,
-        ungate=tuple(_hopeless(snapshot)),
-        replicas=tuple(_too_few(snapshot, concerned)),
+    return Desired(
+        gate=_crowded(snapshot),
+        ungate=(*_all(found.ungate for found in placing), *_hopeless(snapshot)),
+        wake=(*_all(found.wake for found in placing),),
+        nominate=(*_all(found.nominate for found in placing), *_all(found.nominate for found in standing)),
+        renumber=(*_all(found.renumber for found in standing),),
+        replicas=(*_all(found.replicas for found in standing), *_too_few(snapshot, concerned)),
+        suspend=(*_all(found.suspend for found in standing),),
+        release=(*_all(found.release for found in standing),),
+        evict=(*_all(found.evict for found in standing),),
+        checkpoint=(*_all(found.checkpoint for found in standing),),
         note=tuple(_notes(snapshot)),
     )
-    every = zip(*map(_ORDERS, (*placing, *standing, others)), strict=True)
-    return Desired(_crowded(snapshot), *(tuple(_all(orders)) for orders in every))
 
 
 _all = chain.from_iterable
-_ORDERS = attrgetter(*(field.name for field in fields(Desired) if field.name != "gate"))
-
-
-def _concerned(snapshot: Snapshot) -> Concerned:
-    """Return the jobs for which there may be something to do, with their gangs, sorted by uid."""
-    jobs = snapshot.jobs
-    return [(jobs[uid], snapshot.gang(uid)) for uid in snapshot.index.unsettled if uid in jobs]
 
 
 @until_job_changes
@@ -69,9 +68,10 @@ def _crowded(snapshot: Snapshot) -> bool:
 
     A job that waits for its own pods, or that could never start, is no reason to gate the pods of other jobs.
     """
-    reasons = (reason_of(snapshot, job).reason for job in snapshot.waiting())
     return bool(snapshot.index.freeing) or any(
-        reason.concern in (Concern.ROOM, Concern.RELEASE) and not reason.needs_change for reason in reasons
+        (reason := reason_of(snapshot, job).reason).concern in (Concern.ROOM, Concern.RELEASE)
+        and not reason.needs_change
+        for job in snapshot.waiting()
     )
 
 
@@ -113,7 +113,7 @@ def _placing(snapshot: Snapshot, uid: str, nominating: bool) -> Desired:
     """
     job, gang = snapshot.jobs[uid], snapshot.gang(uid)
     if surplus_first(snapshot, job, gang):
-        return Desired(gate=False)
+        return NO_ORDERS
     ready = [
         (pod, gang.nodes[pod.slot])
         for pod in snapshot.pods_of(job.uid)
@@ -160,7 +160,7 @@ def _standing(snapshot: Snapshot, uid: str) -> Desired | None:
         evict=tuple(_evictions(snapshot, job, gang)),
         checkpoint=tuple(_checkpoints(snapshot, job, gang)),
     )
-    return found if any(_ORDERS(found)) else None
+    return found if found != NO_ORDERS else None
 
 
 def _idle_nominations(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
@@ -174,10 +174,7 @@ def _idle_nominations(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodO
 
 
 def _misnumbered(snapshot: Snapshot, job: Job) -> Iterator[Pod]:
-    """Yield the pods that have taken the slot of a pod that is gone, and must get their new slot written on them.
-
-    By this annotation the controller of the pods chooses which of them to delete first.
-    """
+    """Yield the pods whose new slot must be written on them; by it their controller chooses which to delete first."""
     return (pod for pod in _pods_of(snapshot, job.uid) if pod.misnumbered)
 
 
@@ -219,7 +216,7 @@ def _bound_workers(snapshot: Snapshot, job: Job) -> list[int]:
     return [pod.slot.index for pod in pods if pod.slot is not None and pod.slot.role == WORKER]
 
 
-def _too_few(snapshot: Snapshot, concerned: Concerned) -> Iterator[ReplicaOrder]:
+def _too_few(snapshot: Snapshot, concerned: Sequence[tuple[Job, Gang]]) -> Iterator[ReplicaOrder]:
     """Yield orders for waiting jobs whose object asks for fewer workers than their minimum.
 
     Without such an order, the pods for which they wait would never be created.

@@ -10,6 +10,7 @@ from policy.cluster.events import Event
 from policy.cluster.snapshot import Snapshot
 from policy.keep import keep, recall
 from policy.systems.base import Policy
+from policy.systems.quotas import decide
 from policy.transitions.barrier import apply_bind_event, in_order
 from policy.transitions.carry import carry_out
 from policy.transitions.deadlines.expiry import expire
@@ -18,6 +19,7 @@ from policy.transitions.recovery.repair import repair, report_preempted
 from policy.transitions.recovery.taken import give_up_taken
 from policy.transitions.refusedwrites import heed_refused
 from policy.transitions.settle import settle
+from policy.transitions.shortage import note_short
 from policy.transitions.shown import report_shown
 
 
@@ -50,5 +52,6 @@ def step(
         effects += repair(draft, now, gives_back=policy.base.grows)
         effects += report_shown(draft)
         draft.settle()
-        effects += carry_out(draft, keep(draft, policy, policy.decide(draft.view(), now)), now)
+        note_short(draft, now)
+        effects += carry_out(draft, keep(draft, policy, decide(draft.view(), policy, now)), now)
     return draft.freeze(), tuple(effects)

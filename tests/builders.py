@@ -25,12 +25,14 @@ from policy.cluster.events import (
     NodeSeen,
     PodGone,
     PodSeen,
+    QuotaSeen,
     Synced,
     Tick,
 )
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Pod, Role, Slot, Taint
-from policy.cluster.resources import Resources
+from policy.cluster.quota import Quota
+from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
 from policy.systems.base import Policy
@@ -192,6 +194,20 @@ class World:
                 made = thing.done() if isinstance(thing, JobBuilder) else thing
                 old_job = self.snapshot.jobs.get(made.uid)
                 return JobSeen(replace(made, version=1 + (old_job.version if old_job else 0)))
+
+    def limit(self, name: str = "few", used: Resources | None = None, **hard: int) -> tuple[Effect, ...]:
+        """Set a ResourceQuota of the namespace ``team``, such as ``pods=4``.
+
+        ``used``: by default what the pods of the namespace that have not ended ask for.
+        """
+        most, counted = res(**hard), used
+        if counted is None:
+            there = [p for p in self.snapshot.pods.values() if p.namespace == "team" and not p.ended]
+            asked = total(p.requests for p in there)
+            counted = Resources({resource: asked[resource] for resource in most.amounts})
+        old = self.snapshot.quotas.get(f"team/{name}")
+        made = Quota("team", name, most, counted, version=1 + (old.version if old else 0))
+        return self.do(QuotaSeen(made))
 
     def pass_time(self, seconds: float) -> tuple[Effect, ...]:
         self.now += seconds

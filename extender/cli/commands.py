@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from extender.cli import laboratory, questions, rendering, writes
+from extender.cli import laboratory, questions, rendering, whatif, writes
 from extender.cli.errors import Commands, errors
 from extender.cli.options import (
     OUTPUT,
@@ -90,8 +90,9 @@ def serve(config: ConfigOption = None) -> None:
         settings = processes.start(config)
         processes.say_largest_gang(settings)
         from extender import app as service
+        from extender.http.limits import most_connections
 
-        processes.allow_descriptors(service.most_connections(settings))
+        processes.allow_descriptors(most_connections(settings))
         processes.run("serve", lambda settings: service.serve(settings, processes.file_of(config)), settings)
 
 
@@ -112,6 +113,7 @@ def controller(config: ConfigOption = None) -> None:
 
 
 app.add_typer(questions.app)
+app.add_typer(whatif.app)
 app.add_typer(writes.app)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EPIPE
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -35,10 +38,25 @@ def errors() -> Iterator[None]:
     try:
         yield
     except CliError as error:
-        typer.echo(f"kohort: {error}", err=True)
+        typer.echo(f"kohort: {_harmless(str(error))}", err=True)
         raise typer.Exit(error.code) from None
+    except UnicodeEncodeError as error:  # an argument, because the output replaces what it cannot encode
+        around = error.object[max(0, error.start - 20) : error.end + 20]
+        typer.echo(f"kohort: {around!r} is not UTF-8 text; correct it", err=True)
+        raise typer.Exit(2) from None
+    except OSError as error:
+        if error.errno == EPIPE:  # the reader of our output has ended, which is no fault; click ends the process
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"kohort: {_harmless(where)}{error.strerror or error}", err=True)
+        raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def _harmless(text: str) -> str:
+    """Return the text with its control characters, which could steer the terminal, replaced by "?"."""
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
 
 
 class Commands(TyperGroup):
@@ -46,6 +64,9 @@ class Commands(TyperGroup):
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Parse the options that stand before the command's name; a wrong value is shown in the error."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):  # a terminal may not be able to show every name
+                stream.reconfigure(errors="replace")
         with _naming_wrong_values():
             return super().make_context(*args, **extra)
 

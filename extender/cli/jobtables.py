@@ -22,8 +22,8 @@ CLOSEST_NODES: Final = 20
 MOST_AHEAD: Final = 10
 MOST_MEMBERS: Final = 20
 MOST_STEPS: Final = 10
-HELPS: Final = "what helps"  # general advice for the reason
-ADMITS: Final = "would admit"  # a change that was tried
+HELPS: Final = "what helps"  # heads the general advice for the reason
+ADMITS: Final = "would admit"  # heads a change that was tried on a copy of the state
 WIDE: Final = "-o wide"
 
 

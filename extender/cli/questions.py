@@ -1,4 +1,4 @@
-"""The commands that ask the service: the lists, one job, what-if and the live view."""
+"""The commands that ask the service: the lists, one job and the live view."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from extender.cli.errors import CliError, RefusedError
 from extender.cli.options import JOB, LIST, ONLY, OUTPUT, TARGET, Asked, JobArgument, Output, examples, shared
 from extender.cli.printing import show
 
@@ -23,10 +21,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None)
 FOLLOW_SECONDS = 1.0
-NOTHING_ASKED = (
-    "the question is empty; give -f FILE or --workers N for a job, --cordon, --uncordon, --remove-node or --add-nodes "
-    "for nodes, or --policy NAME"
-)
 _View = TypeVar("_View", bound="BaseModel")
 
 
@@ -208,119 +202,20 @@ def explain(asked: Asked, job: JobArgument) -> None:
     show(lambda: _ask(asked, path, {"unblock": "true"}, ExplainView), jobtables.explain, asked)
 
 
-@app.command(
-    "what-if",
-    epilog=examples(
-        "kohort what-if -f job.yaml",
-        "kohort what-if -f - < job.yaml",
-        "kohort what-if --remove-node n1",
-        "kohort what-if --add-nodes n1=2",
-        "kohort what-if --policy dragon",
-        "kohort what-if --workers 4 --ps 1 --requests cpu=2,memory=4Gi --min 2",
-        "kohort what-if -f job.yaml --snapshot journal-000001.jsonl",
-    ),
-    short_help="Say what would happen, without doing it.",
-)
-@shared(TARGET, OUTPUT, JOB)
-def what_if(
-    asked: Asked,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", "-f", help="A file with a job's manifest, as YAML or JSON; -: standard input."),
-    ] = None,
-    workers: Annotated[int | None, typer.Option(help="In place of a file: the number of workers of the job.")] = None,
-    ps: Annotated[int, typer.Option(help="The number of ps of that job.")] = 0,
-    requests: Annotated[
-        str, typer.Option(metavar="NAME=AMOUNT,...", help="What each member of that job requests; default: cpu=1.")
-    ] = "",
-    least: Annotated[int | None, typer.Option("--min", help="The minimum of workers.")] = None,
-    most: Annotated[int | None, typer.Option("--max", help="The maximum of workers.")] = None,
-    cordon: Annotated[
-        list[str] | None, typer.Option(metavar="NODE", help="Suppose that this node is cordoned.")
-    ] = None,
-    uncordon: Annotated[
-        list[str] | None, typer.Option(metavar="NODE", help="Suppose that this node is uncordoned.")
-    ] = None,
-    remove_node: Annotated[
-        list[str] | None, typer.Option(metavar="NODE", help="Suppose that this node is removed.")
-    ] = None,
-    add_nodes: Annotated[
-        list[str] | None, typer.Option(metavar="LIKE=COUNT", help="Suppose that there are COUNT more nodes like LIKE.")
-    ] = None,
-    policy: Annotated[str, typer.Option(metavar="NAME", help="Suppose that this policy decides.")] = "",
-    snapshot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Ask about the state at the end of this journal, in place of the service."),
-    ] = None,
-) -> None:
-    """Say which jobs would start, shrink, grow or wait if the given changes were made. Nothing is changed.
-
-    The job's namespace is the one in its manifest, else the one of -n, else that of the kubeconfig's context, else
-    default.
-    """
-    from extender.cli import tables
-    from extender.cli.service import post
-    from extender.cli.whatifoptions import amounts_of, by_option, more_nodes
-    from extender.present.views.whatif import WhatIfView
-
-    if file is not None and workers is not None:
-        raise CliError("-f and --workers exclude one another; give one of them", 2)
-    if workers is None and (ps or requests or least is not None or most is not None):
-        raise CliError("--ps, --requests, --min and --max describe the job of --workers; give --workers too", 2)
-    asks = (cordon, uncordon, remove_node, add_nodes, policy)
-    if file is None and workers is None and not any(asks):
-        raise CliError(NOTHING_ASKED, 2)
-    if asked.namespace and file is None and workers is None:
-        raise CliError(
-            "-n is the namespace of a job, and the question has no job; give -f or --workers, or leave -n out", 2
-        )
-    each = amounts_of(requests or "cpu=1")
-    shape = {"workers": workers, "ps": ps, "requests": each, "min_workers": least, "max_workers": most}
-    question = {
-        "job": _job_in(file, asked) if file is not None else None,
-        "cordon": cordon or [],
-        "uncordon": uncordon or [],
-        "remove_nodes": remove_node or [],
-        "add_nodes": [more_nodes(text) for text in add_nodes or []],
-        "policy": policy,
-        # "shape" is sent only if it is needed, because an older service refuses a question with that key.
-        **({"shape": {**shape, "namespace": asked.own_namespace()}} if workers is not None else {}),
-    }
-    try:
-        if snapshot is not None:
-            from extender.cli.whatifsaved import ask_saved
-
-            found = ask_saved(snapshot, question)
-        else:
-            found = post(asked.target, "/v1/what-if", question, WhatIfView)
-    except RefusedError as error:
-        raise by_option(error, file) from None
-    show(lambda: found, tables.what_if, asked)
-
-
-def _job_in(file: Path, asked: Asked) -> dict[str, Any]:
-    from extender.cli import console
-    from extender.cli.whatifoptions import manifest
-
-    job, others = manifest(file)
-    if others:
-        console.err().print(f"ignored, because they are not jobs: {console.clean(', '.join(others))}", style="yellow")
-    return asked.placed(job)
-
-
 # -- asking ----------------------------------------------------------------------------------
 
 
 def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -> _View:
     from extender.cli import console
     from extender.cli.service import ask
+    from policy.cluster.words import visible
 
     found = ask(asked.target, path, query, view)
     for warning in getattr(found, "warnings", ()):
         # A warning counts as printed by the text before its colon, because the figures after it may change.
         if (about := warning.partition(":")[0]) not in asked.warned:
             asked.warned.add(about)
-            console.err().print(f"warning: {console.clean(warning)}", style="yellow")
+            console.err().print(f"warning: {visible(warning)}", style="yellow")
     return found
 
 

@@ -27,7 +27,7 @@ OPTIONS: Final = {
 }
 ONE: Final = "one job's manifest"
 STANDARD_INPUT: Final = "-"
-MOST_DIGITS: Final = 10  # the service refuses so many nodes in any case
+MOST_DIGITS: Final = 10  # a number of nodes with more digits is refused by the service in any case
 
 
 def manifest(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -40,7 +40,7 @@ def manifest(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     if any(_is_list(item) for item in named):
         raise CliError(f"-f: {file}: holds a list within a list; allowed: {ONE}, or a list of objects", 2)
     if len(named) == 1:
-        return named[0], ()  # if it is not a job, the service refuses it
+        return named[0], ()  # an object that is not a job is sent, too, because the service says why it refuses it
     jobs = [item for item in named if item.get("kind") in KINDS]
     if len(jobs) != 1:
         held = ", ".join(map(_label, jobs or named)) or "nothing"

@@ -57,8 +57,8 @@ class Kod2Settings(Section):
     )
     restart_seconds: SecondsOrZero = Field(
         default=30,
-        description="Time that a job loses when its workers change: one whose reports say that it ends too soon to "
-        "gain as much is not grown; 0: no cost, as in the paper.",
+        description="Time that a job loses when its workers change. A job that by its reports ends too soon to gain "
+        "that time is not grown. 0: no cost, as in the paper.",
     )
     by_node: bool = Field(
         default=True,
@@ -70,7 +70,7 @@ class Kod2Settings(Section):
     )
     behind_head: bool = Field(
         default=False,
-        description="Grow jobs even while others wait for room that nobody can free, unless the first of them starves.",
+        description="Grow jobs even while others wait for room that no shrink frees, unless the first of them starves.",
     )
 
 
@@ -99,9 +99,9 @@ class BarrierSettings(Section):
     )
     growing_seconds: Seconds = Field(
         default=60,
-        description="Workers that a running job is given and that do not arrive for this long are reported and tried "
-        "once more; after as long again they are taken back, and the job is not grown for twice as long, then "
-        "four times.",
+        description="If no worker of those that a running job was given arrives for this long, the missing ones are "
+        "reported and tried once more. If none arrives for the same time again, they are taken back, and the job is "
+        "not grown for twice this time; after further failures, for four times this time and so on.",
     )
     checkpoint_seconds: SecondsOrZero = Field(
         default=30, description="Time that a job gets to save its state before it is moved; 0: it is not asked to save."
@@ -238,7 +238,7 @@ class ApiSettings(Section):
     )
     audiences: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         default=("kohort.dev",),
-        description="Audiences of which a token must have one; empty: the API server's, as people's own tokens have.",
+        description="A token must have one of these audiences; empty: the API server's, as people's own tokens have.",
     )
     review_seconds: Annotated[float, _NUMBER, Field(gt=0, le=600)] = Field(
         default=30,

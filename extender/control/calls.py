@@ -24,6 +24,7 @@ from extender.kube.jobkinds import (
     REPORTS,
     SLOT,
     WAKE,
+    JobKind,
     deletion_cost,
 )
 from extender.present.views.orders import DesiredView
@@ -204,14 +205,8 @@ async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
         return Refused(error.status, error.reason, error.message)
     if found is None:
         # The admission policy reads this ConfigMap; without it, every pod passes, as if the gate were off.
-        missing = Refused(
-            404,
-            "NotFound",
-            (
-                f"ConfigMap {gate.namespace}/{gate.name} does not exist, so pods are created without the gate; apply "
-                "manifests/base"
-            ),
-        )
+        words = "does not exist, so pods are created without the gate; apply manifests/base"
+        missing = Refused(404, "NotFound", f"ConfigMap {gate.namespace}/{gate.name} {words}")
         return missing if value == ON else Done({})
     if (found.get("data") or {}).get("gate") == value:
         return Done(found)
@@ -223,9 +218,7 @@ async def _note(api: Api, order: NoteOrder, leader: str) -> Outcome:
     if kind is None or kind.scale:
         return Refused(0, "NoObject", f"jobs of kind {order.kind} have no annotations for reports")
     written = {name: value for name, value in ((REPORTS, order.reports), (MEMORY, order.memory)) if value is not None}
-    notes = {"metadata": {"annotations": {**written, **_by(leader)}}}
-    ref = Ref(kind.resource, order.namespace, order.name)
-    return await api.patch(ref, notes, uid=order.uid, resource_version=str(order.version))
+    return await _patch_job(api, order, kind, {"metadata": {"annotations": {**written, **_by(leader)}}})
 
 
 async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:
@@ -235,8 +228,7 @@ async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:
         return Refused(0, "NotSuspendable", f"jobs of kind {order.kind} cannot be suspended")
     mark = {"metadata": {"annotations": {RELEASED: "true" if order.suspend else None, **_by(leader)}}}
     patch = {**mark, **kind.suspend_patch(order.suspend, order.ps if kind.ps_restarts else None)}
-    ref = Ref(kind.resource, order.namespace, order.name)
-    return await api.patch(ref, patch, uid=order.uid, resource_version=str(order.version))
+    return await _patch_job(api, order, kind, patch)
 
 
 async def _set_replicas(api: Api, order: ReplicaOrder, leader: str) -> Outcome:
@@ -248,9 +240,14 @@ async def _set_replicas(api: Api, order: ReplicaOrder, leader: str) -> Outcome:
     notes = {name: str(bound) for name, bound in bounds.items() if bound is not None}
     if not kind.scale:
         patch["metadata"] = {"annotations": {**notes, **_by(leader)}}
-    ref = Ref(kind.resource, order.namespace, order.name)
-    subresource = "scale" if kind.scale else ""
-    version = str(order.version)
+    return await _patch_job(api, order, kind, patch, "scale" if kind.scale else "")
+
+
+async def _patch_job(
+    api: Api, order: NoteOrder | SuspendOrder | ReplicaOrder, kind: JobKind, patch: Json, subresource: str = ""
+) -> Outcome:
+    """Patch the job that the order names, on the condition that it still has the order's uid and resourceVersion."""
+    ref, version = Ref(kind.resource, order.namespace, order.name), str(order.version)
     return await api.patch(ref, patch, subresource=subresource, uid=order.uid, resource_version=version)
 
 

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from extender.config.settings import Settings
+from extender.http.handshakes import MOST as MOST_HANDSHAKES
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Limits of one listener; times in seconds."""
 
-    body_bytes: int = 3 * 1024 * 1024  # the API server's own MaxRequestBodyBytes
+    body_bytes: int = 3 * 1024 * 1024  # as large as MaxRequestBodyBytes, the API server's own limit
     header_bytes: int = 64 * 1024  # limits all bytes of a request that are not body: head, chunk sizes, trailers
     header_seconds: float = 5.0
     body_seconds: float = 5.0
     answer_seconds: float = 10.0  # a client that reads nothing of its answer for this long is disconnected
     connections: int = 2048
     reserved_connections: int = 64
-    keep_alive_seconds: float = 120.0  # Go's client closes an idle connection after 90 s
+    keep_alive_seconds: float = 120.0  # longer than the 90 s after which Go's client closes an idle connection
     graceful_seconds: float = 5.0
 
 
@@ -38,6 +41,35 @@ def report_limits(limits: Limits) -> Limits:
 def people_limits(limits: Limits) -> Limits:
     """Return the limits of the listener for people: few connections, and bodies no longer than a job's manifest."""
     return replace(probe_limits(limits), body_bytes=min(limits.body_bytes, 1024 * 1024), connections=256)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return the limits that the settings set for the listeners."""
+    server = settings.server
+    return Limits(
+        body_bytes=server.body_limit_bytes,
+        header_seconds=server.header_seconds,
+        body_seconds=server.body_seconds,
+        answer_seconds=server.answer_seconds,
+        connections=server.connections,
+        reserved_connections=server.reserved_connections,
+        keep_alive_seconds=server.keep_alive_seconds,
+        graceful_seconds=server.graceful_seconds,
+    )
+
+
+def most_connections(settings: Settings) -> int:
+    """Return how many connections all listeners of the service together may have open."""
+    limits, people = limits_of(settings), settings.api
+    behind_tls = limits.connections + MOST_HANDSHAKES if settings.server.tls.on else 0
+    of_api = people_limits(limits).connections + (0 if people.without_tls else MOST_HANDSHAKES)
+    return (
+        behind_tls
+        + limits.connections
+        + probe_limits(limits).connections
+        + (of_api if people.enabled else 0)
+        + (report_limits(limits).connections if settings.progress.enabled else 0)
+    )
 
 
 class BindConnections:

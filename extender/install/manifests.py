@@ -19,7 +19,7 @@ OLDEST_MINOR: Final = 34
 GATE_MINOR: Final = 36  # API servers have MutatingAdmissionPolicies from Kubernetes 1.36 on
 GATE_KINDS: Final = frozenset({"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"})
 _GATE: Final = re.compile(r"^gate: .*$", re.MULTILINE)
-_VERSION: Final = re.compile(r"v?(?P<numbers>1\.(?P<minor>0|[1-9]\d{0,2})\.(?:0|[1-9]\d{0,2}))(?:[-+]\S+)?")
+_VERSION: Final = re.compile(r"v?(?P<numbers>1\.(?P<minor>0|[1-9]\d{0,2})\.(?:0|[1-9]\d{0,2}))(?:[-+]\S+)?", re.ASCII)
 
 
 def folder() -> Path:
@@ -44,8 +44,8 @@ def rendered(
     wanted = _checked(kubernetes) if kubernetes is not None else None
     added = [_component(name) for name in components]
     objects = build(_overlay(overlay), added)
-    own = image or f"kohort:{version('kohort')}"
-    if not own.strip() or own != own.strip() or any(char.isspace() for char in own):
+    own = f"kohort:{version('kohort')}" if image is None else image
+    if not own or not (own.isascii() and own.isprintable()) or " " in own:
         raise ManifestError(f"--image: {own!r} is not allowed; allowed: NAME:TAG or NAME@DIGEST")
     for container in _containers(objects):
         name = str(container["image"])
@@ -80,13 +80,20 @@ def scheduler_configuration(overlay: str, address: str) -> Json:
     path = _overlay(overlay) / f"{SCHEDULER}.yaml"
     if not path.is_file():
         raise ManifestError(f"{overlay} has no {path.name}; allowed: shared-scheduler, the one that asks from outside")
-    if not address or urlsplit(f"//{address}").hostname != address.strip("[]").lower():
+    if not _is_host(address):
         raise ManifestError(f"--scheduler-address: {address!r} is not allowed; allowed: a host name or an IP address")
     found: Json = yaml.safe_load(path.read_text())
     for extender in found["extenders"]:
         parts = urlsplit(extender["urlPrefix"])
         extender["urlPrefix"] = parts._replace(netloc=f"{address}:{parts.port}").geturl()
     return found
+
+
+def _is_host(address: str) -> bool:
+    try:
+        return bool(address) and urlsplit(f"//{address}").hostname == address.strip("[]").lower()
+    except ValueError:
+        return False
 
 
 def _overlay(name: str) -> Path:

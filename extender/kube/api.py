@@ -45,6 +45,7 @@ PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
 SERVICES = Resource("", "v1", "services")
 CONFIGMAPS = Resource("", "v1", "configmaps")
+QUOTAS = Resource("", "v1", "resourcequotas")
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "events")
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
@@ -112,7 +113,7 @@ class Unknown:
 
     @property
     def words(self) -> str:
-        """Return the text that says what is known about the failure."""
+        """Return the error's text in one line."""
         return self.why
 
 
@@ -138,7 +139,6 @@ class Api(Protocol):
 
     def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
         """Yield (items, resourceVersion) page by page; all pages belong to one consistent read at that version."""
-        ...
 
     def watch(self, resource: Resource, resource_version: str, timeout: float) -> AsyncGenerator[list[Json], None]:
         """Yield lists of events ``{"type", "object"}`` in order for about ``timeout`` seconds.
@@ -146,15 +146,12 @@ class Api(Protocol):
         Each list has the events that have arrived since the one before. The first one is yielded as soon as the API has
         accepted the watch, and may be empty. BOOKMARK and ERROR events are included.
         """
-        ...
 
     async def get(self, ref: Ref) -> Json | None:
         """Return the object, or None where it does not exist."""
-        ...
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
         """Bind the pod of that UID to ``node``; the annotations are merged into the pod in the same write."""
-        ...
 
     async def patch(
         self,
@@ -171,16 +168,12 @@ class Api(Protocol):
         A failed precondition is Refused: with 422, or with 409 where a merge patch names another resourceVersion. A
         refusal for the UID has ``metadata.uid`` in its message.
         """
-        ...
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
         """Delete the pod if it still has that UID (409 for another UID, 404 for a pod that is gone)."""
-        ...
 
     async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
         """Evict the pod if it still has that UID; 429 while a PodDisruptionBudget does not allow it."""
-        ...
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         """Create one events.k8s.io/v1 Event."""
-        ...

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, Self
 
 import aiohttp
@@ -36,7 +37,7 @@ from extender.kube.api import (
 from extender.kube.connection.target import Connection
 from extender.kube.connection.transport import Transport
 
-PAGE: Final = 500  # objects per list request, as in client-go
+PAGE: Final = 500  # how many objects a list request asks for at once, as in client-go
 WRITES_AT_ONCE: Final = 64  # writes under way at the same time; more would only queue in the API server
 READS: Final = 32  # connections for reads, besides those for writes; each watch holds one
 NO_HEADERS: Final[Mapping[str, str]] = {}
@@ -107,7 +108,8 @@ class KubeApi:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(max(1, round(timeout))),
         }
-        response = await self._open_watch(responses.url_path(resource), query)
+        async with self._in_time():  # the API server sends the head of its answer at once
+            response = await self._open("GET", responses.url_path(resource), query)
         try:
             if response.status != 200:
                 raise responses.cluster_error(response, await self._body(response))
@@ -132,25 +134,21 @@ class KubeApi:
                 return None
             raise
 
-    async def _open_watch(self, path: str, query: dict[str, str]) -> aiohttp.ClientResponse:
-        """Send a watch and wait for the head of the answer, which the API server sends at once."""
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncGenerator[None, None]:
+        """Limit what is done to the deadline. Raises ClusterError where the API server does not answer in that time."""
         try:
             async with self._clock.timeout(self._deadline):
-                return await self._open("GET", path, query)
+                yield
         except TimeoutError:
             raise ClusterError(0, "Timeout", f"the API server did not answer within {self._deadline:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise ClusterError(0, "Unreachable", responses.error_text(error)) from error
 
     async def _read(self, path: str, query: dict[str, str]) -> bytes:
-        try:
-            async with self._clock.timeout(self._deadline):
-                response = await self._open("GET", path, query)
-                body = await self._body(response)
-        except TimeoutError:
-            raise ClusterError(0, "Timeout", f"the API server did not answer within {self._deadline:g} s") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise ClusterError(0, "Unreachable", responses.error_text(error)) from error
+        async with self._in_time():
+            response = await self._open("GET", path, query)
+            body = await self._body(response)
         if response.status != 200:
             raise responses.cluster_error(response, body)
         return body

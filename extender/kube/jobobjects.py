@@ -38,7 +38,7 @@ from extender.kube.jobkinds import (
 )
 from extender.kube.membership import controller, kind_of
 from extender.kube.podgroupkinds import GROUP, GroupKind, group_named
-from extender.kube.podspec import constraints_of, requests_of, unsupported_in
+from extender.kube.podspec import constraints_of, limits_of, requests_of, unsupported_in
 from extender.kube.reportbody import annotated_report
 from extender.kube.templates import MOST_REPLICAS, RoleTemplate, annotations_of, pod_templates, role_templates
 from extender.kube.trainingannotation import read_training
@@ -53,7 +53,7 @@ INDICES: Final = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # index spans in an In
 
 
 def identity(namespace: str, uid: str) -> str:
-    """Return the ledger's identifier of a job."""
+    """Return the ledger's identifier of a job: ``namespace/uid``."""
     return f"{namespace}/{uid}"
 
 
@@ -133,7 +133,7 @@ def _is_suspended(spec: Json, kind: JobKind) -> bool:
 
 
 def _mapping_at(item: Json, path: Sequence[str]) -> Json:
-    """Return the mapping at the path, else an empty one."""
+    """Return the mapping under these keys, one below the other; an empty one if there is none."""
     found = item
     for name in path:
         found = part(found, name)
@@ -234,6 +234,9 @@ def _role(one: RoleTemplate, scheduler_name: str) -> Role:
         requests=requests_of(pod, inside),
         constraints=constraints_of(pod, inside),
         unsupported=unsupported_in(pod, inside),
+        limits=limits_of(pod, inside),
+        priority_class=text(pod, "priorityClassName"),
+        ends=pod.get("activeDeadlineSeconds") is not None,
     )
 
 

@@ -12,10 +12,10 @@ from extender.kube.jobobjects import identity
 from extender.kube.membership import NOBODY, Membership, controller
 from extender.kube.ownedpods import OwnedPod
 from extender.kube.podgroupkinds import GroupKind, role_in
-from extender.kube.podspec import places_of, requests_of, unsupported_in
+from extender.kube.podspec import limits_of, places_of, requests_of, unsupported_in
 from extender.kube.unchecked import repels_in, unchecked_in
 from policy.cluster.model import WORKER, Constraints, Job, Phase, Pod, Role, Slot
-from policy.cluster.resources import Resources
+from policy.cluster.resources import NOTHING, Resources
 
 LONGEST_REFUSAL = 1024  # characters
 UNREADABLE = Resources({"pods": 1})  # counted for a pod whose requests cannot be read
@@ -59,6 +59,7 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         priority=whole(spec, "priority"),
         since=seconds(meta, "creationTimestamp"),
         version=whole(meta, "resourceVersion"),
+        limits=_limits(spec) if opted_in else NOTHING,
     )
 
 
@@ -123,7 +124,11 @@ def _role(item: dict[str, Any], pod: Pod, name: str) -> tuple[Role, str]:
     spec = part(item, "spec")
     try:
         unsupported = tuple(name for name in unsupported_in(spec, "spec") if name not in ACCEPTED)
-        return Role(name, 1, requests_of(spec, "spec"), places_of(spec), unsupported), ""
+        role = Role(
+            name, 1, requests_of(spec, "spec"), places_of(spec), unsupported, pod.limits,
+            text(spec, "priorityClassName"), spec.get("activeDeadlineSeconds") is not None,
+        )  # fmt: skip
+        return role, ""
     except ObjectError as error:
         return Role(name, 1, pod.requests), str(error)
 
@@ -140,6 +145,13 @@ def _requests(spec: dict[str, Any], status: dict[str, Any]) -> Resources | None:
         return requests_of(spec, "spec", status)
     except ObjectError:
         return None
+
+
+def _limits(spec: dict[str, Any]) -> Resources:
+    try:
+        return limits_of(spec, "spec")
+    except ObjectError:
+        return NOTHING
 
 
 def _places(spec: dict[str, Any]) -> Constraints | None:

@@ -28,9 +28,9 @@ from extender.kube.jobkinds import GATE
 from policy.cluster.model import ANYWHERE, Constraints, Requirement, Term, Toleration
 from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total
 
-__all__ = ["ObjectError", "constraints_of", "places_of", "requests_of", "unsupported_in"]
+__all__ = ["ObjectError", "constraints_of", "limits_of", "places_of", "requests_of", "unsupported_in"]
 
-Ask = Callable[[Json, str], Resources]  # a container and its path -> its requests
+Ask = Callable[[Json, str], Resources]  # a function of a container and its path that returns the container's requests
 BY_DEFAULT = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -49,6 +49,24 @@ def requests_of(spec: Json, field: str, status: Mapping[str, Any] | None = None)
     if spec.get("overhead") is not None:
         whole = whole + _amounts(spec["overhead"], f"{field}.overhead")
     return Resources({**whole.amounts, "pods": whole["pods"] + 1, **_host_ports(spec, field)})
+
+
+def limits_of(spec: Json, field: str) -> Resources:
+    """Return a pod's limits as a ResourceQuota counts them (component-helpers/resource/helpers.go, PodLimits).
+
+    A limit of the pod as a whole counts instead of its containers'; the overhead adds to what is limited.
+    """
+    whole = _containers(spec, field, _limited)
+    if spec.get("resources") is not None:
+        stated = mapping(spec["resources"], f"{field}.resources")
+        whole = Resources({**whole.amounts, **_amounts(stated.get("limits"), f"{field}.resources.limits").amounts})
+    overhead = _amounts(spec.get("overhead"), f"{field}.overhead")
+    return Resources({name: amount + overhead[name] for name, amount in whole.amounts.items()})
+
+
+def _limited(container: Json, field: str) -> Resources:
+    """Return a container's limits."""
+    return _amounts(mapping(container.get("resources"), f"{field}.resources").get("limits"), f"{field}.resources")
 
 
 def _containers(spec: Json, field: str, ask: Ask) -> Resources:
@@ -187,7 +205,7 @@ def places_of(spec: Json) -> Constraints:
 
 @lru_cache(maxsize=4096)
 def _one_of(constraints: Constraints) -> Constraints:
-    """Return one shared object for all pods with equal constraints."""
+    """Return an object equal to ``constraints``, the same one for all pods with equal constraints, to save memory."""
     return constraints
 
 

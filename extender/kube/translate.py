@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extender.kube.api import MALFORMED, NODES, PODS, Json, Resource
+from extender.kube.api import MALFORMED, NODES, PODS, QUOTAS, Json, Resource
 from extender.kube.fields import ObjectError, amount, condition, listed, part, text, whole
 from extender.kube.jobkinds import KINDS, JobKind
 from extender.kube.jobobjects import identity, read_group, read_job, reports_in
@@ -16,6 +16,7 @@ from extender.kube.membership import NOBODY, OwnerName, membership
 from extender.kube.ownerindex import OwnerIndex
 from extender.kube.podgroupkinds import GROUPS, GroupKind
 from extender.kube.pods import is_lone, lone_job, read_owned_pod, read_pod
+from extender.kube.quotas import quota_events
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Reported
 from policy.cluster.model import Node, Taint
 from policy.cluster.resources import BANDWIDTH, Resources
@@ -50,6 +51,8 @@ class Translator:
             return _node_events(item, gone)
         if resource == PODS:
             return self.pod_events(item, gone=gone)
+        if resource == QUOTAS:
+            return quota_events(item, gone=gone)
         if group := GROUP_OF.get(resource):
             return self._group_events(item, group, gone)
         kind = KIND_OF.get(resource)

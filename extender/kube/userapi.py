@@ -1,4 +1,9 @@
-"""Calls the API server as kubectl does, with the rights of the person at the command line."""
+"""Calls the API server as kubectl does, with the rights of the person at the command line.
+
+A request to a pod goes over a forwarded port, as with ``kubectl port-forward``: the API server checks the right and
+passes the connection to the kubelet. Each WebSocket message begins with its channel number: channel 0 carries the bytes
+of the connection, channel 1 the error where there is no connection. The first two bytes on each channel are the port.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,10 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import aiohttp
+import httptools
 
 from extender.clock import Clock
-from extender.kube import portforward, responses
+from extender.kube import responses
 from extender.kube.api import PODS, ClusterError, Ref
 from extender.kube.client import NO_HEADERS, KubeApi
 from extender.kube.connection.kubectloptions import KubectlOptions
@@ -18,6 +24,57 @@ from extender.kube.connection.resolve import resolve
 
 SECONDS: Final = 10.0  # seconds for one call
 NO_LIMIT: Final = 1e6  # seconds (eleven days) that stand for no limit, which --request-timeout 0 asks for
+PROTOCOL: Final = "v4.channel.k8s.io"
+BYTES, FAULT = 0, 1
+PORT_BYTES: Final = 2
+
+
+class _Answer:
+    """Parses one HTTP answer as it arrives."""
+
+    def __init__(self) -> None:
+        self.body = bytearray()
+        self.whole = False
+        self._parser = httptools.HttpResponseParser(self)
+
+    def on_body(self, data: bytes) -> None:
+        self.body += data
+
+    def on_message_complete(self) -> None:
+        self.whole = True
+
+    @property
+    def status(self) -> int:
+        return self._parser.get_status_code()
+
+    def feed(self, data: bytes) -> None:
+        """Parse what has arrived. Raises ClusterError where it is not HTTP."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            raise ClusterError(
+                0, "Unreadable", f"the port does not answer in HTTP ({error}); name the port of an HTTP server"
+            ) from None
+
+
+async def exchange_over(socket: aiohttp.ClientWebSocketResponse, request: bytes) -> tuple[int, bytes]:
+    """Send the request and return the answer's status and body. Raises ClusterError where no whole answer comes."""
+    await socket.send_bytes(bytes([BYTES]) + request)
+    answer, ports = _Answer(), {BYTES: PORT_BYTES, FAULT: PORT_BYTES}
+    async for message in socket:
+        if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
+            continue
+        channel, data = message.data[0], message.data[1:]
+        skipped = min(ports.get(channel, 0), len(data))
+        ports[channel] = ports.get(channel, 0) - skipped
+        if not (data := data[skipped:]):
+            continue
+        if channel == FAULT:
+            raise ClusterError(0, "Unreachable", data.decode(errors="replace")[:300])
+        answer.feed(data)
+        if answer.whole:
+            return answer.status, bytes(answer.body)
+    raise ClusterError(0, "Unreachable", "the pod closed the connection before its answer was whole")
 
 
 class UserApi(KubeApi):
@@ -34,14 +91,9 @@ class UserApi(KubeApi):
         """Send one request unchanged and return status and body, whatever they are. Raises ClusterError where no answer
         came.
         """
-        try:
-            async with self._clock.timeout(self._deadline):
-                response = await self._open(method, path, query, body, more=headers)
-                return response.status, await self._body(response)
-        except TimeoutError:
-            raise ClusterError(0, "Timeout", f"the API server did not answer within {self._deadline:g} s") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise ClusterError(0, "Unreachable", responses.error_text(error)) from error
+        async with self._in_time():
+            response = await self._open(method, path, query, body, more=headers)
+            return response.status, await self._body(response)
 
     async def ask_pod(self, pod: Ref, port: int, request: bytes, seconds: float) -> tuple[int, bytes]:
         """Send one HTTP/1.1 request to a port of the pod's loopback and return status and body.
@@ -51,9 +103,9 @@ class UserApi(KubeApi):
         path = responses.url_path(PODS, pod.namespace, pod.name, "portforward")
         try:
             async with self._clock.timeout(seconds):
-                socket = await self._transport.socket(path, {"ports": str(port)}, portforward.PROTOCOL)
+                socket = await self._transport.socket(path, {"ports": str(port)}, PROTOCOL)
                 async with socket:
-                    return await portforward.exchange(socket, request)
+                    return await exchange_over(socket, request)
         except TimeoutError:
             raise ClusterError(0, "Timeout", f"the pod did not answer within {seconds:g} s") from None
         except aiohttp.WSServerHandshakeError as error:  # aiohttp does not expose the body of a refusal

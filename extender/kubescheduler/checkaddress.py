@@ -8,8 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from extender.config.hosts import is_loopback
 from extender.config.settings import Settings
-from extender.kubescheduler.configfinding import ConfigFinding, shown
-from extender.kubescheduler.schedulerconfig import ExtenderEntry, ExtenderTls
+from extender.kubescheduler.schedulerconfig import ConfigFinding, ExtenderEntry, ExtenderTls, shown
 from extender.kubescheduler.wire import VERBS_PATH
 
 SERVICE: Final = "kohort-extender"  # the Service in manifests/overlays/shared-scheduler

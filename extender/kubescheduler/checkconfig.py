@@ -18,21 +18,23 @@ from extender.config.relations import BACKOFF_MARGIN_SECONDS
 from extender.config.settings import Settings
 from extender.kubescheduler.checkextender import check_extenders
 from extender.kubescheduler.checkplugins import check_plugins
-from extender.kubescheduler.configfinding import ConfigFinding, shown
 from extender.kubescheduler.schedulerconfig import (
     API_VERSION,
     DEFAULT_BIND_TIMEOUT_SECONDS,
     DEFAULT_LEASE,
     KIND,
+    ConfigFinding,
     Configuration,
     LeaderElection,
     Profile,
     load_config,
     parse_config,
+    shown,
 )
 
 UNREADABLE: Final = "not readable"
-LEAST_BIND_TIMEOUT_SECONDS: Final = 2  # VolumeBinding checks its volumes once a second
+# VolumeBinding looks at its volumes only once a second, so a shorter time-out would always fail
+LEAST_BIND_TIMEOUT_SECONDS: Final = 2
 # VolumeBinding must give up so long before the barrier window ends, so that the room that it reserves is free by then
 BIND_TIMEOUT_MARGIN_SECONDS: Final = 1.0
 

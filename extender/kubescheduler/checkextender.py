@@ -10,11 +10,12 @@ from typing import Literal
 from extender.config.goduration import go_duration_seconds
 from extender.config.settings import Settings
 from extender.kubescheduler.checkaddress import check_address, expected_url, split
-from extender.kubescheduler.configfinding import ConfigFinding, shown
 from extender.kubescheduler.schedulerconfig import (
     DEFAULT_HTTP_TIMEOUT,
+    ConfigFinding,
     Configuration,
     ExtenderEntry,
+    shown,
 )
 from extender.kubescheduler.wire import VERBS_PATH
 

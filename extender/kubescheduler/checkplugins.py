@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from extender.config.settings import Settings
-from extender.kubescheduler.configfinding import ConfigFinding
-from extender.kubescheduler.schedulerconfig import Configuration, Profile
+from extender.kubescheduler.schedulerconfig import ConfigFinding, Configuration, Profile
 from policy.placement.plugins import PLUGINS, unknown
 
 ALL: Final = "Set barrier.commit: all in the settings."

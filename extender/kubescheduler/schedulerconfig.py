@@ -7,8 +7,9 @@ only parses; `checkconfig` judges.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -175,3 +176,27 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nulls(below) for below in value]
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFinding:
+    """One fault: an error breaks the gang or its safety, a warning costs speed or hints at a mistake.
+
+    ``field`` is the field's path in the file, ``value`` its value, ``allowed`` which values it may have, ``why`` the
+    consequence of this value, and ``mend`` how to correct it.
+    """
+
+    field: str
+    value: str
+    allowed: str
+    why: str
+    mend: str
+    level: Literal["error", "warning"] = "error"
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """Return a value as YAML writes it, shortened to ``limit`` characters."""
+    if value is None:
+        return "absent"
+    text = str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"

@@ -8,7 +8,9 @@ job.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from policy.cluster.actions import Admit, Effect, Migrate
 from policy.cluster.events import Event, JobGone, JobSeen
@@ -16,35 +18,27 @@ from policy.cluster.gang import State
 from policy.cluster.model import Slot
 from policy.cluster.snapshot import Snapshot
 
+GANG_SECONDS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 300.0)
+WAIT_SECONDS: Final = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
+JOB_SECONDS: Final = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 86400, 259200, 604800)
 ON_ITS_WAY = (State.PLANNED, State.BINDING)
 
 
-class JobTimesObserver(Protocol):
-    """Receives what `JobTimes` has measured; all times are in seconds."""
-
-    def waited(self, seconds: float) -> None:
-        """Record how long a job that is now admitted for the first time has waited since it was created."""
-        ...
-
-    def bound(self, seconds: float) -> None:
-        """Record how long a gang that now runs has taken since it got its plan."""
-        ...
-
-    def completed(self, seconds: float) -> None:
-        """Record how long a job that has now ended has taken since it was created."""
-        ...
-
-    def moved(self, arrived: bool) -> None:
-        """Record that a migration has ended. ``arrived``: whether the gang runs on the new nodes."""
-        ...
-
-
 class JobTimes:
-    """Remembers when jobs and gangs began to wait or move, and reports the times to the observer when they end."""
+    """The metrics of how long jobs take; remembers when jobs and gangs began to wait or move, until they end."""
 
-    def __init__(self, observer: JobTimesObserver) -> None:
+    def __init__(self, registry: CollectorRegistry) -> None:
         """Start without any job, so that a job that had ended before our start is not counted."""
-        self._observer = observer
+        text = "Time from a gang's plan to its minimum being bound."
+        self._to_bound = Histogram(
+            "kohort_gang_admission_to_bound_seconds", text, buckets=GANG_SECONDS, registry=registry
+        )
+        text = "Time from a job's creation to its first admission."
+        self._waits = Histogram("kohort_job_wait_seconds", text, buckets=WAIT_SECONDS, registry=registry)
+        text = "Time from a job's creation to its end, successful or not."
+        self._completions = Histogram("kohort_job_completion_seconds", text, buckets=JOB_SECONDS, registry=registry)
+        text = "Migrations that ended, by outcome."
+        self._migrations = Counter("kohort_migrations", text, ["outcome"], registry=registry)
         self._open: dict[str, bool] = {}  # uid of an unfinished job -> whether it was admitted before
         self._planned: dict[str, float] = {}  # job uid -> when it got its plan
         self._moving: dict[str, Mapping[Slot, str]] = {}
@@ -64,7 +58,7 @@ class JobTimes:
         match event:
             case JobSeen(job) if job.finished:
                 if self._open.pop(job.uid, None) is not None:
-                    self._observer.completed(max(0.0, at - job.arrival))
+                    self._completions.observe(max(0.0, at - job.arrival))
             case JobSeen(job):
                 self._open.setdefault(job.uid, False)
             case JobGone(uid):
@@ -79,7 +73,7 @@ class JobTimes:
                 job = after.jobs.get(uid)
                 if job is not None and self._open.get(uid) is False:
                     self._open[uid] = True
-                    self._observer.waited(max(0.0, at - job.arrival))
+                    self._waits.observe(max(0.0, at - job.arrival))
             case Migrate(uid, nodes):
                 self._moving[uid] = nodes
             case _:
@@ -89,11 +83,12 @@ class JobTimes:
         for uid, since in tuple(self._planned.items()):
             state = after.gang(uid).state
             if state is State.RUNNING:
-                self._observer.bound(at - since)
+                self._to_bound.observe(at - since)
             if state not in ON_ITS_WAY:
                 del self._planned[uid]
         for uid, nodes in tuple(self._moving.items()):
             gang = after.gang(uid)
             if gang.state is not State.MIGRATING:
                 del self._moving[uid]
-                self._observer.moved(gang.state is State.RUNNING and nodes.items() <= gang.nodes.items())
+                arrived = gang.state is State.RUNNING and nodes.items() <= gang.nodes.items()
+                self._migrations.labels("arrived" if arrived else "given-up").inc()

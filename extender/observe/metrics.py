@@ -18,7 +18,7 @@ from extender import logs
 from extender.clock import Clock
 from extender.kubescheduler.wire import VERBS
 from extender.observe.health import Heartbeat, Readiness, WatchHealth, extender_readiness, probes
-from extender.observe.jobtimes import JobTimes
+from extender.observe.jobtimes import GANG_SECONDS, JobTimes
 from extender.observe.laganddrift import LagAndDrift
 from extender.observe.registry import new_registry
 from extender.observe.snapshotmetrics import gauge, snapshot_metrics
@@ -30,14 +30,11 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
-GANG_SECONDS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 300.0)
-WAIT_SECONDS: Final = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
-JOB_SECONDS: Final = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 86400, 259200, 604800)
 FAULTS: Final = ("RequestError", "InternalError")
 
 
 class MeasuredLedger(Protocol):
-    """The part of the ledger that metrics need."""
+    """The attributes of the ledger that metrics need."""
 
     snapshot: Snapshot
     policy: Policy
@@ -46,37 +43,32 @@ class MeasuredLedger(Protocol):
     @property
     def took(self) -> float:
         """Return the seconds that the last step took."""
-        ...
 
     def now(self) -> float:
         """Return the ledger's time in seconds since the epoch."""
-        ...
 
 
 class MeasuredBarrier(Protocol):
-    """The part of the barrier that metrics need."""
+    """The attribute of the barrier that metrics need."""
 
     @property
     def held(self) -> int:
         """Return how many bind calls are held now."""
-        ...
 
 
 class MeasuredLease(Protocol):
-    """The part of the lease that metrics need."""
+    """The attribute of the lease that metrics need."""
 
     def leading(self) -> bool:
         """Tell whether this replica leads now."""
-        ...
 
 
 class MeasuredReload(Protocol):
-    """The part of the settings reload that metrics need."""
+    """The attribute of the settings reload that metrics need."""
 
     @property
     def problem(self) -> str:
         """Return which settings of the settings file are not in force, and why; empty where all are."""
-        ...
 
 
 class Metrics(Collector):
@@ -93,7 +85,6 @@ class Metrics(Collector):
         self._must_lead = False
         self._reload: MeasuredReload | None = None
         self._before: Snapshot | None = None  # the snapshot after the last step, and so before the next one
-        self._passage = JobTimes(self)
         make: Any = {"registry": self.registry}
         self._requests = Counter(
             "kohort_verb_requests", "Calls of kube-scheduler, by verb and result.", ["verb", "result"], **make
@@ -108,12 +99,6 @@ class Metrics(Collector):
         self._steps = Histogram("kohort_decision_duration_seconds", text, buckets=SECONDS, **make)
         self._admissions = Counter("kohort_gangs_admitted", "Gangs given a plan.", **make)
         self._releases = Counter("kohort_gangs_released", "Plans given up, by reason.", ["reason"], **make)
-        text = "Time from a gang's plan to its minimum being bound."
-        self._to_bound = Histogram("kohort_gang_admission_to_bound_seconds", text, buckets=GANG_SECONDS, **make)
-        text = "Time from a job's creation to its first admission."
-        self._waits = Histogram("kohort_job_wait_seconds", text, buckets=WAIT_SECONDS, **make)
-        text = "Time from a job's creation to its end, successful or not."
-        self._completions = Histogram("kohort_job_completion_seconds", text, buckets=JOB_SECONDS, **make)
         text = "Time for which a member's bind call was held."
         self._barrier_waits = Histogram("kohort_barrier_wait_seconds", text, buckets=GANG_SECONDS, **make)
         text = "Resizes decided, by direction (in takes workers, out gives workers, none moves members) and cause."
@@ -122,8 +107,8 @@ class Metrics(Collector):
         self._stalled = Counter("kohort_stalled_growths", text, ["outcome"], **make)
         text = "Shrinks whose workers were not gone in time, so that the plan that waited for them was given up."
         self._stalled_shrinks = Counter("kohort_stalled_shrinks", text, **make)
-        self._migrations = Counter("kohort_migrations", "Migrations that ended, by outcome.", ["outcome"], **make)
         self._bindings = Counter("kohort_bindings", "Bindings sent, by outcome.", ["outcome"], **make)
+        self._passage = JobTimes(self.registry)
         self.pulse = LagAndDrift(self.registry)
         self._begin()
         self.registry.register(self)
@@ -193,24 +178,6 @@ class Metrics(Collector):
                     pass
         self._before = after
         self._passage.follow(at, events, effects, after)
-
-    # Called by `JobTimes`.
-
-    def waited(self, seconds: float) -> None:
-        """Record how many seconds a job waited for its first admission."""
-        self._waits.observe(seconds)
-
-    def bound(self, seconds: float) -> None:
-        """Record how many seconds passed from a gang's plan to its minimum being bound."""
-        self._to_bound.observe(seconds)
-
-    def completed(self, seconds: float) -> None:
-        """Record how many seconds passed from a job's creation to its end."""
-        self._completions.observe(seconds)
-
-    def moved(self, arrived: bool) -> None:
-        """Count a migration that has ended."""
-        self._migrations.labels("arrived" if arrived else "given-up").inc()
 
     def reloads(self, reload: MeasuredReload | None) -> None:
         """Set the part that tells which settings of the settings file are not in force; None if there is no file."""
@@ -287,7 +254,7 @@ def _watch_metrics(watches: Sequence[WatchHealth], now: float) -> Iterator[Metri
 
 
 def _dropped_lines() -> Metric:
-    text = "Log lines dropped because nobody read them."
+    text = "Log lines dropped because their reader was too slow."
     return CounterMetricFamily("kohort_log_lines_dropped", text, value=logs.dropped())
 
 

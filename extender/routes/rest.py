@@ -71,11 +71,9 @@ class HealthSource(Protocol):
     @property
     def controller(self) -> Heartbeat | None:
         """Return the heartbeat that each request of the controller renews; None: no controller is expected."""
-        ...
 
     def readiness(self) -> Readiness:
         """Return the checks of ``/readyz``."""
-        ...
 
 
 class Rest:

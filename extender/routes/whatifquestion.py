@@ -127,7 +127,7 @@ class WhatIf(_Question):
 
     @property
     def empty(self) -> bool:
-        """Tell whether the question changes nothing."""
+        """Tell whether the question supposes no change."""
         nodes = (self.cordon, self.uncordon, self.remove_nodes, self.add_nodes)
         return self.job is None and self.shape is None and not any((*nodes, self.policy, self.parameters))
 

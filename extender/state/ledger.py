@@ -23,6 +23,7 @@ from policy.cluster.events import Event, JobSeen, PodGone, PodSeen, PolicyChange
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
 from policy.systems.base import Policy
+from policy.systems.quotas import late_moments
 
 Carrier = Callable[[tuple[Effect, ...]], None]
 # called with a step's time, events and effects, the snapshot after it, and the error that made it fail (else empty)
@@ -264,7 +265,8 @@ class Ledger:
         try:
             self.policy.prepare(self.snapshot, self.now())
         except Exception:
-            _log.exception("nothing was prepared for the next decision")  # the decision computes it itself, later
+            # the decision later computes what it needs by itself
+            _log.exception("nothing was prepared for the next decision")
 
     def _next_deadline(self) -> float:
         """Return the nearest time (seconds since the epoch) at which time alone changes something.
@@ -274,4 +276,5 @@ class Ledger:
         index, now = self.snapshot.index, self._stepped_at
         ends = [*index.deadlines.values(), *(rested for rested in index.rests.values() if rested > now)]
         kept = (gone.until for promised in self.snapshot.preemptions.values() for gone in promised.vacated)
-        return min([*ends, *kept, *self.snapshot.not_offered.values(), self.policy.next_moment(now)])
+        late = (at for at in late_moments(self.snapshot) if at > now)
+        return min([*ends, *kept, *late, *self.snapshot.not_offered.values(), self.policy.next_moment(now)])

@@ -122,7 +122,7 @@ def _end_on_signals() -> None:
     """Cancel the current task on Ctrl-C and on SIGTERM, so that the demo shuts down cleanly."""
     if this := asyncio.current_task():
         for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(RuntimeError, ValueError):  # outside the main thread no handler can be set
+            with contextlib.suppress(RuntimeError, ValueError):  # handlers can be set in the main thread only
                 asyncio.get_running_loop().add_signal_handler(number, this.cancel)
 
 

@@ -1,7 +1,7 @@
 """Connect an API server to the simulated world: changes of the world become API objects, and writes change the world.
 
-Nodes, jobs and pods live in the world, which simulates the operator, the kubelets and the training. ConfigMaps, Leases
-and Events exist only in the API server's store.
+Nodes, jobs, pods and quotas live in the world, which simulates the operator, the kubelets and the training. ConfigMaps,
+Leases and Events exist only in the API server's store.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from extender.clock import Clock
-from extender.kube.api import CONFIGMAPS, NODES, PODS, Json, Resource
+from extender.kube.api import CONFIGMAPS, NODES, PODS, QUOTAS, Json, Resource
 from extender.kube.jobkinds import KINDS, MEMORY, RELEASED, REPORTS, TFJOB
 from lab.embedded.apirules import StatusError
 from lab.embedded.apiserver import ApiServer, GatePolicy
-from lab.embedded.render import KEY_OF_ROLE, RESOURCE_OF, job_json, node_json, pod_json
+from lab.embedded.render import KEY_OF_ROLE, QUOTA, RESOURCE_OF, job_json, node_json, pod_json, quota_json
 from lab.sim.objects import JobObject, ObjectKind, Verb, WorldChange, WorldRefusal
 from lab.sim.pods.world import SimulatedWorld
 from policy.cluster.model import PS, WORKER, Node
@@ -27,7 +27,7 @@ NOTES: Final = (REPORTS, MEMORY)  # the annotations that Kohort writes to a job 
 
 
 Observe = Callable[[float, list[WorldChange]], None]
-"""Called with a time in seconds and the changes of the world at that time."""
+"""A function that is called with a time in seconds and the changes of the world at that time."""
 
 
 class Bridge:
@@ -41,6 +41,7 @@ class Bridge:
         self._seen = 0
         self._stir = asyncio.Event()
         self._gate = gate
+        self._quotas: dict[str, tuple[int, int]] = {}  # as the store shows them
         server.commit = self.commit
         if gate is not None:
             item = {"metadata": {"name": gate.name}, "data": {"gate": "off"}}
@@ -87,6 +88,17 @@ class Bridge:
         self.world.compact(self._seen)
         for change in last.values():
             self._show(change)
+        self._show_quotas()
+
+    def _show_quotas(self) -> None:
+        """Write how much of each quota is used, as the API server does when it admits a pod."""
+        now, store = self.world.quotas(), self._server.store
+        for namespace in self._quotas.keys() - now.keys():
+            store.remove(QUOTAS, namespace, QUOTA)
+        for namespace, (most, used) in now.items():
+            if self._quotas.get(namespace) != (most, used):
+                store.put(QUOTAS, quota_json(namespace, most, used))
+        self._quotas = now
 
     def _show(self, change: WorldChange) -> None:
         resource, found, store = resource_of(change), change.object, self._server.store
@@ -146,7 +158,7 @@ class Bridge:
 
 
 def resource_of(change: WorldChange) -> Resource:
-    """Return the API resource of the changed object."""
+    """Return the API resource (nodes, pods or a kind of job) of the changed object."""
     if isinstance(change.object, JobObject):
         return RESOURCE_OF[change.object.spec.kind]
     return NODES if change.kind is ObjectKind.NODE else PODS

@@ -62,7 +62,7 @@ class EmbeddedCluster:
             self.submit(spec)
 
     def submit(self, spec: JobSpec) -> None:
-        """Create a job now."""
+        """Create the job in the cluster now."""
         self.bridge.do(lambda world: world.submit(spec))
 
     def scheduler(self, config: SchedulerConfig) -> EmbeddedScheduler:

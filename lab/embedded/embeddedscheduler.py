@@ -61,7 +61,7 @@ class EmbeddedScheduler:
         return self._informer.ready
 
     async def run(self) -> None:
-        """Schedule until cancelled."""
+        """Schedule pods until cancelled."""
         connector = aiohttp.TCPConnector(limit=0)  # no limit on concurrent binds, as in kube-scheduler
         async with aiohttp.ClientSession(connector=connector) as session:
             self._extenders = [ExtenderClient(config, session, self._clock) for config in self.config.extenders]

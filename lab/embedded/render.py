@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from extender.kube.api import BATCHJOBS, DEPLOYMENTS, NODES, PODS, STATEFULSETS, TFJOBS, Json, Resource
+from extender.kube.api import BATCHJOBS, DEPLOYMENTS, NODES, PODS, QUOTAS, STATEFULSETS, TFJOBS, Json, Resource
 from extender.kube.jobkinds import (
     INDEX_LABEL,
     INDEXED_JOB,
@@ -29,6 +29,7 @@ WORK_SECONDS: Final = "demo.kohort.dev/work-seconds"
 GATED_TEXT: Final = "Scheduling is blocked due to non-empty scheduling gates"
 KEY_OF_ROLE: Final = {role: key for key, role in TFJOB.roles.items()}
 IMAGE: Final = "none"
+QUOTA: Final = "pods"  # the name of a namespace's only ResourceQuota
 RESOURCE_OF: Final[Mapping[WorkloadKind, Resource]] = {
     WorkloadKind.TFJOB: TFJOBS, WorkloadKind.INDEXED_JOB: BATCHJOBS,
     WorkloadKind.STATEFULSET: STATEFULSETS, WorkloadKind.DEPLOYMENT: DEPLOYMENTS,
@@ -80,6 +81,13 @@ def pod_json(pod: PodObject, old: Json | None = None) -> Json:
     if pod.deleted is not None:
         meta["deletionTimestamp"] = timestamp(pod.deleted)
     return typed(PODS, {"metadata": meta, "spec": _pod_spec(pod), "status": _pod_status(pod, old)})
+
+
+def quota_json(namespace: str, most: int, used: int) -> Json:
+    """Return the namespace's ResourceQuota as JSON: so many pods at the most, and so many there are."""
+    hard, taken = {"pods": str(most)}, {"pods": str(used)}
+    meta = {"name": QUOTA, "namespace": namespace, "uid": f"quota-of-{namespace}"}
+    return typed(QUOTAS, {"metadata": meta, "spec": {"hard": hard}, "status": {"hard": hard, "used": taken}})
 
 
 def _owner(pod: PodObject) -> Json:
@@ -242,7 +250,7 @@ def _own_spec(job: JobObject) -> Json:
 
 
 def _batch_status(job: JobObject) -> Json:
-    """Return the status of a batch/v1 Job."""
+    """Return the status of a batch/v1 Job as JSON."""
     status_fields: Json = {"completedIndexes": ",".join(map(str, job.over))} if job.over else {}
     if job.phase.ended:
         word = {JobPhase.SUCCEEDED: "Complete", JobPhase.FAILED: "Failed"}[job.phase]

@@ -151,7 +151,7 @@ class JobObject:
 
 
 class Condition(NamedTuple):
-    """The pod's PodScheduled condition."""
+    """The pod's PodScheduled condition: whether it is true, its reason and its message."""
 
     status: bool
     reason: str = ""
@@ -268,7 +268,7 @@ def facts(change: WorldChange, scheduler: str = KOHORT) -> Event | None:
 
 
 def job_fact(job: JobObject) -> Job:
-    """Return the job as the policy's model has it."""
+    """Return the job as a Job of ``policy``, as Kohort's translator would."""
     spec = job.spec
     return Job(
         uid=job.uid,
@@ -297,7 +297,7 @@ def job_fact(job: JobObject) -> Job:
 
 
 def pod_fact(pod: PodObject, scheduler: str = KOHORT) -> Pod:
-    """Return the pod as the policy's model has it; another scheduler's pod only occupies room."""
+    """Return the pod as a Pod of ``policy``; a pod of another scheduler only occupies room."""
     ours = pod.scheduler == scheduler
     seen = pod.scheduled
     refused = seen is not None and not seen.status and seen.reason != SCHEDULING_GATED

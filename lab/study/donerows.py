@@ -92,4 +92,4 @@ def _read(path: Path) -> Iterator[tuple[str, str, Row]]:
             entry = json.loads(line)
             yield entry["case"], entry["code"], entry["row"]
         except (ValueError, KeyError, TypeError):
-            continue  # the line is incomplete, so its case runs again
+            continue  # an incomplete line is skipped, so its case runs again

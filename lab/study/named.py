@@ -33,7 +33,7 @@ def _kod2(seed: int, **parameters: Value) -> StudyScene:
 
 
 def _dragon_table_1(seed: int, traffic: float = 1.0) -> StudyScene:
-    del seed  # this trace is not random
+    del seed  # unused, because this trace is not random
     return StudyScene(dragonworld.table_1(), dragonworld.settings(volume=traffic))
 
 

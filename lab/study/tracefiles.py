@@ -19,7 +19,7 @@ from lab.sim.traces.trace import GPU
 from lab.study.rowfiles import is_json, lines, objects, parsed, table, text_of
 from lab.study.specs import SEED, NamedSpec, Value
 from lab.study.studyerrors import StudyError, refuse
-from lab.study.traceparameters import check
+from lab.study.traceparameters import MOST, check
 from policy.cluster.model import Node
 
 # For each format, columns that only its files have; a file has the format whose columns it has all of.
@@ -114,6 +114,8 @@ def _nodes(path: Path, nodes: Value) -> tuple[Node, ...]:
     parts = str(nodes).split("x")
     if len(parts) in (3, 4) and all(part.isascii() and part.isdigit() for part in parts):
         count, *shape = map(int, parts)
+        if not 1 <= count <= MOST:
+            raise refuse(f"{path}: nodes", nodes, f"1 to {MOST} nodes")
         return tuple(node(f"node-{index:0{len(str(count - 1))}d}", *shape) for index in range(count))
     return nodes_of(table(path.parent / str(nodes))) if nodes else ()
 

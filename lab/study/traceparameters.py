@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from lab.study.studyerrors import StudyError, refuse
 OURS = frozenset({"models"})  # arguments that the study passes itself; the command line may not give them
 LEAST = {SEED: 0}  # lowest allowed value of parameters that are whole numbers, where it is not 1
 # bounds of parameters that are numbers, where they are other than "at least 0"
+MOST = 100_000  # the highest allowed whole number, except of seeds: such a trace takes hours, and memory has its limits
 NUMBERS: Mapping[str, Mapping[str, float]] = {
     "load": {"above": 0.0},
     "traffic": {"above": 0.0},
@@ -48,6 +50,6 @@ def _check(line: TraceRow, name: str, annotation: str) -> None:
     if optional == "None" and line.values[name] is None:
         return
     if kind == "int":
-        line.count(name, least=LEAST.get(name, 1))
+        line.count(name, least=LEAST.get(name, 1), most=MOST if name != SEED else math.inf)
     elif kind == "float":
         line.number(name, **NUMBERS.get(name, {}))

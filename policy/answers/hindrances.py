@@ -24,8 +24,10 @@ from policy.cluster.words import and_more, in_words, lack_in_words
 from policy.placement.fit import accepts
 from policy.placement.gang import barred, worker_demand
 from policy.placement.grow import Where, could_be_together
+from policy.placement.quotaroom import waiting_for_pods
 from policy.placement.room import Room
 from policy.systems.base import Policy
+from policy.systems.quotas import decide
 
 NODES_TOLD = 3
 
@@ -71,7 +73,7 @@ def grows(snapshot: Snapshot, job: Job, policy: Policy, now: float, *, alone: bo
     alone: only if it admits, repairs and shrinks no job in the same decision.
     """
     resized = False
-    for action in policy.decide(snapshot, now).actions:
+    for action in decide(snapshot, policy, now).actions:
         more = isinstance(action, Resize) and action.workers > snapshot.gang(action.job_uid).workers
         if alone and isinstance(action, Admit | Resize) and not more:
             return False
@@ -97,6 +99,9 @@ def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ite
     if left is not None:
         end = f"its end: by its reports it has {left:.0f} s left, too few to gain what a change of its workers costs"
         yield Hindrance(partial(_unreported, job), lambda _: end)
+    if takers := waiting_for_pods(snapshot).get(job.namespace):
+        text = f"a ResourceQuota: what it leaves is kept for pods that {takers[0].key} waits for"
+        yield Hindrance(_unlimited_by_quotas, lambda _: text)
     limit = snapshot.rules.resizes_per_minute
     if limit:
         yield Hindrance(_unlimited, lambda _: f"the cluster's limit of {limit} resizes in any minute")
@@ -106,7 +111,7 @@ def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ite
     freeing = [uid for uid in snapshot.index.freeing if uid not in snapshot.index.repairing]
     if freeing:
         taker = snapshot.jobs[freeing[0]].key
-        yield Hindrance(_freed, lambda _: f"room that is being freed for {taker}: nobody grows before it is")
+        yield Hindrance(_freed, lambda _: f"room that is being freed for {taker}: no job grows before it is free")
     if snapshot.index.waiting:
         yield Hindrance(_without_queue, lambda rest: _queue_in_words(snapshot, rest(), policy, now))
     if base.grows and any(uid != job.uid for uid in snapshot.index.growing):
@@ -127,6 +132,10 @@ def _rested(job: Job, snapshot: Snapshot) -> Snapshot:
     return draft.freeze()
 
 
+def _unlimited_by_quotas(snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, quotas={})
+
+
 def _unreported(job: Job, snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, reports={uid: told for uid, told in snapshot.reports.items() if uid != job.uid})
 
@@ -136,7 +145,9 @@ def _unlimited(snapshot: Snapshot) -> Snapshot:
 
 
 def _mended(snapshot: Snapshot) -> Snapshot:
-    """Lift repairs: return a copy in which gangs in repair are binding, so they keep their room and get no more."""
+    """Lift repairs: return a copy in which gangs in repair are binding, so that they keep their room and get no
+    other.
+    """
     draft = Draft(snapshot)
     for uid in snapshot.index.repairing:
         draft.put_gang(replace(snapshot.gang(uid), state=State.BINDING, deadline=None, waits_for=()))
@@ -252,7 +263,7 @@ def _why_here(snapshot: Snapshot, room: Room, job: Job, where: Where | None, pol
 
 
 def _hosts(snapshot: Snapshot, job: Job) -> list[Node]:
-    """Return the nodes that the job runs on, by name."""
+    """Return the nodes that the job runs on, sorted by name."""
     names = sorted(set(snapshot.gang(job.uid).nodes.values()))
     return [snapshot.nodes[name] for name in names if name in snapshot.nodes]
 

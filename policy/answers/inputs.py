@@ -12,9 +12,11 @@ from policy.cluster.actions import Effect, Migrate, Reject, Resize
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import in_words
 from policy.placement.gang import cross_node_pairs
+from policy.placement.quotaroom import left_in_words
 from policy.systems.base import Policy
 
 MOST = 64  # the figures of at most so many effects are recorded in one step, because a step may resize hundreds of jobs
+SHORT = "its pods"  # the key of the ResourceQuotas that leave no room for pods of the job for which others are shrunk
 
 
 def inputs_of(
@@ -49,6 +51,7 @@ def _resize(before: Snapshot, after: Snapshot, resize: Resize, policy: Policy) -
     if rival is not None:
         found |= {"for": rival.key, "it needs": in_words(rival.requests(rival.min_workers))}
         found |= _weight(after, policy, "its weight", rival.uid)
+        found |= {SHORT: left_in_words(after, rival)} if rival.uid in after.short else {}
     elif resize.workers > gang.workers:
         hosts = dict.fromkeys(resize.nodes.values())
         found |= {f"free on {node}": in_words(before.free(node)) for node in list(hosts)[:3]}
@@ -69,6 +72,8 @@ def _migrate(before: Snapshot, move: Migrate, now: float) -> Mapping[str, str]:
 
 
 def _weight(snapshot: Snapshot, policy: Policy, name: str, uid: str) -> dict[str, str]:
-    """Return the job's published weight under the key ``name``; empty if the policy has no weights."""
+    """Return a dict with the job's published weight under the key ``name``; an empty one if the policy has no
+    weights.
+    """
     weight = weights(snapshot, policy)(snapshot.jobs[uid])
     return {} if weight is None else {name: f"{weight:.4f}"}

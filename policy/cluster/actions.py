@@ -1,4 +1,4 @@
-"""The actions that a policy may decide, and the effects that a step returns: calls to make, and outcomes to record."""
+"""The actions that a policy may decide, and the effects that a step returns: instructions, and records of decisions."""
 
 from __future__ import annotations
 
@@ -223,4 +223,8 @@ class WriteRefused:
 
 
 Outcome = Edited | Released | Stalled | ShrinkStalled | Preempted | Shown | WriteRefused
-Effect = Action | Bind | RefuseBind | Outcome
+Instruction = Bind | RefuseBind
+"""An effect that the service carries out at once."""
+DecisionRecord = Action | Outcome
+"""An effect that is only recorded and shown: what was decided, which the new snapshot has already, or found out."""
+Effect = Instruction | DecisionRecord

@@ -15,6 +15,7 @@ from policy.cluster.kinds import deadline
 from policy.cluster.layered import copied
 from policy.cluster.model import Job, Node, Phase, Pod, Slot
 from policy.cluster.preemption import NOTHING_PROMISED, VACATED_SECONDS, Preemption, concerns, taken_on
+from policy.cluster.quota import Quota
 from policy.cluster.reasons import Verdict
 from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import NOTHING, Resources
@@ -31,6 +32,8 @@ class Now(Facts, Protocol):
     leading: bool
     gone: Mapping[str, float]
     charges: Mapping[str, Charge]
+    quotas: Mapping[str, Quota]
+    short: Mapping[str, float]
     reports: Mapping[str, tuple[Report, ...]]
     usage: Mapping[str, Resources]
     verdicts: Mapping[str, Verdict]
@@ -195,7 +198,8 @@ class Draft:
         self.edit("gangs")[gang.job_uid] = gang
         self._touched.add(gang.job_uid)
         self._news.jobs.add(gang.job_uid)
-        if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:  # only these change the charge
+        # a gang's charge depends only on its nodes and its bindings in flight
+        if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:
             self._stale.add(gang.job_uid)
 
     def drop_gang(self, job_uid: str) -> None:
@@ -241,7 +245,9 @@ class Draft:
     # -- a job's pods: the newest pod of a slot is its member, the replaced pods are strays -------
 
     def _file(self, pod: Pod, *, gone: bool = False) -> None:
-        """Give the pod a place among its job's pods, or take it away if it is gone."""
+        """Update which pods of the job are members and which are replaced pods, after ``pod`` has changed or is
+        gone.
+        """
         if not pod.job_uid:
             self._news.pods.add(pod.uid)
             return

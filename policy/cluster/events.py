@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from policy.cluster.model import Job, Node, Pod
+from policy.cluster.quota import Quota
 from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import Resources
 from policy.cluster.training import Report
@@ -51,6 +52,20 @@ class PodGone:
     """The pod was deleted."""
 
     uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSeen:
+    """The API shows this ResourceQuota, in this version."""
+
+    quota: Quota
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaGone:
+    """The ResourceQuota ``key`` (``namespace/name``) was deleted."""
+
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +181,8 @@ Event = (
     | JobGone
     | PodSeen
     | PodGone
+    | QuotaSeen
+    | QuotaGone
     | Synced
     | Led
     | PolicyChanged

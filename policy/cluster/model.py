@@ -29,7 +29,7 @@ class Slot(NamedTuple):
         return f"{self.role}-{self.index}"
 
 
-@lru_cache(maxsize=256)  # only the gang sizes that are in use now are worth keeping
+@lru_cache(maxsize=256)  # a bounded cache, because only the gang sizes that are in use now are asked for again
 def worker_slots(count: int) -> tuple[Slot, ...]:
     """Return the slots of ``count`` workers, from index 0."""
     return tuple(Slot(WORKER, index) for index in range(count))
@@ -133,6 +133,8 @@ class Role:
     ``replicas`` is the number that the job object asks for now. ``requests`` is what one pod of the role asks for.
     ``unsupported`` names the fields of the pod template that a plan cannot promise (``topologySpreadConstraints`` ...);
     a job that has any is refused, and the refusal names them.
+    Only ResourceQuotas count the others: ``limits`` of one pod, ``priority_class``, the name of its PriorityClass, and
+    ``ends``, whether it has an activeDeadlineSeconds.
     """
 
     name: str
@@ -140,6 +142,9 @@ class Role:
     requests: Resources
     constraints: Constraints = ANYWHERE
     unsupported: tuple[str, ...] = ()
+    limits: Resources = NOTHING
+    priority_class: str = ""
+    ends: bool = False
 
 
 @quick
@@ -287,7 +292,9 @@ class Job:
 
 
 def queued(job: Job) -> bool:
-    """Tell whether the job is to be scheduled: valid, not finished, not suspended by anybody, and not being deleted."""
+    """Tell whether the job is to be scheduled: valid, not finished, not suspended by its user or Kohort, not being
+    deleted.
+    """
     return not (job.invalid or job.finished or job.suspended or job.released or job.deleting)
 
 
@@ -326,6 +333,7 @@ class Pod:
     failed_attempt: whether that was because the attempt ended with an error (a volume that did not come in time, for
     example), and not because no node takes the pod.
     volumes: the names of its PersistentVolumeClaims.
+    limits: its limits, which only ResourceQuotas count; empty for pods that did not opt in.
     unchecked: for an unbound pod that opted in, the parts of its spec at which kube-scheduler's plugins look and which
     Kohort's placement does not check (``policy/placement/plugins.py``).
     repels: the namespaces whose pods its required anti-affinity may keep from a node; "*" stands for all of them.
@@ -370,6 +378,7 @@ class Pod:
     priority: int = 0
     since: float = 0.0
     version: int = 0
+    limits: Resources = NOTHING
 
     @property
     def ended(self) -> bool:
@@ -388,6 +397,11 @@ class Pod:
     def key(self) -> str:
         """The pod's name for people: ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def kept(self) -> bool:
+        """Whether the pod is terminating and a finalizer keeps it, so that it goes only when somebody removes that."""
+        return self.terminating and bool(self.finalizers)
 
     @property
     def claims(self) -> bool:

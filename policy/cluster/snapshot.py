@@ -20,13 +20,16 @@ from policy.cluster.kept import until_job_changes
 from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.model import queued as queued  # noqa: PLC0414 - several modules import it from here
 from policy.cluster.preemption import Preemptions
+from policy.cluster.quota import Quota
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.training import Report
 from policy.cluster.trouble import trouble_of
+from policy.cluster.words import ending_in_words, listed
 
 MINUTE = 60.0
+MOST_NAMED = 3
 # What one pod or one plan takes. The keys are a pod's uid, a planned slot, the uid of a binding in flight, or a node.
 Charge = Mapping[object, tuple[str, Resources]]
 
@@ -114,6 +117,16 @@ class Snapshot:
     )
     not_offered: Mapping[tuple[str, str], float] = field(
         default_factory=dict, metadata=_kept("volatile: learned again at the next filter call (job uid, node -> until)")
+    )
+    quotas: Mapping[str, Quota] = field(
+        default_factory=dict, metadata=_kept("derived: ResourceQuotas (namespace/name -> quota)")
+    )
+    short: Mapping[str, float] = field(
+        default_factory=dict,
+        metadata=_kept(
+            "volatile: since when quotas leave no room for pods that a job waits for; after a restart that time begins "
+            "anew (job uid -> seconds since the epoch)"
+        ),
     )
     reports: Mapping[str, tuple[Report, ...]] = field(
         default_factory=dict, metadata=_kept("persisted: annotation of the job (job uid -> first, then the last few)")
@@ -214,8 +227,16 @@ def utility_of(snapshot: Snapshot, job: Job) -> float:
 def missing_pods(snapshot: Snapshot, job: Job) -> str:
     """Return in words which pods of the gang's minimum do not exist yet, by role: ``ps 0 of 1, worker 1 of 2``.
 
-    The result is empty if all of them exist.
+    Pods that are terminating are named, because their successors cannot come before they are gone. The result is empty
+    if all pods exist.
     """
+    found = members_there(snapshot, job).items()
+    lacking = ", ".join(f"{name} {there} of {least}" for name, (there, least) in found if there < least)
+    return "; ".join(part for part in (lacking, ending(snapshot, job)) if part) if lacking else ""
+
+
+def members_there(snapshot: Snapshot, job: Job) -> dict[str, tuple[int, int]]:
+    """Return by role how many pods of the job exist or have done their work, and how many its minimum needs."""
     pods, members = snapshot.pods, snapshot.members.get(job.uid, {})
     there = {slot for slot, uid in members.items() if _living(pods[uid])}
     there |= {slot for slot in job.over if is_over(job, slot, snapshot.member(job.uid, slot))}
@@ -223,7 +244,13 @@ def missing_pods(snapshot: Snapshot, job: Job) -> str:
     servers = snapshot.gang(job.uid).ps
     wanted |= {PS: servers} if servers is not None else {}
     living = Counter(slot.role for slot in there)
-    return ", ".join(f"{name} {living[name]} of {least}" for name, least in wanted.items() if living[name] < least)
+    return {name: (living[name], least) for name, least in wanted.items()}
+
+
+def ending(snapshot: Snapshot, job: Job) -> str:
+    """Return in words which pods of the job are terminating, and what keeps them; empty if none is."""
+    pods = [pod for pod in snapshot.every_pod_of(job.uid) if pod.terminating]
+    return listed([ending_in_words(pod) for pod in pods], MOST_NAMED)
 
 
 def is_over(job: Job, slot: Slot, pod: Pod | None) -> bool:
@@ -250,7 +277,7 @@ def reason_of(snapshot: Snapshot, job: Job) -> Verdict:
     if job.suspended:
         return Verdict(Reason.SUSPENDED)
     if job.released or gang.state is State.RELEASING:
-        return Verdict(Reason.RELEASING)
+        return Verdict(Reason.RELEASING, ending(snapshot, job))
     if not snapshot.leading:
         return Verdict(Reason.NOT_LEADING)
     verdict = snapshot.verdicts.get(job.uid) or _undecided(snapshot, job)

@@ -1,7 +1,7 @@
 """Which constraints keep a gang from being placed: what holds the room, closed nodes, taints, or an amount.
 
-Each constraint can be lifted on a working copy of the room. The constraints that bind are a set without which the gang
-would have nodes, and of which none may be left out: while one of them is there, the gang has no nodes.
+Each constraint can be lifted on a working copy of the room. The binding constraints are a set with two properties: the
+gang can be placed once all of them are lifted, and it cannot while any one of them is left.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from policy.cluster.frozen import replace
-from policy.cluster.model import WORKER, Constraints, Node, Slot, Toleration
+from policy.cluster.model import WORKER, Constraints, Node, Requirement, Slot, Term, Toleration
 from policy.cluster.resources import HOST_PORT, Resources
 from policy.cluster.words import counted, listed, said
 from policy.placement.fit import accepts, untolerated
@@ -24,20 +24,25 @@ JOBS: Final = "jobs"
 HELD: Final = "finished jobs"
 OTHERS: Final = "other pods"
 HOLDERS: Final = (LEAVING, JOBS, HELD, OTHERS)
-"""Who holds room, each a constraint; the room that other schedulers have promised to their pods is of ``OTHERS``."""
+"""The kinds of holders of room; each is a constraint. Room that other schedulers have promised to their pods belongs to
+``OTHERS``.
+"""
 CLOSED: Final = "closed nodes"
 REFUSED: Final = "refused nodes"
-SHAPE: Final = "shape"  # what the gang itself asks for: amounts of resources, and RULES
-RULES: Final = "rules"
-"""Taints, node selector and node affinity, as one constraint."""
-EVERYWHERE: Final = Constraints(tolerations=(Toleration("", "Exists", "", ""),))
+SHAPE: Final = "shape"
+"""What the gang itself asks for, by constraint: a resource's name, ``TAINT`` and a taint's key, ``LABEL`` and a key."""
+TAINT: Final = "taint "
+LABEL: Final = "label "
+"""All of the node selector and the required node affinity that asks for this label, or for the field metadata.name."""
 MOST_NODES_NAMED: Final = 3
 T = TypeVar("T")
-RoomWithout = Callable[[frozenset[str]], Room]  # the room without these of HOLDERS and CLOSED; nobody may change it
+# returns the room as if these of HOLDERS and CLOSED were lifted; its callers must not change the room
+RoomWithout = Callable[[frozenset[str]], Room]
 
 
-def least(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: int | None = None) -> tuple[T, ...]:
-    """Return some of the items that together are enough, of which none may be left out; empty if all are not enough.
+def needed_of(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: int | None = None) -> tuple[T, ...]:
+    """Return a part of the items that is enough and of which no item can be left out; empty if all items are not
+    enough.
 
     Items at the front are preferred. ``enough`` must stay true if items are added; it is called about log2(n) times for
     each item of the result. The search ends when ``most`` items are found.
@@ -57,8 +62,8 @@ def least(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: int |
 class Blocker:
     """One thing that keeps a gang from being placed.
 
-    kind: who holds the room, or ``CLOSED``, ``REFUSED`` or ``SHAPE``. values: the resources, pods, jobs or nodes that
-    ``text`` tells of.
+    kind: who holds the room, or ``CLOSED``, ``REFUSED`` or ``SHAPE``. values: the names of the resources, pods, jobs or
+    nodes in ``text``, which describes it in words.
     """
 
     kind: str
@@ -68,10 +73,10 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The constraints that bind a gang.
+    """The constraints that keep a gang from being placed.
 
-    names: these must all be lifted; none if the gang has no nodes even then. instead: if ``names`` is one resource or
-    ``RULES``, the other ones of that kind each of which could be lifted in place of it.
+    names: these must all be lifted; none if the gang has no nodes even then. instead: if ``names`` is one constraint of
+    ``SHAPE``, the others of that kind each of which could be lifted in place of it.
     """
 
     ask: Ask
@@ -80,17 +85,20 @@ class Binding:
     without: RoomWithout
 
     def shape(self, what: str = "") -> Iterator[Blocker]:
-        """Yield the amounts and rules of the gang that bind; ``what`` is added to the amounts that nodes have."""
+        """Yield the amounts and rules of the gang that keep it from being placed.
+
+        ``what`` is added to the amounts that nodes have, for example " free".
+        """
         lifted = frozenset(self.names)
         if names := [name for name in (*self.names, *self.instead) if is_shape(name)]:
-            room, ask = self.without(lifted), lift(self.ask, lifted & {REFUSED})
-            told = (_told(room, ask, name, what) for name in names)
+            room = self.without(lifted)
+            told = (_told(room, lift(self.ask, () if self.instead else lifted - {name}), name, what) for name in names)
             yield Blocker(SHAPE, tuple(names), ("; or " if self.instead else "; and ").join(told))
         if not self.names:
             yield Blocker(SHAPE, (), "there is no node that takes pods")
 
     def lacking(self, what: str) -> Iterator[Blocker]:
-        """Yield the amounts that the holders of room among ``names`` leave too little of."""
+        """Yield the resources that the holders of room among ``names`` leave too little of."""
         lifted = frozenset(self.names)
         if not lifted.isdisjoint(HOLDERS):
             held = self.without(lifted.difference(HOLDERS))
@@ -101,8 +109,8 @@ class Binding:
 def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | None:
     """Return the constraints that keep the gang from fitting; None if it fits.
 
-    ``states``: which of ``HOLDERS``, ``REFUSED`` and ``CLOSED`` may be lifted. Of two sets of constraints, the one is
-    returned that needs fewer of the last states, and resources and rules only if no set of states is enough.
+    ``states``: which of ``HOLDERS``, ``REFUSED`` and ``CLOSED`` may be lifted. They are ordered: a set of constraints
+    without the last ones is preferred. Resources and rules are in the result only if lifting all states is not enough.
     """
 
     def enough(lifted: Sequence[str]) -> bool:
@@ -110,33 +118,33 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
 
     if enough(()):
         return None
-    shape = (*sorted(ask.whole), RULES)
-    names = least((*states, *shape), enough)
+    shape = (*sorted(ask.whole), *_rules(without(frozenset(states)), ask))
+    names = needed_of((*states, *shape), enough)
     alone = len(names) == 1 and names[0] in shape
     instead = tuple(name for name in shape if name != names[0] and enough((name,))) if alone else ()
     return Binding(ask, names, instead, without)
 
 
 def is_shape(name: str) -> bool:
-    """Tell whether the constraint is of the gang itself: a resource or ``RULES``."""
+    """Tell whether the constraint is of ``SHAPE``."""
     return name not in HOLDERS and name not in (REFUSED, CLOSED)
 
 
 def lift(ask: Ask, lifted: Collection[str]) -> Ask:
-    """Return the request without these constraints: resources, ``RULES`` and ``REFUSED``."""
+    """Return the request without these constraints: those of ``SHAPE`` and ``REFUSED``."""
     names = {name for name in lifted if is_shape(name)}
     if REFUSED in lifted and ask.barred:
         ask = replace(ask, barred=frozenset())
-    if RULES in names:
-        rigid = tuple((slot, requests, EVERYWHERE) for slot, requests, _ in ask.rigid)
-        ask = replace(ask, rigid=rigid, worker_constraints=EVERYWHERE)
+    if any(name.startswith((TAINT, LABEL)) for name in names):
+        rigid = tuple((slot, requests, _relaxed(rules, names)) for slot, requests, rules in ask.rigid)
+        ask = replace(ask, rigid=rigid, worker_constraints=_relaxed(ask.worker_constraints, names))
     if names.isdisjoint(ask.whole):
         return ask
     rigid = tuple((slot, _less(requests, names), rules) for slot, requests, rules in ask.rigid)
     worker = _less(ask.worker, names)
     if worker or not ask.workers:
         return replace(ask, rigid=rigid, worker=worker)
-    # Workers that ask for nothing fit on any node that accepts them, however many they are.
+    # One worker stands for all, because workers that ask for nothing fit on any node that accepts them.
     one = (Slot(WORKER, 0), worker, ask.worker_constraints)
     return replace(ask, rigid=(*rigid, one), worker=worker, workers=0)
 
@@ -145,14 +153,43 @@ def _less(requests: Resources, names: Collection[str]) -> Resources:
     return Resources({name: amount for name, amount in requests.amounts.items() if name not in names})
 
 
+def _rules(room: Room, ask: Ask) -> Iterator[str]:
+    """Yield the taints that keep members from nodes, then the labels that members ask for."""
+    every = sorted(ask.constraints, key=repr)
+    yield from sorted(
+        {TAINT + taint.key for node in room.nodes.values() for rules in every for taint in untolerated(node, rules)}
+    )
+    selected = {key for rules in every for key, _ in rules.node_selector}
+    needs = (need for rules in every for term in rules.terms for need in (*term.labels, *term.fields))
+    yield from sorted(LABEL + key for key in selected.union(need.key for need in needs))
+
+
+def _relaxed(rules: Constraints, lifted: Collection[str]) -> Constraints:
+    """Return the rules without these taints and labels."""
+    tolerated = tuple(
+        Toleration(name.removeprefix(TAINT), "Exists", "", "") for name in sorted(lifted) if name.startswith(TAINT)
+    )
+    terms = tuple(Term(_kept(term.labels, lifted), _kept(term.fields, lifted)) for term in rules.terms)
+    return Constraints(
+        node_selector=tuple((key, value) for key, value in rules.node_selector if LABEL + key not in lifted),
+        terms=terms if all(term.labels or term.fields for term in terms) else (),  # one of them asks for nothing
+        tolerations=(*rules.tolerations, *tolerated),
+    )
+
+
+def _kept(needs: tuple[Requirement, ...], lifted: Collection[str]) -> tuple[Requirement, ...]:
+    return tuple(need for need in needs if LABEL + need.key not in lifted)
+
+
 def _told(room: Room, ask: Ask, name: str, what: str) -> str:
-    return _rules_in_words(room, ask) if name == RULES else _in_words(room, ask, name, what)
+    """Return in words how the constraint ``name`` binds."""
+    return _rule_in_words(room, ask, name) if name.startswith((TAINT, LABEL)) else _in_words(room, ask, name, what)
 
 
 def _in_words(room: Room, ask: Ask, name: str, what: str) -> str:
-    """Return in words how much of the resource the members ask for, and how much the nodes that take them have.
+    """Return in words how much of the resource the members ask for, and how much the nodes that accept them have.
 
-    If members may go on different nodes, it is told of the first of those that lack the resource.
+    If members differ in the nodes that accept them, the text is about the first members for which there is too little.
     """
     alike = [_Alike.of(room, ask, name, rules) for rules in sorted(ask.constraints, key=repr)]
     told = (text for one in alike if (text := one.lack(what)))
@@ -161,7 +198,9 @@ def _in_words(room: Room, ask: Ask, name: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """The members with the same rules: how much each asks of one resource (by role), and what their nodes have free."""
+    """The members with the same taints and affinity rules, and one resource: how much each asks for, and what nodes
+    have free.
+    """
 
     name: str
     asked: tuple[tuple[str, int], ...]
@@ -179,8 +218,14 @@ class _Alike:
     def whole(self) -> int:
         return sum(amount for _, amount in self.asked)
 
+    @property
+    def members(self) -> int:
+        return sum(1 for _, amount in self.asked if amount)
+
     def lack(self, what: str) -> str:
-        """Return in words that a member finds no node large enough, or that all nodes have too little; else nothing."""
+        """Return in words that no node has enough for one member, or that all nodes together have too little; empty
+        otherwise.
+        """
         if self.name.startswith(HOST_PORT):
             return self._lack_of_port()
         (role, largest), whole = max(self.asked, key=lambda one: one[1]), self.whole
@@ -192,7 +237,7 @@ class _Alike:
         return f"{said(self.name, whole)} asked for, {has}" if whole > every else ""
 
     def _lack_of_port(self) -> str:
-        members = sum(1 for _, amount in self.asked if amount)
+        members = self.members
         asked = f"{said(self.name, 1)} asked for by {counted(members, 'member')}"
         if members > len(self.free):
             return f"{asked}, and a node has it once"
@@ -203,32 +248,32 @@ class _Alike:
 
     def pieces(self, what: str) -> str:
         """Return in words that the nodes have enough of the resource together, but in pieces that are too small."""
+        if self.name.startswith(HOST_PORT):
+            return f"{said(self.name, 1)} asked for by {counted(self.members, 'member')}, and a node has it once"
         have = f"{said(self.name, sum(max(0, free) for free in self.free))}{what}"
         asked = f"{said(self.name, self.whole)} asked for"
         return f"{asked}, the nodes{self.such} have {have} in pieces that are too small"
 
 
-def _rules_in_words(room: Room, ask: Ask) -> str:
-    """Return in words which nodes have room for a member and refuse it by taints or affinity.
-
-    Members that find a node are left out, unless all of them find one.
-    """
+def _rule_in_words(room: Room, ask: Ask, name: str) -> str:
+    """Return in words which nodes would take a member if the taint or label did not count."""
     asked = {rules: requests for _, requests, rules in ask.members()}
-    nodes = [room.nodes[name] for name in sorted(room)]
-    homeless = [
-        rules for rules, requests in asked.items()
-        if not any(accepts(node, rules) and requests.fits(room.free(node.name)) for node in nodes)
-    ]  # fmt: skip
-    refusing = [
-        why for node in nodes for rules in sorted(homeless or asked, key=repr)[:1]
-        if asked[rules].fits(room.free(node.name)) and (why := _refusal(node, rules))
-    ]  # fmt: skip
-    return listed(refusing, MOST_NODES_NAMED) or "no node that takes it has the room"
+    told = []
+    for at, node in sorted(room.nodes.items()):
+        refusing = (
+            requests.fits(room.free(at))
+            for rules, requests in asked.items()
+            if accepts(node, _relaxed(rules, {name})) and not accepts(node, rules)
+        )
+        if any(refusing):
+            told.append(_refusal(node, name))
+    return listed(told, MOST_NODES_NAMED) or f"no node that suits its {name} has the room"
 
 
-def _refusal(node: Node, rules: Constraints) -> str:
-    """Return in words which taint or affinity keeps a member with these rules from the node; empty if none does."""
-    if (taint := untolerated(node, rules)) is not None:
-        value = f"={taint.value}" if taint.value else ""
-        return f"the taint {taint.key}{value}:{taint.effect} of {node.name} is not tolerated"
-    return "" if accepts(node, rules) else f"{node.name} does not match its node selector or node affinity"
+def _refusal(node: Node, name: str) -> str:
+    """Return in words that the node refuses a member by the taint or label of that name."""
+    if name.startswith(LABEL):
+        return f"{node.name} does not match its node selector or node affinity for {name.removeprefix(LABEL)}"
+    taints = [taint for taint in node.taints if TAINT + taint.key == name]
+    shown = ", ".join(f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in taints)
+    return f"the taint {shown} of {node.name} is not tolerated"

@@ -5,6 +5,8 @@ Free room is not looked at here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from policy.cluster.model import Constraints, Node, Requirement, Taint, Toleration
 
 BARRING = ("NoSchedule", "NoExecute")
@@ -15,16 +17,16 @@ def accepts(node: Node, constraints: Constraints) -> bool:
     if not (node.taints or constraints.node_selector or constraints.terms):
         return True
     return (
-        untolerated(node, constraints) is None
+        next(untolerated(node, constraints), None) is None
         and all(node.labels.get(key) == value for key, value in constraints.node_selector)
         and _any_term(node, constraints)
     )
 
 
-def untolerated(node: Node, constraints: Constraints) -> Taint | None:
-    """Return the node's first NoSchedule or NoExecute taint that the pod does not tolerate; None if there is none."""
+def untolerated(node: Node, constraints: Constraints) -> Iterator[Taint]:
+    """Yield the node's NoSchedule and NoExecute taints that the pod does not tolerate."""
     barring = (taint for taint in node.taints if taint.effect in BARRING)
-    return next((taint for taint in barring if not _tolerated(taint, constraints.tolerations)), None)
+    return (taint for taint in barring if not _tolerated(taint, constraints.tolerations))
 
 
 def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:

@@ -139,7 +139,7 @@ def at_rest(snapshot: Snapshot, decided: Decision) -> bool:
     gangs = snapshot.gangs.values()
     freeing = any(gang.waits_for or gang.state is State.REPAIRING for gang in gangs)
     taking = any(isinstance(action, Admit | Resize) and action.waits_for for action in decided.actions)
-    waiting = any(verdict.reason.lasts is Lasts.TURN for verdict in decided.verdicts.values())
+    waiting = any(verdict.reason.lasts in (Lasts.TURN, Lasts.LIMIT) for verdict in decided.verdicts.values())
     return not (freeing or taking or waiting)
 
 

@@ -20,17 +20,7 @@ from policy.cluster.snapshot import Rules, demand
 from policy.placement.eligible import in_the_way
 from policy.transitions.deadlines.patience import until
 from policy.transitions.facts import land
-from policy.transitions.gangs import (
-    bind,
-    bound_slots,
-    complete,
-    job_of,
-    let_go,
-    move,
-    none_made,
-    pod_of,
-    rules_of,
-)
+from policy.transitions.gangs import bind, bound_slots, complete, let_go, move, none_made
 from policy.transitions.recovery.taken import is_taken
 from policy.transitions.refusals import hear_condition, not_offered
 from policy.transitions.refusedwrites import refused_binding
@@ -84,7 +74,7 @@ def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effe
 
 def hold(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
     """Decide on a bind call of kube-scheduler: refuse it, send the binding, or hold it until the gang is complete."""
-    pod = pod_of(draft, uid)
+    pod = draft.now.pods.get(uid)
     if not draft.now.synced:
         return [RefuseBind(uid, Reason.NOT_SYNCED)]
     if pod is None or pod.terminating or pod.slot is None:
@@ -119,7 +109,7 @@ def _is_barred(draft: Draft, gang: Gang) -> bool:
 
     The same batch may have made the job malformed. A malformed job has no roles, so its gang would look complete.
     """
-    job = job_of(draft, gang.job_uid)
+    job = draft.now.jobs.get(gang.job_uid)
     return job is None or not queued(job)
 
 
@@ -134,7 +124,7 @@ def _follows_too_soon(draft: Draft, gang: Gang, pod: Pod, node: str) -> bool:
     kube-scheduler usually sees this itself, but not if the earlier pod's binding is missing in its cache because the
     answer to the bind call was lost.
     """
-    strays = (pod_of(draft, uid) for uid in draft.now.strays.get(pod.job_uid, ()))
+    strays = (draft.now.pods.get(uid) for uid in draft.now.strays.get(pod.job_uid, ()))
     if pod.uid in gang.in_flight or not any(
         old is not None and old.slot == pod.slot and old.holds_room and old.node == node for old in strays
     ):
@@ -148,8 +138,8 @@ def _move_member(draft: Draft, gang: Gang, pod: Pod, slot: Slot, node: str) -> G
 
     It is possible only under the setting ``answer: ranked``, and if the node has room.
     """
-    job = job_of(draft, gang.job_uid)
-    if not rules_of(draft).ranked or job is None or pod.uid in gang.in_flight or node not in draft.now.nodes:
+    job = draft.now.jobs.get(gang.job_uid)
+    if not draft.base.rules.ranked or job is None or pod.uid in gang.in_flight or node not in draft.now.nodes:
         return None
     draft.settle()
     if not demand(job, slot, pod).fits(draft.view().free(node)):
@@ -176,7 +166,7 @@ def _straight_through(draft: Draft, gang: Gang, pod: Pod, slot: Slot) -> list[Ef
 
 
 def _at_barrier(draft: Draft, gang: Gang, pod: Pod, slot: Slot, now: float) -> list[Effect]:
-    rules = rules_of(draft)
+    rules = draft.base.rules
     if not gang.held and len(draft.index.held) >= rules.gangs_at_once:
         return [RefuseBind(pod.uid, Reason.BARRIER_FULL)]
     draft.put_gang(_arrived(gang, pod, slot, now, rules))
@@ -201,10 +191,10 @@ def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
 
     Held binds are sent if the whole minimum is held or bound, and no node of the plan has changed in this step.
     """
-    job = job_of(draft, gang.job_uid)
+    job = draft.now.jobs.get(gang.job_uid)
     if job is None or not gang.held:
         return []
-    if rules_of(draft).commit_first and not _obstacle(draft, gang):
+    if draft.base.rules.commit_first and not _obstacle(draft, gang):
         return _send(draft, gang, _unbound(draft, gang), Move.COMMIT, deadline=until(draft, Awaits.BINDINGS, now))
     if _is_shaken(draft, gang):
         return []
@@ -278,7 +268,7 @@ def drop(draft: Draft, uid: str) -> None:
 
 
 def _gang_of(draft: Draft, uid: str) -> Gang | None:
-    pod = pod_of(draft, uid)
+    pod = draft.now.pods.get(uid)
     return draft.gang(pod.job_uid) if pod is not None and pod.job_uid else None
 
 
@@ -288,7 +278,7 @@ def bound(draft: Draft, uid: str, node: str, now: float) -> None:
     The deadline for the gang's other bindings starts again, because all bindings of a large gang may take longer than
     one deadline.
     """
-    pod = pod_of(draft, uid)
+    pod = draft.now.pods.get(uid)
     if pod is not None and not pod.node:
         gang = draft.gang(pod.job_uid)
         draft.put_pod(replace(pod, node=node, plan=pod.plan or gang.plan, gated=False))

@@ -18,11 +18,12 @@ from policy.cluster.model import Constraints, Job, Node, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
 from policy.transitions.deadlines.patience import until
-from policy.transitions.gangs import bind, job_of, let_go, move, pod_of, refuse_held, retarget
+from policy.transitions.gangs import bind, let_go, move, refuse_held, retarget
 from policy.transitions.migrate import leave
 from policy.transitions.recovery.release import cleared
 from policy.transitions.recovery.repair import lose_room
 from policy.transitions.refusedwrites import take_refused
+from policy.transitions.shortage import lose_quota, see_quota
 
 # A filter call may still show a pod so long after its deletion, because kube-scheduler's own view is older.
 REMEMBER_GONE_SECONDS = 300.0
@@ -43,6 +44,10 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
             return see_pod(draft, pod, now)
         case events.PodGone(uid):
             return lose_pod(draft, uid, now)
+        case events.QuotaSeen(quota):
+            see_quota(draft, quota)
+        case events.QuotaGone(key):
+            lose_quota(draft, key)
         case events.Synced():
             draft.set("synced", True)
             draft.touch_all()
@@ -91,7 +96,7 @@ def see_node(draft: Draft, node: Node) -> None:
 
 def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
     """Add or replace a job, unless a newer version is known, and report numbers that its user has changed."""
-    old = job_of(draft, job.uid)
+    old = draft.now.jobs.get(job.uid)
     if old is not None and old.version > job.version:
         return []
     draft.put_job(_as_its_pods_go(draft, job))
@@ -166,7 +171,8 @@ def _report(old: Job, before: int, job: Job, asked: int, target: int, *, taken: 
     ``taken`` tells whether the number was taken over. If it was not, but the job's maximum follows from the replicas,
     the edit has still raised the maximum, and the report says so.
     """
-    if taken or asked == _within(job, target):  # settle resizes the gang to the job's new bounds
+    # either it was taken over, or settle will resize the gang to the job's new bounds
+    if taken or asked == _within(job, target):
         return Edited(job.uid, "workers", before, asked, kept=True)
     if not job.max_stated and old.max_workers < job.max_workers == asked:
         return Edited(job.uid, "max-workers", old.max_workers, asked, kept=True)
@@ -197,12 +203,12 @@ def see_pod(draft: Draft, pod: Pod, now: float) -> list[Effect]:
 
     A pod that is known to be bound stays bound, even if this view of it does not have the node yet.
     """
-    old = pod_of(draft, pod.uid)
+    old = draft.now.pods.get(pod.uid)
     if pod.uid in draft.now.gone or (old is not None and old.version > pod.version):
         return []
     if old is not None and old.node and not pod.node:
         pod = replace(pod, node=old.node, plan=old.plan)
-    job = job_of(draft, pod.job_uid)
+    job = draft.now.jobs.get(pod.job_uid)
     if job is not None and _is_forged(pod, job):
         pod = replace(pod, slot=None)
     effects = _leave_slot(draft, old, pod) if old is not None else []
@@ -266,7 +272,7 @@ def land(draft: Draft, gang: Gang, uid: str) -> Gang:
 
 def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
     """Remove a deleted pod, and refuse a bind that is held for it."""
-    pod = pod_of(draft, uid)
+    pod = draft.now.pods.get(uid)
     draft.drop_pod(uid, now)
     if pod is None or not pod.job_uid:
         return []

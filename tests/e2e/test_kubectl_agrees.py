@@ -102,7 +102,7 @@ def test_within_a_pod(servers: World, asking: Asking) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_drawn_cases(servers: World, asking: Asking, record_property: Callable[[str, object], None]) -> None:
-    drawer = Drawer(servers, SEED)
+    drawer = Drawer(servers, SEED, pods=pods_are_possible())
     pairs = [asking(drawer.case()) for _ in range(DRAWN)]
     refused = [pair for pair in pairs if pair.kubectl.done and pair.refused]
     differ = [pair for pair in pairs if not pair.same and pair not in refused]

@@ -53,7 +53,7 @@ GROUPS = [f"scheduling.{group}:podgroups" for group in ("k8s.io", "x-k8s.io", "v
 LEASE, GATE = "coordination.k8s.io:leases", "configmaps"
 NEEDED: dict[str, list[Asked]] = {
     EXTENDER: [
-        *ask("pods", *READ), *ask("nodes", *READ),
+        *ask("pods", *READ), *ask("nodes", *READ), *ask("resourcequotas", *READ),
         *(one for kind in (*JOBS, *OWN, *GROUPS) for one in ask(kind, *READ)),
         *ask("pods/binding", "create", namespace=TEAM), *ask("events.k8s.io:events", "create", namespace=TEAM),
         *ask(LEASE, "get", namespace=NAMESPACE, name="kohort-scheduler"),

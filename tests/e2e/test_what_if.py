@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.controlplane import ControlPlane, NodeShape
+from tests.controlplane import ControlPlane, ControlPlaneError, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.asking import pods
 from tests.e2e.gangs import own_namespace
@@ -144,6 +147,29 @@ def run(plane: ControlPlane, kohort: Kohort, space: str, seed: int, rounds: int)
         waits = foretold[job.name]["waits"]
         became.append(waits["reason"] if waits else f"{foretold[job.name]['workers']} workers")
     return became
+
+
+# Job manifests with a version of their kind that this cluster, and Kohort, do not have.
+VERSIONS = {
+    "MPIJob": "kubeflow.org/v2beta1",
+    "TFJob": "kubeflow.org/v1beta1",
+    "Job": "batch.volcano.sh/v1alpha1",
+    "Deployment": "extensions/v1beta1",
+}
+
+
+@pytest.mark.parametrize(("kind", "version"), VERSIONS.items())
+def test_a_version_that_the_api_server_does_not_have_is_refused(
+    plane: ControlPlane, kohort: Kohort, tmp_path: Path, kind: str, version: str
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: j, namespace: default}}\nspec: {{}}\n")
+    with pytest.raises(ControlPlaneError, match=f'no matches for kind "{kind}" in version "{version}"'):
+        plane.kubectl("apply", "--dry-run=server", "-f", str(file))
+    command = [sys.executable, "-m", "extender", "what-if", "-f", str(file), "--server", kohort.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"apiVersion: '{version}' is not allowed; allowed: " in done.stderr
 
 
 def test_what_is_told_is_what_then_happens(plane: ControlPlane, kohort: Kohort) -> None:

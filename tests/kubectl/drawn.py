@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from tests.kubectl.asking import Case
@@ -11,14 +12,17 @@ from tests.kubectl.kit import API_VERSION, ECHO, TOKEN, Json, Kit, b64, kubeconf
 from tests.kubectl.servers import LOGIN, NAME, OTHER_NAME, World
 
 Files = dict[str, Any]
+IN_POD: Final = 0.15  # the probability that a case is within a pod
 WRONG: Final = 0.12  # the probability of a part that kubectl refuses, or that leads nowhere
 
 
 class Drawer:
     """Draws the sequence of cases of one seed."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: World, seed: int, *, pods: bool = True) -> None:
+        """Start the sequence; without ``pods``, no case is within a pod, because this machine does not allow it."""
         self._kit = Kit(world)
+        self._pods = pods
         self._chance = random.Random(seed)
 
     def case(self) -> Case:
@@ -27,13 +31,24 @@ class Drawer:
         own = kubeconfig(self._cluster(files), self._user(files))
         environ, options = self._placed(files, own)
         environ |= self._variables() if self._is(0.5) else {}
-        return Case(files, environ, (*options, *self._options()))
+        whole = Case(files, environ, (*options, *self._options()))
+        return self._in_pod(whole) if self._is(IN_POD) and self._pods else whole
 
     def _is(self, likely: float) -> bool:
         return self._chance.random() < likely
 
     def _draw(self, right: Sequence[Any], wrong: Sequence[Any] = ()) -> Any:
         return self._chance.choice(wrong if wrong and self._is(WRONG) else right)
+
+    def _in_pod(self, case: Case) -> Case:
+        """Return the case as a process within a pod has it: with its kubeconfig, or with the pod's account alone."""
+        port = str(self._kit.world.ports["one"])
+        server = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": self._draw([port], [""])}
+        account = {"token": "of-pod\n", "ca.crt": self._kit.world.ca.decode(), "namespace": "team"}
+        if self._is(0.4):
+            return replace(case, environ={**case.environ, **server}, account=account)
+        proxies = {name: value for name, value in case.environ.items() if name != "KUBECONFIG"}
+        return Case(environ={**proxies, **server}, account=account)
 
     # -- the cluster ---------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import queued, releasing
 from policy.cluster.reasons import Reason
 from policy.transitions import barrier as bars
-from policy.transitions import facts, findings, gangs, settle
+from policy.transitions import facts, findings, settle
 from policy.transitions.deadlines import expiry
 from tests.simulation.othermutants import OTHER_MUTANTS
 from tests.simulation.policymutants import POLICY_MUTANTS, Patch
@@ -73,7 +73,7 @@ def leaked_reservation() -> list[Patch]:
     """HAMi #2308: the reservation of a failed binding is never released."""
 
     def landed(draft: drafts.Draft, uid: str) -> None:
-        pod = gangs.pod_of(draft, uid)
+        pod = draft.now.pods.get(uid)
         if pod is not None and pod.node:
             _LANDED(draft, uid)
 
@@ -254,7 +254,7 @@ def key_is_the_name() -> list[Patch]:
         return (event for event in _PAGE(self, items, listed) if event["type"] != "DELETED")
 
     def lose(draft: drafts.Draft, uid: str, now: float) -> Any:
-        pod = gangs.pod_of(draft, uid)
+        pod = draft.now.pods.get(uid)
         same = [p.uid for p in draft.now.pods.values() if pod and (p.namespace, p.name) == (pod.namespace, pod.name)]
         return [effect for one in same or [uid] for effect in _LOSE_POD(draft, one, now)]
 
@@ -304,7 +304,7 @@ def force_bind() -> list[Patch]:
     """HiveD: when the window ends, the members that have arrived are bound without the others."""
 
     def end(draft: drafts.Draft, gang: Any, now: float) -> Any:
-        job = gangs.job_of(draft, gang.job_uid)
+        job = draft.now.jobs.get(gang.job_uid)
         if gang.state is State.PLANNED and job is not None and queued(job):
             return bars.send_held(draft, gang, Move.COMMIT, deadline=Deadline(Awaits.BINDINGS, now + 30.0))
         return _END_WINDOW(draft, gang, now)

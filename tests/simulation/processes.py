@@ -20,6 +20,7 @@ from extender.config.settings import Settings
 from extender.control.controller import Controller
 from extender.control.extenderrest import ExtenderError
 from extender.http.headers import CONTROLLER
+from extender.kube.api import QUOTAS
 from extender.leading.lease import EVERYBODY, Lease
 from extender.present.views.refused import RefusedWritesBody
 from extender.routes.progress import Progress
@@ -177,6 +178,9 @@ class ExtenderProcess(SimulatedProcess):
 
     def _make(self) -> Coroutine[Any, Any, None]:
         self.live = app.Live(self.settings, self.line, self.clock, self.chance)
+        for reflector in self.live.reflectors:
+            if reflector.resource == QUOTAS:  # its watches are drawn apart, so that the others' draws stay the seed's
+                reflector._chance = random.Random(f"quotas of {self.name} {self.incarnation}")
         self.live.ledger.carry_with(lambda effects: self._stepped(self, effects))
         self.live.ledger.record_with(lambda at, events, *_: self.around.watcher.taken(self.name, events))
         self.rest = Rest(self.live.ledger, lambda: self.settings, self.live.metrics)

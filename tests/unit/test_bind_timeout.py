@@ -10,7 +10,7 @@ import yaml
 
 from extender.config.settings import Settings
 from extender.kubescheduler.checkconfig import findings
-from extender.kubescheduler.configfinding import ConfigFinding
+from extender.kubescheduler.schedulerconfig import ConfigFinding
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 FIELD = "profiles[0].pluginConfig[VolumeBinding].bindTimeoutSeconds"

@@ -10,7 +10,7 @@ import yaml
 
 from extender.config.settings import Settings
 from extender.kubescheduler.checkconfig import check_file, findings, refused, render
-from extender.kubescheduler.configfinding import ConfigFinding
+from extender.kubescheduler.schedulerconfig import ConfigFinding
 
 GOOD = """
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -16,7 +16,7 @@ from extender.access.reviews import GROUP, RESOURCE, VERB
 from extender.cli.viaapiserver import DEFAULT_SERVICE, ELECTIONS, LABELS, NAMESPACE, PORT
 from extender.config.plainyaml import parse_yaml
 from extender.config.settings import Settings
-from extender.kube.api import NODES, PODS
+from extender.kube.api import NODES, PODS, QUOTAS
 from extender.kube.jobkinds import GATE, KINDS, LEADER, RELEASED
 from extender.kube.jobobjects import read_job
 from extender.kube.podgroupkinds import GROUPS
@@ -268,7 +268,7 @@ OWN = ("batch/jobs", "apps/statefulsets", "apps/deployments", "jobset.x-k8s.io/j
 PODGROUPS = tuple(f"scheduling.{group}/podgroups" for group in ("k8s.io", "x-k8s.io", "volcano.sh"))
 LEASE = "coordination.k8s.io/leases['kohort-scheduler']"
 RIGHTS = {
-    "ClusterRole kohort-extender": reading("/pods", "/nodes", *JOBS, *OWN, *PODGROUPS)
+    "ClusterRole kohort-extender": reading("/pods", "/nodes", *JOBS, *OWN, *PODGROUPS, "/resourcequotas")
     | {"create /pods/binding", "create events.k8s.io/events", "create authentication.k8s.io/tokenreviews"}
     | {"get metrics.k8s.io/nodes", "list metrics.k8s.io/nodes"},
     "Role kohort-extender": {f"get {LEASE}"},
@@ -294,7 +294,7 @@ def test_roles_hold_these_rights_and_no_others() -> None:
 
 
 def test_extender_may_read_whatever_the_code_watches() -> None:
-    watched = [PODS, NODES, *(kind.resource for kind in KINDS.values()), *(group.resource for group in GROUPS)]
+    watched = [PODS, NODES, QUOTAS, *(kind.resource for kind in KINDS.values()), *(group.resource for group in GROUPS)]
     assert reading(*(f"{one.group}/{one.plural}" for one in watched)) <= set(rights("ClusterRole kohort-extender"))
 
 

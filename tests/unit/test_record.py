@@ -35,6 +35,8 @@ from policy.cluster.events import (
     PodGone,
     PodSeen,
     PolicyChanged,
+    QuotaGone,
+    QuotaSeen,
     Reported,
     Saved,
     Synced,
@@ -43,6 +45,7 @@ from policy.cluster.events import (
     WritesRefused,
 )  # fmt: skip
 from policy.cluster.model import Constraints, Requirement, Taint, Term, Toleration
+from policy.cluster.quota import Quota
 from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules, Snapshot
@@ -108,6 +111,18 @@ EVENTS: tuple[Event, ...] = (
     Saved("j"),
     UsageSeen({"n1": Resources({"cpu": 1500})}),
     WritesRefused((RefusedWrite("SetReplicas", "uid", "Invalid: no", lasting=True, name="team/a"),)),
+    QuotaSeen(
+        Quota(
+            "team",
+            "few",
+            Resources({"limits.cpu": 4000}),
+            Resources({"limits.cpu": 1}),
+            (Requirement("PriorityClass", "In", ("high",)),),
+            uid="uid",
+            version=3,
+        )
+    ),
+    QuotaGone("team/few"),
     Tick(),
 )
 

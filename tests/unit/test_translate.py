@@ -461,6 +461,10 @@ PODS_SEEN: dict[str, tuple[Json, dict[str, Any]]] = {
     "failed": (changed(status={"phase": "Failed"}), {"phase": Phase.FAILED}),
     "status null": (member() | {"status": None}, {}),
     "being deleted": (changed(deletionTimestamp=BORN), {"terminating": True}),
+    "kept by a finalizer": (
+        changed(deletionTimestamp=BORN, finalizers=["example.com/backup", None]),
+        {"terminating": True, "finalizers": ("example.com/backup",)}),
+    "with a finalizer, not being deleted": (changed(finalizers=["example.com/backup"]), {}),
     "gated": (changed(spec={"schedulingGates": [{"name": "kohort.dev/admission"}]}), {"gated": True}),
     "gated by others": (changed(spec={"schedulingGates": [{"name": "x"}, None, "kohort.dev/admission"]}),
                         {"unchecked": ("schedulingGates",)}),

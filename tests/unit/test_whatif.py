@@ -127,6 +127,16 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "job.apiVersion",
         "batch/v1 for a Job",
     ),
+    "a version of MPIJob that has other fields": (
+        {"job": {**TFJOB, "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob"}},
+        "job.apiVersion",
+        "kubeflow.org/v1 for a MPIJob",
+    ),
+    "a version that is gone": (
+        {"job": {**TFJOB, "apiVersion": "extensions/v1beta1", "kind": "Deployment"}},
+        "job.apiVersion",
+        "apps/v1 for a Deployment",
+    ),
     "no version": ({"job": changed("apiVersion", None)}, "job.apiVersion", "kubeflow.org/v1 for a TFJob"),
     "a number for a name of a job": (
         {"job": changed("metadata", {"name": 7, "generateName": "a-"})},

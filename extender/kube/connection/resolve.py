@@ -17,9 +17,8 @@ import msgspec
 from extender.config.goduration import go_duration_seconds
 from extender.kube.api import ClusterError
 from extender.kube.connection.addresses import check_proxy, proxy_for, proxy_url, server_url
-from extender.kube.connection.credentials import impersonation_headers, with_credentials
+from extender.kube.connection.credentials import check_cluster, check_user, impersonation_headers, with_credentials
 from extender.kube.connection.kubeconfig import Cluster, Context, Kubeconfig, User, load
-from extender.kube.connection.kubectlchecks import check_cluster, check_user
 from extender.kube.connection.kubectloptions import NOTHING, KubectlOptions
 from extender.kube.connection.target import NO_CLUSTER, NO_PEM, Connection, OptionError, Pem, token_in, unusable
 

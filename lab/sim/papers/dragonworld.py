@@ -80,7 +80,7 @@ def table_1() -> Trace:
 
 
 def steps_in(model: str, seconds: float, workers: int) -> int:
-    """Return the steps of a job that takes so many seconds with so many workers, all beside their ps."""
+    """Return the steps of a job that takes ``seconds`` seconds with ``workers`` workers, all beside their ps."""
     return round(seconds * SPEEDS.models[model].throughput(workers) / SPEEDS.batch)
 
 
@@ -108,7 +108,9 @@ def hundred_jobs(seed: int, gap: float) -> Trace:
 
 
 def rigid_jobs(count: int, workers: int) -> Trace:
-    """Return so many equal rigid jobs that arrive at once on 8 GPUs; pods placed one by one may deadlock."""
+    """Return ``count`` equal rigid jobs that arrive at once on 8 GPUs; if pods are placed one by one, they may
+    deadlock.
+    """
     jobs = tuple(job(f"job-{number}", "ResNet-50", (workers, workers, workers), 500, 0.0) for number in range(count))
     return Trace(tuple(node(f"node-{index}", 16, 64, 4) for index in range(2)), jobs)
 

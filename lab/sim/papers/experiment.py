@@ -110,7 +110,7 @@ class OverAllSeeds:
     value: Callable[[Sequence[Row]], float]
 
     def __call__(self, rows: Sequence[Row]) -> float:
-        """Return the value over these rows."""
+        """Return the value, computed over the rows of all seeds."""
         return self.value(rows)
 
 

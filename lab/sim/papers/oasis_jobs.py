@@ -131,7 +131,7 @@ def job(
     name: str, slot: int, training: Training, worker: Resources, server: Resources, workers: int,
     slot_seconds: float = SLOT_SECONDS,
 ) -> JobSpec:  # fmt: skip
-    """Return a job that asks for so many workers and the ps that they need, and may have from one to N workers."""
+    """Return a job that asks for ``workers`` workers and the ps that they need, and may have from one to N workers."""
     per_ps = training.workers_per_ps
     servers = max(1, math.ceil(workers / per_ps - 1e-9))
     roles = (
@@ -166,8 +166,8 @@ def with_flat_utility(traced: Trace) -> Trace:
 # -- the testbed of OASiS's section V-B --------------------------------------------------------------
 
 TESTBED_SLOTS = 16
-# time slots: the longest a job takes with all its workers, and the largest theta3; the simulation has one range for
-# both
+# time slots: the longest a job takes with all its workers, and the largest
+# theta3; the simulation has one range for both
 TESTBED_LONGEST = 5.0
 # Megabytes of gradients: the model's parameters at four bytes each.
 MODELS = {

@@ -29,7 +29,7 @@ from policy.systems.rrh import Rrh
 
 
 def oasis(slots: int, **parameters: object) -> Oasis:
-    """Return OASiS with a timespan of so many time slots from the simulator's start."""
+    """Return OASiS with a timespan of ``slots`` time slots from the simulator's start."""
     end = START + slots * SLOT_SECONDS
     return Oasis(slot_seconds=SLOT_SECONDS, horizon=slots, end=end, **parameters)  # type: ignore[arg-type]
 
@@ -68,7 +68,9 @@ def run(trace: Trace, policy: Policy, slots: int, *, drain: bool = False) -> Ear
 
 
 def earned(trace: Trace, result: RunResult, slots: int) -> Earned:
-    """Return the utility and lateness of a run over so many time slots. Raises ValueError for a job without a curve."""
+    """Return the utility and lateness of a run over ``slots`` time slots. Raises ValueError for a job without a
+    curve.
+    """
     specs = {job.name: job for job in trace.jobs}
     done = [job for job in result.jobs if job.finished]
     intime = [job for job in done if completion(job.ended, SLOT_SECONDS) < slots]

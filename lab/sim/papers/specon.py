@@ -155,7 +155,7 @@ def fixed(policy: Policy, seed: int) -> Row:
 
 
 def no_balance(seed: int) -> Row:
-    """Return the row of a mutant: SpeCon runs without Algorithm 3."""
+    """Return the row of a mutant: SpeCon runs without Algorithm 3, which balances the nodes."""
     return compare(run(FIXED, VARIANTS["no Algorithm 3"], seed), run(FIXED, RoundRobin(), seed))
 
 

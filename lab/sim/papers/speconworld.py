@@ -19,8 +19,8 @@ from policy.cluster.model import WORKER, Role
 from policy.systems.base import Policy
 from policy.systems.specon import SpeCon
 
-# The exponents k of the loss exp(-k p), from SpeCon's Figure 1: 65, 98 and 90 % of the reduction after 20 % of the
-# time.
+# The exponents k of the loss exp(-k p), from SpeCon's Figure 1: 65, 98 and 90 %
+# of the reduction after 20 % of the time.
 VAE, BI_RNN, GRU = 5.20, 19.56, 11.51
 MODELS = (VAE, BI_RNN, GRU)
 # The results in docs/policies/specon.md were run with this: each algorithm may move a job once. The default, one move
@@ -103,7 +103,7 @@ class RunTimes:
 
 
 def run(setup: Setup, policy: Policy, seed: int, settings: FluidSettings = SETTINGS) -> RunTimes:
-    """Run that seed's jobs."""
+    """Run the jobs of that seed under the policy, and return their times."""
     result = simulate(trace_of(setup, seed), policy, settings)
     first, last = min(job.arrival for job in result.jobs), max(job.ended for job in result.jobs)
     seconds = {job.name: job.jct_seconds for job in result.jobs}
@@ -134,10 +134,10 @@ def _change(ours: float, plain: float) -> float:
 
 
 def named(prefix: str, row: Mapping[str, float]) -> dict[str, float]:
-    """Return the measures with the names ``prefix/measure``."""
+    """Return the measures of the row under the names ``prefix/measure``."""
     return {f"{prefix}/{name}": value for name, value in row.items()}
 
 
 def per_job(prefix: str, seconds: Sequence[float]) -> dict[str, float]:
-    """Return each job's completion time, for the figures."""
+    """Return each job's completion time by the name ``prefix/job``, for the figures."""
     return {f"{prefix}/{index + 1:02d}": value for index, value in enumerate(seconds)}

@@ -22,7 +22,7 @@ class WithoutScaleOut(Policy):
         return f"{self.policy.name}, no scale-out"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Return the policy's decision without growth."""
+        """Return the policy's decision without the growth of running jobs."""
         decision = self.policy.decide(snapshot, now)
         kept = tuple(action for action in decision.actions if not _grows(snapshot, action))
         return Decision(kept, decision.verdicts)

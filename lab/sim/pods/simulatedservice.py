@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import assert_never
 
 from lab.sim.engine import Engine
 from lab.sim.objects import PLAN, SLOT, WAKE, PodObject, WorldChange, WorldRefusal, facts
 from lab.sim.pods.simulatedscheduler import KubeScheduler, NodeChoice
 from lab.sim.pods.world import SimulatedWorld
 from policy.answers.verdict import filter_pod
-from policy.cluster.actions import Bind, Effect, RefuseBind
+from policy.cluster.actions import Bind, Effect, Instruction, RefuseBind
 from policy.cluster.events import BindDone, BindHeld, BindRefused, Event, NodeNotOffered, Synced, Tick
 from policy.cluster.orders import Desired
 from policy.cluster.snapshot import Rules, Snapshot
@@ -105,7 +106,8 @@ class SimulatedService:
         self.snapshot, effects = step(self.snapshot, events, self._policy, self._world.now)
         self._on_step(SimulatedStep(self._world.now, self.snapshot, events, effects))
         for effect in effects:
-            self._carry_out(effect)
+            if isinstance(effect, Instruction):  # the desired state follows from the snapshot
+                self._carry_out(effect)
         if not self._controlling:
             self._controlling = True
             self._later(self._settings.delays.controller_seconds, self._control)
@@ -138,14 +140,14 @@ class SimulatedService:
 
     # -- the executor --------------------------------------------------------------------------
 
-    def _carry_out(self, effect: Effect) -> None:
-        match effect:
+    def _carry_out(self, instruction: Instruction) -> None:
+        match instruction:
             case Bind():
-                self._later(self._settings.delays.bind_seconds, lambda: self._make_binding(effect))
+                self._later(self._settings.delays.bind_seconds, lambda: self._make_binding(instruction))
             case RefuseBind(uid, reason):
                 self._tell(lambda scheduler: scheduler.refused(uid, reason.text))
             case _:
-                pass  # The other effects are decisions; the desired state follows from the snapshot.
+                assert_never(instruction)
 
     def _tell(self, what: Callable[[KubeScheduler], None]) -> None:
         if self.scheduler is not None:

@@ -312,6 +312,10 @@ class SimulatedWorld:
         if pods is not None:
             self._core.quotas[namespace] = pods
 
+    def quotas(self) -> dict[str, tuple[int, int]]:
+        """Return each quota by namespace: the maximum number of pods, and how many there are."""
+        return {name: (most, self._core.counted_pods(name)) for name, most in self._core.quotas.items()}
+
     def set_gating(self, on: bool) -> None:
         """Switch the admission policy that gates the scheduler's new pods; it is not an object in this world."""
         self._core.gating = on

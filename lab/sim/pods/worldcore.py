@@ -92,12 +92,13 @@ class WorldCore:
         return stored
 
     def exceeds_quota(self, namespace: str) -> bool:
-        """Tell whether the namespace's quota forbids another pod; ended pods do not count, terminating ones do."""
+        """Tell whether the namespace's quota forbids another pod."""
         most = self.quotas.get(namespace)
-        if most is None:
-            return False
-        used = sum(1 for pod in self.store.pods.values() if pod.namespace == namespace and pod.phase not in ENDED)
-        return used >= most
+        return most is not None and self.counted_pods(namespace) >= most
+
+    def counted_pods(self, namespace: str) -> int:
+        """Return how many pods of the namespace a quota counts; ended pods do not count, terminating ones do."""
+        return sum(1 for pod in self.store.pods.values() if pod.namespace == namespace and pod.phase not in ENDED)
 
     def admit_pod(self, pod: PodObject) -> PodObject:
         """Create a pod as the API server does: while gating is on, the admission policy adds the gate."""

@@ -29,6 +29,7 @@ OPTIONAL = (
     "worker_gpus", "ps", "ps_millicores", "ps_memory_bytes", "contention", "clean_pods", "utility", "model",
     "local_batch", "decay", "migratable", "ps_elastic", *SELECTORS, *TRAINING,
 )  # fmt: skip
+MOST_MEMBERS = 100_000  # in one role of a job; the simulator makes an object of each
 OF_NODES, ALSO_OF_NODES = ("name", "cpu_millicores", "memory_bytes"), ("gpus", "pods", "gbps", "labels")
 
 
@@ -94,7 +95,7 @@ def _training_row(training: Training) -> dict[str, object]:
 
 
 def trace_of(jobs: Table, nodes: Sequence[Node] = (), models: Collection[str] | None = None) -> Trace:
-    """Return the trace of such rows; without nodes, no job is too large. Raises TraceError.
+    """Return the trace of rows in this format; if no nodes are given, no job is too large. Raises TraceError.
 
     ``models`` are the models that the speed model knows, None for any.
     """
@@ -102,12 +103,12 @@ def trace_of(jobs: Table, nodes: Sequence[Node] = (), models: Collection[str] | 
 
 
 def jobs_of(table: Table) -> tuple[JobSpec, ...]:
-    """Return the jobs of such rows, by arrival. Raises TraceError."""
+    """Return the jobs of rows in this format, by arrival. Raises TraceError."""
     return trace_of(table).jobs
 
 
 def nodes_of(table: Table) -> tuple[Node, ...]:
-    """Return the nodes of such rows. Raises TraceError."""
+    """Return the nodes of rows in this format. Raises TraceError."""
     return checked_nodes(read(table, lambda line: (line.where, _node(line))), "name")
 
 
@@ -126,10 +127,10 @@ def _job(line: TraceRow, models: Collection[str] | None) -> JobSpec:
     line.columns(REQUIRED, OPTIONAL)
     least = line.count("min_workers", least=1)
     workers = line.count("workers", least=least, bound="min_workers")
-    most = line.count("max_workers", least=workers, bound="workers")
+    most = line.count("max_workers", least=workers, most=MOST_MEMBERS, bound="workers")
     gpus = line.count("worker_gpus") if line.has("worker_gpus") else 0
     worker = Role(WORKER, workers, _requests(line, "worker", gpus), _constraints(line, WORKER_SELECTOR))
-    servers = line.count("ps") if line.has("ps") else 0
+    servers = line.count("ps", most=MOST_MEMBERS) if line.has("ps") else 0
     if not servers and line.has(PS_SELECTOR):
         raise FieldError(line.where, PS_SELECTOR, line.values[PS_SELECTOR], "nothing, as the job has no ps")
     server = Role(PS, servers, _requests(line, "ps", 0), _constraints(line, PS_SELECTOR)) if servers else None

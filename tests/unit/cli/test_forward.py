@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from extender.cli import commands
 from extender.cli.viaapiserver import RestRequest
-from extender.kube import portforward
 from extender.kube.api import ClusterError
+from extender.kube.userapi import exchange_over
 from tests.unit.cli.conftest import Json, Server
 
 Run = Callable[..., Result]
@@ -123,7 +123,7 @@ class Socket:
 async def exchange(*says: bytes, question: RestRequest | None = None) -> tuple[tuple[int, bytes], list[bytes]]:
     socket = Socket(list(says))
     written = (question or RestRequest("GET", "/v1/jobs", {})).written
-    return await portforward.exchange(cast(aiohttp.ClientWebSocketResponse, socket), written), socket.sent
+    return await exchange_over(cast(aiohttp.ClientWebSocketResponse, socket), written), socket.sent
 
 
 ANSWER = b'HTTP/1.1 404 Not Found\r\nContent-Length: 7\r\n\r\n{"a":1}'

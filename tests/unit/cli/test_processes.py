@@ -7,9 +7,9 @@ import sys
 import pytest
 from structlog.testing import capture_logs
 
-from extender.app import most_connections
 from extender.cli.processes import OTHER_DESCRIPTORS, allow_descriptors, prefer_the_loop
 from extender.config.settings import Settings
+from extender.http.limits import most_connections
 
 
 @pytest.fixture

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
+from prometheus_client import CollectorRegistry
 
 from extender.observe.jobtimes import JobTimes
 from policy.cluster.actions import Migrate
@@ -16,24 +15,8 @@ from policy.systems.kod2 import Kod2
 from tests.builders import START, World, job, w
 
 
-@dataclass
-class Told:
-    waits: list[float] = field(default_factory=list)
-    bounds: list[float] = field(default_factory=list)
-    completions: list[float] = field(default_factory=list)
-    moves: list[bool] = field(default_factory=list)
-
-    def waited(self, seconds: float) -> None:
-        self.waits.append(seconds)
-
-    def bound(self, seconds: float) -> None:
-        self.bounds.append(seconds)
-
-    def completed(self, seconds: float) -> None:
-        self.completions.append(seconds)
-
-    def moved(self, arrived: bool) -> None:
-        self.moves.append(arrived)
+def measured(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
+    return registry.get_sample_value(f"kohort_{name}", labels)
 
 
 class Followed(World):
@@ -41,8 +24,12 @@ class Followed(World):
 
     def __init__(self) -> None:
         super().__init__(Kod2())
-        self.told = Told()
-        self.passage = JobTimes(self.told)
+        self.registry = CollectorRegistry()
+        self.passage = JobTimes(self.registry)
+
+    def times(self, of: str) -> tuple[float | None, float | None]:
+        """Return how many times were measured, and their sum."""
+        return measured(self.registry, f"{of}_seconds_count"), measured(self.registry, f"{of}_seconds_sum")
 
     def do(self, *events: Event) -> tuple[object, ...]:  # type: ignore[override]
         self.snapshot, effects = step(self.snapshot, events, self.policy, self.now)
@@ -58,19 +45,20 @@ def test_a_job_is_followed_from_creation_to_end() -> None:
     world.submit(one)
     world.now += 3
     world.operate(one)
-    assert (world.told.waits, world.told.bounds, world.told.completions) == ([7.0], [3.0], [])
+    assert (world.times("job_wait"), world.times("gang_admission_to_bound")) == ((1, 7.0), (1, 3.0))
+    assert world.times("job_completion") == (0, 0.0)
     world.now += 90
     world.see(one.with_(finished=True))
-    assert world.told.completions == [100.0]
+    assert world.times("job_completion") == (1, 100.0)
     world.see(one.with_(finished=True))
-    assert world.told.completions == [100.0], "once"
+    assert world.times("job_completion") == (1, 100.0), "once"
 
 
 def test_one_that_had_ended_before_our_start_is_not_counted() -> None:
     world = Followed()
     world.nodes("n1")
     world.see(job("a").workers(1).with_(finished=True))
-    assert world.told.completions == []
+    assert world.times("job_completion") == (0, 0.0)
     assert len(world.passage) == 0
 
 
@@ -80,7 +68,7 @@ def test_a_second_admission_is_no_second_wait() -> None:
     world.submit(job("a").workers(1))
     world.pass_time(world.snapshot.rules.plan_seconds + 1)  # nobody binds it: the plan is given up
     world.pass_time(60)
-    assert len(world.told.waits) == 1
+    assert world.times("job_wait")[0] == 1
 
 
 def test_who_is_gone_is_forgotten() -> None:
@@ -90,18 +78,20 @@ def test_who_is_gone_is_forgotten() -> None:
     assert len(world.passage) == 2
     world.do(JobGone("job-a"))
     assert len(world.passage) == 0
-    assert world.told.bounds == []
+    assert world.times("gang_admission_to_bound") == (0, 0.0)
 
 
 @pytest.mark.parametrize(("state", "node", "arrived"), [
     (State.RUNNING, "n2", True), (State.RUNNING, "n1", False), (State.REPAIRING, "n2", False),
 ])  # fmt: skip
 def test_how_a_migration_ends(state: State, node: str, arrived: bool) -> None:
-    told = Told()
-    passage = JobTimes(told)
+    registry = CollectorRegistry()
+    passage, outcome = JobTimes(registry), "arrived" if arrived else "given-up"
     moving = Snapshot(gangs={"j": Gang("j", State.MIGRATING, nodes={w(0): "n2"})})
     passage.follow(0.0, [], [Migrate("j", {w(0): "n2"})], moving)
-    assert told.moves == []
+    assert measured(registry, "migrations_total", outcome=outcome) is None
     passage.follow(1.0, [], [], Snapshot(gangs={"j": Gang("j", state, nodes={w(0): node})}))
     passage.follow(2.0, [JobSeen(job("j").done())], [], Snapshot())
-    assert told.moves == [arrived]
+    assert measured(registry, "migrations_total", outcome=outcome) == 1
+    other = "given-up" if arrived else "arrived"
+    assert measured(registry, "migrations_total", outcome=other) is None

@@ -70,7 +70,8 @@ ONE = {
     "a node selector": (
         [node("n1"), node("n2", labels={"gpu": "a100"})],
         job("a").workers(1, constraints=Constraints(node_selector=(("gpu", "h100"),))),
-        "n1 does not match its node selector or node affinity, n2 does not match its node selector or node affinity",
+        "n1 does not match its node selector or node affinity for gpu, "
+        "n2 does not match its node selector or node affinity for gpu",
     ),
 }  # fmt: skip
 
@@ -82,12 +83,12 @@ def test_the_one_constraint_that_binds_is_told(nodes: list[Node], gang: JobBuild
 
 def test_figures_are_of_the_nodes_that_take_the_gang_and_rules_name_those_that_would_have_room() -> None:
     few, other, small = built("few", pods=3), built("other"), node("small", cpu=0.05)
-    few = replace(few, labels={"for": "few"})
-    gang = job("a").workers(4, cpu=0.1, memory=0, constraints=Constraints(node_selector=(("for", "few"),)))
+    few = replace(few, labels={"size": "few"})
+    gang = job("a").workers(4, cpu=0.1, memory=0, constraints=Constraints(node_selector=(("size", "few"),)))
     assert waiting(few, other, small, of=gang) == (
         Reason.TOO_LARGE,
         "4 pods asked for, the nodes open to it have 3 pods; "
-        "or other does not match its node selector or node affinity",
+        "or other does not match its node selector or node affinity for size",
     )
 
 

@@ -33,6 +33,10 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         {"workers": 4, "max_workers": 3},
         "max_workers: 3 is not allowed; allowed: a whole number of at least 4 (workers)",
     ),
+    "more workers than there are nodes in the world": (
+        {"max_workers": 10**12, "workers": 4},
+        f"max_workers: {10**12} is not allowed; allowed: a whole number of at least 4 (workers) and at most 100000",
+    ),
     "no minimum": ({"min_workers": 0}, "min_workers: 0 is not allowed; allowed: a whole number of at least 1"),
     "no work": ({"work_seconds": 0}, "work_seconds: 0 is not allowed; allowed: a number above 0"),
     "endless work": ({"work_seconds": "inf"}, "work_seconds: 'inf' is not allowed; allowed: a number above 0"),

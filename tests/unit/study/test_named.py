@@ -65,6 +65,7 @@ def test_they_run(name: str) -> None:
     ("name", "said"),
     {
         "dragon-deadlock,workers=9": "workers: 9 is not allowed; allowed: a gang that fits on the 8 GPUs",
+        "kod2,jobs=1000000000000": "allowed: a whole number of at least 1 and at most 100000",
         "dragon-deadlock,jobs=0": "jobs: 0 is not allowed; allowed: a whole number of at least 1",
         "dragon-hundred,gap_seconds=0": "gap_seconds: 0 is not allowed; allowed: a number above 0",
         "specon-fixed,jobs=30": "parameter: 'jobs' is not allowed; allowed: none",

@@ -1,0 +1,150 @@
+"""A waiting situation as plain data: nodes, what holds their room, one gang that waits, and what keeps it waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from policy.cluster.model import Requirement, Taint
+from policy.cluster.resources import Resources
+
+GIB: Final = 2**30
+POOL: Final = "tests.kohort.dev/pool"
+PLENTY: Final[Mapping[str, int]] = {
+    "cpu": 32_000,
+    "memory": 256 * GIB,
+    "ephemeral-storage": 500 * GIB,
+    "pods": 110,
+    "nvidia.com/gpu": 8,
+    "example.com/npu": 16,
+    "hugepages-2Mi": 8 * GIB,
+}
+"""What a node has of each resource that a member may ask for, unless a constraint takes from it."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """A node. ``has``: its allocatable resources."""
+
+    name: str
+    pool: str
+    has: Mapping[str, int] = field(default_factory=lambda: dict(PLENTY))
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    cordoned: bool = False
+    ready: bool = True
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A pod of another scheduler that is bound to ``host``.
+
+    finalizer: if there is one, the pod is terminating and this finalizer keeps it. nominated: the pod is not bound, but
+    nominated for ``host``.
+    """
+
+    name: str
+    host: str
+    asks: Mapping[str, int]
+    finalizer: str = ""
+    nominated: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """The members of one role of the gang: all ask for the same, and go on the nodes of one pool."""
+
+    role: str
+    count: int
+    pool: str
+    asks: Mapping[str, int]
+    wants: tuple[Requirement, ...] = ()
+
+    @property
+    def requests(self) -> Resources:
+        """What one member asks for."""
+        return Resources({**self.asks, "pods": 1})
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A job of Kohort's with one worker, which is pinned to ``host``.
+
+    finished: it has finished and keeps its pod (cleanPodPolicy None).
+    """
+
+    name: str
+    host: str
+    asks: Mapping[str, int]
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the world that lifts a constraint.
+
+    verb: raise (resources ``amounts`` of a node), uncordon, ready, untaint, label, add (the node ``host``), gone (a
+    pod), end (a job), delete (a finished job), resume, create (the pods that the gang misses), forget (nodes that
+    kube-scheduler has refused).
+    """
+
+    verb: str
+    name: str = ""
+    amounts: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    host: Host | None = None
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One constraint: what must be said of it, and what lifts it.
+
+    code: the reason, if it is the only constraint. kind: its name among the constraints that bind
+    (``policy.placement.binding``); empty if it is none of room. values: what the explanation must name. lift: the
+    changes that lift it.
+    """
+
+    kind: str
+    code: str
+    values: tuple[str, ...]
+    lift: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A situation: the gang waits because of all ``constraints``, and starts when each of them is lifted.
+
+    absent: how many of the last members have no pod yet. refused: hosts that kube-scheduler has not offered.
+    """
+
+    name: str
+    hosts: tuple[Host, ...]
+    groups: tuple[Group, ...]
+    holders: tuple[Holder, ...] = ()
+    running: tuple[Runs, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    suspended: bool = False
+    absent: int = 0
+    refused: tuple[str, ...] = ()
+
+    def of(self, pool: str) -> tuple[Host, ...]:
+        """Return the nodes of the pool."""
+        return tuple(host for host in self.hosts if host.pool == pool)
+
+    def group(self, pool: str) -> Group:
+        """Return the members that go on the nodes of the pool."""
+        return next(group for group in self.groups if group.pool == pool)
+
+    def with_hosts(self, *changed: Host) -> Scene:
+        """Return the scene with these nodes replaced."""
+        by_name = {host.name: host for host in changed}
+        return replace(self, hosts=tuple(by_name.get(host.name, host) for host in self.hosts))
+
+    def with_group(self, changed: Group) -> Scene:
+        """Return the scene with the members of that pool replaced."""
+        return replace(self, groups=tuple(changed if one.pool == changed.pool else one for one in self.groups))
+
+    def but(self, *lifted: Constraint) -> tuple[Constraint, ...]:
+        """Return the constraints that are left when ``lifted`` are lifted."""
+        return tuple(one for one in self.constraints if one not in lifted)
