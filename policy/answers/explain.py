@@ -22,6 +22,7 @@ from policy.cluster.snapshot import Snapshot, missing_pods, priority_of, reason_
 from policy.cluster.trouble import trouble_of
 from policy.cluster.words import counted, ending_in_words, lack_in_words, listed
 from policy.placement.binding import needed_of
+from policy.placement.eligible import looked_at
 from policy.placement.gang import Ask, ask_of, fits, place, takes_all
 from policy.placement.holders import Holders
 from policy.placement.quotaroom import left_in_words, workers_to_come
@@ -90,6 +91,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         ahead=_ahead(snapshot, job, policy, now) if asks else (),
         plan={str(slot): node for slot, node in sorted(gang.nodes.items())},
         missing_pods="" if completed else missing_pods(snapshot, job),
+        checked_singly="" if completed or not snapshot.rules.commit_first else looked_at(snapshot, job_uid),
         shrunk_for="" if gang.scaling.grew else _name(snapshot, gang.scaling.on_behalf_of),
         waits_for=_pods(snapshot, gang),
         nodes=nodes,
