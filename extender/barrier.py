@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
 from extender.http.limits import BindConnections
-from extender.kube.api import PODS, Api, ClusterError, Done, Outcome, Ref, Refused, Unknown
+from extender.kube.api import PODS, Api, ClusterError, Done, Ref, Refused, Unknown
+from extender.kube.binding import create_binding
 from extender.kube.fields import part, text
-from extender.kube.jobkinds import KINDS, LEADER, LONE_POD, PLAN, SLOT, deletion_cost
+from extender.kube.jobkinds import KINDS, LEADER, LONE_POD, SLOT, deletion_cost
 from extender.state.ledger import Ledger, LedgerStoppedError
 from policy.cluster.actions import Bind, Effect, Instruction, RefuseBind
 from policy.cluster.events import BindDone, BindDropped, BindHeld, BindRefused, BindUnknown
 from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import shortened
+from policy.placement.eligible import sends_all
 
 BOUND = ""
 UNKNOWN_OUTCOME = (
     "kohort: the API server's answer to the binding was lost; the pod's reservation stays until it is known"
 )
-# For so long an API server may still carry out a request whose client has given up.
+# An API server may carry out a request up to so many seconds after its client has given up.
 LATE_SECONDS = 10.0
 # first and longest pause in seconds between two reads of a pod whose binding has no known outcome
 LOOK_SECONDS = (0.5, 4.0)
@@ -86,8 +88,9 @@ class Barrier:
         self._leads = leads
         self._leader = leader
         self._held: dict[str, HeldBind] = {}
-        self._in_flight: dict[asyncio.Task[None], str] = {}  # each task that makes a binding, and its pod's uid
+        self._in_flight: dict[asyncio.Task[None], str] = {}  # for each task that makes a binding: the uid of the pod
         self._lost: dict[str, LostBinding] = {}  # the bindings of each pod whose answers were lost, by pod uid
+        self._done: dict[str, str] = {}  # pod uid -> node, of bindings that were made and that no step has seen yet
         self._closed = False
         ledger.carry_with(self.carry_out)
 
@@ -113,6 +116,8 @@ class Barrier:
     async def _hold(self, uid: str, node: str, leaving: asyncio.Future[None]) -> str:
         if self._closed:
             return Reason.NOT_LEADING.text
+        if bound := self._bound_early(uid):
+            return BOUND if bound == node else Reason.PLAN_CHANGED.text
         if uid in self._held:
             self._withdraw(uid, SUPERSEDED)
         if not self._places.enter():
@@ -120,8 +125,7 @@ class Barrier:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._held[uid] = HeldBind(node, answer)
         try:
-            # Many calls come at the same time, and none is urgent, so one step handles all that come within a moment.
-            self._ledger.post(BindHeld(uid, node))
+            self._announce(uid, node)
             ends: list[asyncio.Future[str] | asyncio.Future[None]] = [answer, leaving]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -129,13 +133,41 @@ class Barrier:
                 self._withdraw(uid, Reason.BARRIER_TIMEOUT.text)
         return answer.result()
 
+    def _announce(self, uid: str, node: str) -> None:
+        """Tell the ledger of a bind call that is now held, unless the pod's binding is being made already.
+
+        Many calls come at the same time, and none is urgent, so one step handles all that come within a moment. But a
+        call that sends all bindings of its gang is handled at once: the other members need no call of their own.
+        """
+        snapshot = self._ledger.snapshot
+        if not snapshot.rules.commit_first:
+            self._ledger.post(BindHeld(uid, node))
+        elif uid in self._in_flight.values():
+            return  # its outcome is the answer to this call, too
+        elif sends_all(snapshot, uid):
+            self._ledger.step(BindHeld(uid, node))
+        else:
+            self._ledger.post(BindHeld(uid, node))
+
+    def _bound_early(self, uid: str) -> str:
+        """Return the node of a pod that was bound before its own bind call came; empty if there is no such binding.
+
+        kube-scheduler had this member in its cycle when the first call of another member bound the whole gang.
+        """
+        snapshot = self._ledger.snapshot
+        pod = snapshot.pods.get(uid)
+        if not snapshot.rules.commit_first or pod is None or pod.terminating:
+            return ""
+        return pod.node or self._done.get(uid, "")
+
     def _withdraw(self, uid: str, text: str) -> None:
         """Answer a held call whose caller has left or called again, and tell the ledger that it is no longer held.
 
         kube-scheduler has then given up its attempt, so that its checks of pod and node no longer hold.
         """
         self._answer(uid, text)
-        # If one connection breaks, others often do: one step must see all of them before it binds the other members.
+        # The event is only queued: if one connection breaks, others often do, and one step must see
+        # all of them before it binds other members.
         self._ledger.post(BindDropped(uid))
 
     def _answer(self, uid: str, text: str) -> None:
@@ -147,6 +179,9 @@ class Barrier:
 
     def carry_out(self, effects: tuple[Effect, ...]) -> None:
         """Carry out the instructions among a step's effects; records of decisions need nothing."""
+        if self._done:
+            pods = self._ledger.snapshot.pods
+            self._done = {uid: node for uid, node in self._done.items() if uid in pods and not pods[uid].node}
         for effect in effects:
             if isinstance(effect, Instruction):
                 self._obey(effect)
@@ -178,6 +213,7 @@ class Barrier:
                 # A call that names another node may have replaced the held call for which this binding was made.
                 same = waiting is None or waiting.node == bind.node
                 self._answer(bind.uid, BOUND if same else Reason.PLAN_CHANGED.text)
+                self._done[bind.uid] = bind.node
                 self._ledger.post(BindDone(bind.uid, bind.node))
             case Refused():
                 self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {shortened(outcome.words)}")
@@ -284,29 +320,3 @@ def _retrieve(leaving: asyncio.Future[None]) -> None:
     """
     if not leaving.cancelled():
         leaving.exception()
-
-
-async def create_binding(api: Api, bind: Bind, notes: Mapping[str, str]) -> Outcome:
-    """Create the Binding, with the plan and ``notes`` as annotations, and return its outcome.
-
-    A pod that is already bound to the same node counts as Done.
-    """
-    outcome = await api.bind(bind.namespace, bind.name, bind.uid, bind.node, {PLAN: bind.plan, **notes})
-    if isinstance(outcome, Refused) and outcome.status == 409:
-        return await look_again(api, bind.namespace, bind.name, bind.uid, bind.node, outcome)
-    return outcome
-
-
-async def look_again(api: Api, namespace: str, name: str, uid: str, node: str, conflict: Refused) -> Outcome:
-    """Read the pod after a conflict: return Done where it is bound to that node, Unknown where it cannot be read,
-    otherwise ``conflict``.
-
-    The API server refuses every second binding of a pod with 409, whichever node it names.
-    """
-    try:
-        pod = await api.get(Ref(PODS, namespace, name))
-    except ClusterError as error:
-        return Unknown(str(error))
-    if pod is not None and text(part(pod, "metadata"), "uid") == uid and text(part(pod, "spec"), "nodeName") == node:
-        return Done(pod)
-    return conflict

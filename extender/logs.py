@@ -20,7 +20,7 @@ from typing import Any, Final, TextIO
 
 import structlog
 
-LINES: Final = 10_000  # lines waiting to be written; more are dropped
+LINES: Final = 10_000  # at most so many lines wait to be written; further ones are dropped
 FLUSH_SECONDS: Final = 1.0  # longest time to write waiting lines at the end of the process
 _LONGEST_TEXT: Final = 4096
 _current: Pipe | None = None
@@ -49,7 +49,7 @@ class Pipe(logging.Handler):
             self.dropped += 1
 
     def finish(self, seconds: float = FLUSH_SECONDS) -> None:
-        """Write what is queued, for at most ``seconds``."""
+        """Write the queued lines, for at most ``seconds``."""
         with contextlib.suppress(queue.Full):
             self._lines.put(None, timeout=seconds)
             self._thread.join(seconds)
@@ -68,7 +68,7 @@ class Pipe(logging.Handler):
         line = {
             "level": "warning",
             "logger": __name__,
-            "msg": "log lines were dropped, because nobody read them in time",
+            "msg": "log lines were dropped, because their reader was too slow",
             "lines": self._reported - before,
         }
         self._put(json.dumps(line) + "\n")
@@ -130,7 +130,7 @@ def set_up(level: str, stream: TextIO | None = None) -> Pipe:
 
 
 def dropped() -> int:
-    """Return how many lines were dropped since the start."""
+    """Return how many log lines were dropped since the start."""
     return _current.dropped if _current is not None else 0
 
 

@@ -41,8 +41,8 @@ def demo(
         typer.Option(
             min=0,
             max=65535,
-            help="The port that answers `kohort jobs` and others meanwhile; 0: any free port. Default: 8900, or any "
-            "free port if that is taken.",
+            help="The port on which Kohort answers `kohort jobs` and so on during the demo; 0: any free port. "
+            "Default: 8900, or any free port if that is taken.",
         ),
     ] = None,
 ) -> None:
@@ -270,7 +270,9 @@ def optimum(
     servers: Annotated[
         int, typer.Option("--servers", min=1, max=20, help="The number of servers for workers, and of those for ps.")
     ] = 3,
-    slots: Annotated[int, typer.Option("--slots", min=2, max=50, help="The number of slots in the timespan (T).")] = 10,
+    slots: Annotated[
+        int, typer.Option("--slots", min=2, max=50, help="The number of time slots in the timespan (T).")
+    ] = 10,
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="The solver's time limit for one instance.")
     ] = 60.0,

@@ -18,7 +18,6 @@ from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.systems.base import Parts, Policy
-from policy.transitions.gangs import rules_of
 
 FORMAT: Final = 1
 MOST_MEMORY: Final = 131_072  # characters; the API server allows 262,144 for all annotations of an object together
@@ -29,7 +28,7 @@ def recall(draft: Draft, policy: Policy) -> None:
     if policy.keeps:
         found = {uid: parts for uid, job in draft.now.jobs.items() if (parts := read_memory(job))}
         draft.edit("memory").update(policy.recalled(draft.view(), found))
-        if rules_of(draft).stores:
+        if draft.base.rules.stores:
             _write(draft, policy, draft.now.memory)
 
 
@@ -39,7 +38,7 @@ def keep(draft: Draft, policy: Policy, decision: Decision) -> Decision:
     Such a job is not grown in the same step either, and no job is shrunk for it. The texts to be written on the job
     objects are updated from the decision.
     """
-    if not rules_of(draft).stores or not policy.keeps:
+    if not draft.base.rules.stores or not policy.keeps:
         return decision
     changed = {action.key: action.value for action in decision.actions if isinstance(action, Remember)}
     if changed:

@@ -46,11 +46,11 @@ RULES: Final[Mapping[str, Rule]] = {
     "/v1/queue": Rule.FILTERED,
     "/v1/nodes": Rule.FILTERED,
     "/v1/plans": Rule.FILTERED,
-    "/v1/desired": Rule.WHOLE,  # it has the controller's orders for all jobs
+    "/v1/desired": Rule.WHOLE,  # the answer has the controller's orders for all jobs
     "/v1/decisions": Rule.FILTERED,
     "/v1/explain/{namespace}/{name}": Rule.FILTERED,
     "/v1/what-if": Rule.NAMED,
-    "/v1/comparison": Rule.WHOLE,  # it compares the jobs of all namespaces together
+    "/v1/comparison": Rule.WHOLE,  # the answer compares the jobs of all namespaces together
     "/v1/stream": Rule.FILTERED,
     "/": Rule.FILTERED,
     "/parts": Rule.FILTERED,

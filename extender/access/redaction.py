@@ -32,7 +32,7 @@ ViewT = TypeVar("ViewT")
 
 
 class Redaction:
-    """Redacts answers for one caller."""
+    """Removes from answers what one caller may not read."""
 
     def __init__(self, visibility: Visibility) -> None:
         """Store what the caller may read; a caller who may read all namespaces gets unchanged answers."""

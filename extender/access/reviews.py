@@ -21,7 +21,7 @@ POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 MOST_KEPT: Final = 10_000
 REFUSED_SECONDS: Final = 10.0
 AT_ONCE: Final = 4
-WAITING: Final = 64  # reviews that may wait until they can be sent
+WAITING: Final = 64  # how many reviews may wait until they can be sent
 GROUP: Final = "kohort.dev"
 RESOURCE: Final = "jobs"
 VERB: Final = "list"
@@ -101,7 +101,7 @@ class TimedCache(Generic[K, V]):
         return value
 
     def keep(self, key: K, value: V, seconds: float) -> V:
-        """Store the answer for ``seconds`` and return it."""
+        """Store the answer for ``seconds`` seconds, and return it."""
         self._known[key] = value, self._clock.monotonic() + seconds
         self._known.move_to_end(key)
         if len(self._known) > self._most:
@@ -109,7 +109,7 @@ class TimedCache(Generic[K, V]):
         return value
 
     def forget(self, key: K) -> None:
-        """Drop the answer."""
+        """Remove the key's answer from the cache."""
         self._known.pop(key, None)
 
 

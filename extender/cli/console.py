@@ -1,4 +1,4 @@
-"""Consoles, tables, ages and amounts for people. Control characters in names that users chose are removed."""
+"""Makes consoles, tables, and texts of ages and amounts, for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from extender.cli.fitting import FittedTable
 from policy.answers.explanation import Waits
 from policy.cluster.amounts import BINARY, Amounts
 from policy.cluster.resources import HOST_PORT
-from policy.cluster.words import BYTES, cpu_first, said
+from policy.cluster.words import BYTES, cpu_first, said, visible
 
 PIPE_WIDTH: Final = 400
 
@@ -43,17 +43,12 @@ def data_of(value: object, kind: str) -> str:
     return json.dumps(data, indent=2)
 
 
-def clean(text: str) -> str:
-    """Return the text with every control character, which could steer a terminal, replaced by "?"."""
-    return "".join(char if char.isprintable() else "?" for char in text)
-
-
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> FittedTable:
-    """Return a table without border lines, with control characters removed from its cells.
+    """Return a table without border lines, with cells made `visible`.
 
     least: the heads of the columns to leave out on a narrow terminal, in the order in which they are left out.
     """
-    return FittedTable(heads, [[clean(cell) for cell in row] for row in rows], least)
+    return FittedTable(heads, [[visible(cell) for cell in row] for row in rows], least)
 
 
 def why(waits: Waits | None) -> str:

@@ -21,7 +21,7 @@ WATCH_SECONDS: Final = 2.0
 
 
 class Output(StrEnum):
-    """The format of an answer."""
+    """The formats in which an answer can be printed."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -66,7 +66,7 @@ class Asked:
 
     @property
     def given(self) -> KubectlOptions:
-        """Return the values of the options that kubectl has too."""
+        """Return the values of those options that kubectl has, too."""
         return KubectlOptions(
             kubeconfig=self.kubeconfig or "",
             context=self.context or "",

@@ -1,4 +1,4 @@
-"""Printing an answer for people or for scripts, once, or with --watch whenever it changes."""
+"""Prints an answer for people or for scripts, once, or with --watch whenever it changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DrawsTable(Protocol):
-    """A function that draws a view as a table."""
+    """The type of functions that draw a view as a table."""
 
     def __call__(self, view: Any, /, *, wide: bool = False) -> RenderableType: ...
 

@@ -1,4 +1,4 @@
-"""Running ``kohort serve`` and ``kohort controller``: settings, logs, the event loop, and a clear message on errors."""
+"""Runs ``kohort serve`` and ``kohort controller``: settings, logs, the event loop, and a clear message on errors."""
 
 from __future__ import annotations
 

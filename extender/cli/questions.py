@@ -208,13 +208,14 @@ def explain(asked: Asked, job: JobArgument) -> None:
 def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -> _View:
     from extender.cli import console
     from extender.cli.service import ask
+    from policy.cluster.words import visible
 
     found = ask(asked.target, path, query, view)
     for warning in getattr(found, "warnings", ()):
         # A warning counts as printed by the text before its colon, because the figures after it may change.
         if (about := warning.partition(":")[0]) not in asked.warned:
             asked.warned.add(about)
-            console.err().print(f"warning: {console.clean(warning)}", style="yellow")
+            console.err().print(f"warning: {visible(warning)}", style="yellow")
     return found
 
 

@@ -126,7 +126,8 @@ def _exchange(target: ServiceTarget, question: RestRequest, view: type[View]) ->
         time.sleep(AGAIN_SECONDS)  # the Service may send the next request to the replica that leads
         where, status, answer = _answer(target, question)
     if status != HTTPStatus.OK:
-        code = 2 if status == HTTPStatus.UNPROCESSABLE_ENTITY else 1  # exit code 2: the user asked wrongly
+        # status 422: the question itself is wrong, which is exit code 2
+        code = 2 if status == HTTPStatus.UNPROCESSABLE_ENTITY else 1
         raise RefusedError(_refusal(where, status, answer), str(read(answer).get("field", "")), code)
     try:
         return view.model_validate_json(answer)

@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from extender.cli.console import age, clean, offered, short, table, why
+from extender.cli.console import age, offered, short, table, why
 from extender.page.formatting import because
 from extender.present.views.cluster import NodeMemberView, NodesView, NodeView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
@@ -25,7 +25,7 @@ from extender.present.views.refused import RefusedView
 from extender.present.views.whatif import ChangedJobView, JobStatusView, WhatIfView
 from policy.answers.explanation import HeldRoom, Start
 from policy.cluster.model import WORKER
-from policy.cluster.words import and_more, counted
+from policy.cluster.words import and_more, counted, visible
 
 MOST_MOVED: Final = 5
 RESIZED: Final = ("running", "repairing", "migrating")
@@ -39,8 +39,8 @@ HELD_HELP: Final = "what helps: set spec.runPolicy.cleanPodPolicy: Running on th
 
 
 def text(line: str) -> Text:
-    """Return one line of text without control characters."""
-    return Text(clean(line))
+    """Return the line as a Text of one line, with a mark in place of characters that cannot be seen."""
+    return Text(visible(line))
 
 
 def _of(within: str) -> str:

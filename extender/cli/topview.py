@@ -14,7 +14,7 @@ from extender.present.views.jobs import JobsView, JobView, QueuedJob, QueueView
 from policy.cluster.words import and_more, counted
 
 BAR = 24  # the length of a full bar in characters
-MOST = 20  # rows that each part shows
+MOST = 20  # each part shows at most so many rows
 BARS = ("", "WORKERS", "NEEDS")  # columns to leave out on a narrow terminal, in this order
 
 

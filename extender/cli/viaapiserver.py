@@ -94,7 +94,7 @@ async def _by_proxy(api: UserApi, service: str, token: str, question: RestReques
     url = proxy_path(Ref(SERVICES, namespace, name), port, question.path)
     status, answer = await api.exchange(question.method, url, question.query, question.body, headers)
     said = read(answer)
-    if said.get("kind") == "Status":  # the answer comes from the API server, not from Kohort
+    if said.get("kind") == "Status":  # a Status is an answer of the API server and not of Kohort
         if status in (401, 403):
             raise CliError(
                 f"the API server refuses: {said.get('message')}; ask its administrator for the right to "

@@ -121,10 +121,11 @@ def _job(asked: Asked, file: Path | None, shape: dict[str, Any] | None) -> dict[
 def _job_in(file: Path, asked: Asked) -> dict[str, Any]:
     from extender.cli import console
     from extender.cli.whatifoptions import manifest
+    from policy.cluster.words import visible
 
     job, others = manifest(file)
     if others:
-        console.err().print(f"ignored, because they are not jobs: {console.clean(', '.join(others))}", style="yellow")
+        console.err().print(f"ignored, because they are not jobs: {visible(', '.join(others))}", style="yellow")
     return asked.placed(job)
 
 

@@ -126,7 +126,7 @@ def scaling(found: FoundJob, workers: int, scheduler_name: str) -> Change:
     kind, spec = found.kind, part(found.item, "spec")
     if not kind.resizes:
         raise CliError(
-            f"the workers of an existing {kind.kind} cannot be changed; delete {found.key} and create it anew"
+            f"the workers of an existing {kind.kind} cannot be changed; delete {found.key} and create it again"
         )
     role = spec if kind.counts else part(part(spec, kind.replicas_at), kind.worker)
     if not role:
@@ -200,7 +200,8 @@ def _written(found: FoundJob, field: str, before: Any, after: Any) -> WriteResul
 
 
 def _report(asked: Asked, job: str, kind: str | None, change: Callable[[FoundJob], Change]) -> None:
-    from extender.cli.console import clean, data_of
+    from extender.cli.console import data_of
+    from policy.cluster.words import visible
 
     written = asyncio.run(_write(asked, *asked.job(job), kind, change))
     if asked.shown not in (Output.TABLE, Output.WIDE):
@@ -208,8 +209,8 @@ def _report(asked: Asked, job: str, kind: str | None, change: Callable[[FoundJob
         return
     what = f"{written.kind} {written.namespace}/{written.name}: {written.field}"
     before, after = json.dumps(written.before), json.dumps(written.after)
-    typer.echo(clean(f"{what} is {after} already" if before == after else f"{what} {before} -> {after}"))
-    typer.echo(clean(f"{written.note}"))
+    typer.echo(visible(f"{what} is {after} already" if before == after else f"{what} {before} -> {after}"))
+    typer.echo(visible(f"{written.note}"))
 
 
 async def _write(

@@ -23,7 +23,7 @@ from policy.answers.rerun import Rerun, Works, finishes
 from policy.step import step
 from policy.systems.base import Policy
 
-MOST_BYTES: Final = 16 * 1024 * 1024  # of files older than the newest one; the newest is always read
+MOST_BYTES: Final = 16 * 1024 * 1024  # older files are read only up to this total size; the newest file is always read
 
 
 @dataclass(frozen=True, slots=True)

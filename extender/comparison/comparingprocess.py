@@ -69,7 +69,7 @@ def answer(request: ComparisonRequest, clock: Clock) -> ComparisonAnswer:
 
 def _yield_to_the_service(request: ComparisonRequest) -> None:
     os.nice(NICEST)
-    with suppress(OSError):  # the file exists on Linux only
+    with suppress(OSError):  # the file /proc/self/oom_score_adj exists on Linux only
         Path("/proc/self/oom_score_adj").write_text("1000")
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (request.bytes, request.bytes))

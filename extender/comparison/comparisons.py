@@ -22,7 +22,7 @@ from extender.state.ledger import Ledger
 from policy.systems import make_policy
 
 KEPT: Final = 16  # how many answers are kept at most
-LEAST_REST: Final = 30.0  # shortest time in seconds for which an answer is good
+LEAST_REST: Final = 30.0  # an answer is good for at least so many seconds
 # a comparison that is requested continually may take at most this share of the time, so its answer is kept longer
 SHARE: Final = 0.25
 # Seconds beyond the allowed time after which the process is ended; beside a busy service it starts in half a minute.
@@ -35,7 +35,7 @@ class ComparisonError(Exception):
 
 
 class UnknownPolicyError(ComparisonError):
-    """There is no policy of that name."""
+    """No policy has the name that the user gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Comparisons:
             return found
 
     def check(self, policy: str) -> None:
-        """Raise ComparisonError where no journal is written or there is no such policy."""
+        """Raise ComparisonError where the service writes no journal, or there is no policy of that name."""
         if not self.records:
             raise ComparisonError(
                 "no journal is kept: set journal.folder to a folder that the service can write, and restart it"

@@ -34,7 +34,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 def parse_yaml(text: bytes | str) -> dict[str, Any]:
     """Return the mapping in YAML text; an empty one where the text has no value. Raises YamlError."""
     try:
-        value = yaml.load(text, Loader=_PlainLoader)  # a SafeLoader, made stricter
+        value = yaml.load(text, Loader=_PlainLoader)  # _PlainLoader is a SafeLoader that refuses more
     except YAML_ERRORS as error:
         raise YamlError(f"not YAML: {in_one_line(error)}") from None
     if value is None:

@@ -21,6 +21,23 @@ def broken_relations(settings: Settings) -> Iterator[str]:
     yield from _broken_times(settings)
     yield from _broken_listeners(settings)
     yield from _broken_sharing(settings)
+    yield from _broken_commit(settings)
+
+
+def _broken_commit(settings: Settings) -> Iterator[str]:
+    """Yield settings with which members must not be bound before kube-scheduler has chosen their nodes."""
+    if settings.barrier.commit != "first":
+        return
+    if settings.answer == "ranked":
+        yield (
+            "barrier.commit: 'first' with answer: ranked would bind members to nodes that kube-scheduler has not "
+            "chosen; allowed: all, or answer: one-node"
+        )
+    if settings.server.tls.on or settings.lease.elect:
+        yield (
+            "barrier.commit: 'first' with a kube-scheduler that places other pods too (server.tls.peers or "
+            "lease.elect): until it sees the early bindings it may give their room to those pods; allowed: all"
+        )
 
 
 def _broken_rebalance(settings: Settings) -> list[str]:

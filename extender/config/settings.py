@@ -72,7 +72,8 @@ class Settings(BaseSettings):
     nominate_above_nodes: Count = Field(
         default=500,
         ge=0,
-        description="With more nodes than this every planned node is nominated, otherwise only refused members'.",
+        description="On clusters with more nodes than this every member with a planned node is nominated for it; on "
+        "others only members that kube-scheduler has refused.",
     )
     refusal_memory_seconds: Seconds = Field(
         default=60, description="How long a node that kube-scheduler's plugins refused for a gang is not planned again."

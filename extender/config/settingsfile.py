@@ -24,7 +24,7 @@ from extender.config.plainyaml import YamlError, parse_yaml, read_yaml, texts_in
 from extender.config.settings import DELIMITER, PREFIX, Settings
 
 CONFIG_VARIABLE: Final = "KOHORT_CONFIG"
-ENTRY: Final = "kohort.yaml"  # the entry of a ConfigMap that has the settings
+ENTRY: Final = "kohort.yaml"  # the key under which a ConfigMap holds the settings
 # These variables begin like settings but are none: the one that names the settings file, variables of our test kit, and
 # those that Kubernetes sets in every container of a namespace that has a Service named kohort or kohort-something.
 NOT_A_SETTING: Final = re.compile(

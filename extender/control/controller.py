@@ -40,7 +40,7 @@ from extender.observe.controllermetrics import ControllerMetrics
 from extender.observe.health import Check, Heartbeat, Readiness
 from extender.present.views.orders import DesiredView
 
-AT_ONCE: Final = 32  # calls under way at the same time
+AT_ONCE: Final = 32  # at most so many calls are under way at the same time
 BREATH_SECONDS: Final = 0.05  # seconds between two polls, so that one answer covers a burst of changes
 SETTLE_SECONDS: Final = 2.0  # seconds until the extender's watch must have shown what was written
 GATE_CHECK_SECONDS: Final = 30.0  # the gate is checked this often, because an administrator may have switched it
@@ -99,7 +99,7 @@ class Controller:
         self._holds: dict[Key, Hold] = {}
         self._under_way: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._wake_up = asyncio.Event()  # set when there may be a call to make
+        self._wake_up = asyncio.Event()  # set when a call may have to be made
         self._failures = 0
         seconds = settings.controller.request_timeout_seconds
         self._refusal_reports = RefusalReports(post, seconds, clock, lease)

@@ -64,7 +64,7 @@ class EventWriter:
         self._quota = EventQuota()
 
     async def run(self) -> None:
-        """Write Events until cancelled."""
+        """Write Events about decisions and about waiting jobs, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._decisions())
             tasks.create_task(self._queue())

@@ -1,4 +1,4 @@
-"""Limits how often something is done: the turns per second (`RateLimit`), and the Events of a job (`EventQuota`).
+"""Two limits: `RateLimit` limits the turns per second, and `EventQuota` the Events of one job.
 
 The second keeps a job that is tried repeatedly from getting an Event for each attempt.
 """

@@ -1,4 +1,4 @@
-"""Names Kohort's own HTTP headers."""
+"""The names of the HTTP headers of Kohort itself."""
 
 from __future__ import annotations
 

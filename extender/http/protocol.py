@@ -1,9 +1,9 @@
 """Limits what one connection may do; uvicorn alone has no such limits, and was measured to wait without end.
 
-`LimitedProtocol` gives a request's head and body an absolute time each, so that a client that sends byte by byte gets
-no more. It limits the length of heads, pipelined requests and connections. A client that does not read its answer is
-disconnected, one that reads slowly is not; but where connections run short, both are. This module knows bytes, seconds
-and connections; it must not know the verbs.
+`LimitedProtocol` gives a request's head and body a fixed time each, which does not grow while a client sends byte by
+byte. It limits the length of heads, pipelined requests and connections. A client that does not read its answer is
+disconnected, one that reads slowly is not; but if too many connections are open, both are. This module knows bytes,
+seconds and connections; it must not know the verbs.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class LimitedProtocol(HttpToolsProtocol):
             raise TooManyRequestsError
 
     def on_body(self, body: bytes) -> None:
-        """Take the body's bytes out of the count of the head's bytes, which `data_received` added them to."""
+        """Subtract the body's bytes from the count of the head's bytes, to which `data_received` has added them."""
         self._head_bytes = max(0, self._head_bytes - len(body))
         super().on_body(body)
 
@@ -139,17 +139,21 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def idle(self) -> bool:
-        """Tell whether no request is being answered."""
+        """Tell whether the connection has no request that is being answered."""
         return not self._asked or self.cycle.response_complete
 
     @property
     def unread(self) -> bool:
-        """Tell whether the connection only waits for its client to read the answer, or to read before it can close."""
+        """Tell whether the connection only waits for its client to read: the answer, or what must be read before it can
+        close.
+        """
         return self.flow.write_paused or self.transport.is_closing()
 
     @property
     def evictable(self) -> bool:
-        """Tell whether the connection only waits for its client: for a request, the rest of one, or to read."""
+        """Tell whether the connection only waits for its client: to send a request or the rest of one, or to read the
+        answer.
+        """
         return self.idle or self.cycle.more_body or self.unread
 
     def _cut_the_longest_waiting(self) -> bool:

@@ -173,7 +173,7 @@ def _server(endpoint: Endpoint) -> _Server:
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=cast(int, limits.keep_alive_seconds),  # uvicorn accepts any number
+        timeout_keep_alive=cast(int, limits.keep_alive_seconds),  # uvicorn's type is int, but it accepts any number
         timeout_graceful_shutdown=cast(int, limits.graceful_seconds),
     )
     config.load()

@@ -25,7 +25,7 @@ class RequestError(Exception):
 
 
 class RepeatedError(RequestError):
-    """A key is repeated in one object."""
+    """The same key occurs twice in one JSON object."""
 
 
 _ANY: Final = msgspec.json.Decoder()

@@ -113,7 +113,7 @@ class Unknown:
 
     @property
     def words(self) -> str:
-        """Return the text that says what is known about the failure."""
+        """Return the error's text in one line."""
         return self.why
 
 

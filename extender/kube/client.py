@@ -37,7 +37,7 @@ from extender.kube.api import (
 from extender.kube.connection.target import Connection
 from extender.kube.connection.transport import Transport
 
-PAGE: Final = 500  # objects per list request, as in client-go
+PAGE: Final = 500  # how many objects a list request asks for at once, as in client-go
 WRITES_AT_ONCE: Final = 64  # writes under way at the same time; more would only queue in the API server
 READS: Final = 32  # connections for reads, besides those for writes; each watch holds one
 NO_HEADERS: Final[Mapping[str, str]] = {}
@@ -108,7 +108,7 @@ class KubeApi:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(max(1, round(timeout))),
         }
-        async with self._in_time():  # the API server sends the head of its answer at once
+        async with self._in_time():  # only status and headers, which the API server sends at once
             response = await self._open("GET", responses.url_path(resource), query)
         try:
             if response.status != 200:

@@ -36,7 +36,7 @@ class ObjectError(Exception):
 
 
 def _shown(value: object) -> str:
-    """Return a short text for a value of any size and depth."""
+    """Return a short text for a value of any size and depth, for messages."""
     if isinstance(value, int) and not -MOST <= value <= MOST:
         return "an integer beyond 64 bits"
     return _SHORT.repr(value)[:80]
@@ -46,7 +46,7 @@ def _shown(value: object) -> str:
 
 
 def mapping(value: object, field: str) -> Json:
-    """Return the value as a mapping; null counts as empty."""
+    """Return the value as a mapping, null as an empty one. Raises ObjectError for anything else."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -55,7 +55,7 @@ def mapping(value: object, field: str) -> Json:
 
 
 def items(value: object, field: str) -> list[Any]:
-    """Return the value as a list; null counts as empty."""
+    """Return the value as a list, null as an empty one. Raises ObjectError for anything else."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -74,7 +74,7 @@ def each(parent: Json, field: str, key: str) -> Iterator[tuple[str, Json]]:
 
 
 def string(value: object, field: str, allowed: str = "a string") -> str:
-    """Return the value as a string; null counts as empty."""
+    """Return the value as a string, null as an empty one. Raises ObjectError for anything else."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -83,7 +83,7 @@ def string(value: object, field: str, allowed: str = "a string") -> str:
 
 
 def boolean(value: object, field: str) -> bool:
-    """Return the value as a boolean; null counts as false."""
+    """Return the value as a boolean, null as false. Raises ObjectError for anything else."""
     if value is not None and not isinstance(value, bool):
         raise ObjectError(field, value, "true or false")
     return value is True

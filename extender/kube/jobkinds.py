@@ -169,7 +169,7 @@ TFJOB: Final = JobKind(
     roles={"PS": "ps", "Worker": WORKER, "Chief": "chief", "Master": "master", "Evaluator": "evaluator"},
     # Without it the operator fails the job when a running worker is removed (operator 1.8.1, pkg/core/status.go).
     elastic_if="enableDynamicWorker",
-    why_fixed="the operator fails a TFJob of which a running worker is removed",
+    why_fixed="the operator fails a TFJob when one of its running workers is removed",
     one_by_one=True,
     suspend_at=RUN_POLICY,
     ps_restarts=True,
@@ -183,7 +183,7 @@ PYTORCHJOB: Final = JobKind(
     roles={"Master": "master", "Worker": WORKER},
     # With elasticPolicy torchrun is started with a range of nodes; without it each process awaits a fixed WORLD_SIZE.
     elastic_if="elasticPolicy",
-    why_fixed="its processes are told a fixed number of workers",
+    why_fixed="its processes start with a fixed number of workers",
     bounds_at="elasticPolicy",
     scaled_by="metrics",
     one_by_one=True,

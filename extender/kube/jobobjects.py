@@ -53,7 +53,7 @@ INDICES: Final = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # index spans in an In
 
 
 def identity(namespace: str, uid: str) -> str:
-    """Return the ledger's identifier of a job."""
+    """Return the ledger's identifier of a job: ``namespace/uid``."""
     return f"{namespace}/{uid}"
 
 
@@ -133,7 +133,7 @@ def _is_suspended(spec: Json, kind: JobKind) -> bool:
 
 
 def _mapping_at(item: Json, path: Sequence[str]) -> Json:
-    """Return the mapping at the path, else an empty one."""
+    """Return the mapping under these keys, one below the other; an empty one if there is none."""
     found = item
     for name in path:
         found = part(found, name)

@@ -15,7 +15,7 @@ from extender.kube.api import Resource
 from extender.kube.fields import part, text
 
 GROUP: Final = "PodGroup"
-"""The ``kind`` of all of them; only their API groups differ."""
+"""The ``kind`` of all kinds of pod groups, which differ only in their API groups."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,12 @@ from extender.kube.membership import NOBODY, Membership, controller
 from extender.kube.ownedpods import OwnedPod
 from extender.kube.podgroupkinds import GroupKind, role_in
 from extender.kube.podspec import limits_of, places_of, requests_of, unsupported_in
+from extender.kube.unchecked import repels_in, unchecked_in
 from policy.cluster.model import WORKER, Constraints, Job, Phase, Pod, Role, Slot
 from policy.cluster.resources import NOTHING, Resources
 
 LONGEST_REFUSAL = 1024  # characters
+UNREADABLE = Resources({"pods": 1})  # counted for a pod whose requests cannot be read
 
 
 def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY) -> Pod:
@@ -27,11 +29,12 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
     job = of.owner_uid or (text(meta, "uid") if of.lone else "")
     scheduled = condition(status, "PodScheduled")
     opted_in = text(spec, "schedulerName") == scheduler_name
+    requests = _requests(spec, status)
     return Pod(
         uid=text(meta, "uid"),
         namespace=namespace,
         name=text(meta, "name"),
-        requests=_requests(spec, status),
+        requests=requests or UNREADABLE,
         node=text(spec, "nodeName"),
         phase=_phase(text(status, "phase")),
         job_uid=identity(namespace, job) if job else "",
@@ -51,6 +54,8 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         plan=text(annotations, PLAN),
         nominated=text(status, "nominatedNodeName"),
         preempted=_preempted(status),
+        unchecked=unchecked_in(spec, requests) if opted_in and not text(spec, "nodeName") else (),
+        repels=repels_in(spec, namespace),
         priority=whole(spec, "priority"),
         since=seconds(meta, "creationTimestamp"),
         version=whole(meta, "resourceVersion"),
@@ -134,14 +139,12 @@ def _slot_in(written: str) -> Slot | None:
     return Slot(role, int(index)) if role and index.isascii() and index.isdigit() and len(index) < 8 else None
 
 
-def _requests(spec: dict[str, Any], status: dict[str, Any]) -> Resources:
-    """Return the pod's requests; requests that cannot be read, although the API server has checked them, count as
-    one pod.
-    """
+def _requests(spec: dict[str, Any], status: dict[str, Any]) -> Resources | None:
+    """Return the pod's requests; None if they cannot be read, although the API server has checked them."""
     try:
         return requests_of(spec, "spec", status)
     except ObjectError:
-        return Resources({"pods": 1})
+        return None
 
 
 def _limits(spec: dict[str, Any]) -> Resources:

@@ -30,9 +30,9 @@ from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total
 
 __all__ = ["ObjectError", "constraints_of", "limits_of", "places_of", "requests_of", "unsupported_in"]
 
-Ask = Callable[[Json, str], Resources]  # a container and its path -> its requests
+Ask = Callable[[Json, str], Resources]  # a function of a container and its path that returns the container's requests
 BY_DEFAULT = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
@@ -205,7 +205,7 @@ def places_of(spec: Json) -> Constraints:
 
 @lru_cache(maxsize=4096)
 def _one_of(constraints: Constraints) -> Constraints:
-    """Return one shared object for all pods with equal constraints."""
+    """Return an object equal to ``constraints``, the same one for all pods with equal constraints, to save memory."""
     return constraints
 
 
@@ -254,7 +254,7 @@ def unsupported_in(spec: Json, field: str) -> tuple[str, ...]:
         for name, asked in (
             ("resourceClaims", bool(items(spec.get("resourceClaims"), f"{field}.resourceClaims"))),
             # Capacity of a device class, which no node has among its allocatable resources.
-            ("a device class", any(name.startswith(DEVICE_CLASS) for name in _names(spec, field))),
+            ("a device class", any(name.startswith(DEVICE_CLASS_PREFIX) for name in _names(spec, field))),
             ("topologySpreadConstraints", _hard_spread(spec, field)),
             ("affinity.podAffinity", _required(affinity, f"{field}.affinity", "podAffinity")),
             ("affinity.podAntiAffinity", _required(affinity, f"{field}.affinity", "podAntiAffinity")),

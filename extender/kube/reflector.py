@@ -59,7 +59,8 @@ class ReflectorTimes:
     backoff_seconds: float = 0.5
     backoff_cap_seconds: float = 30.0
     missing_seconds: float = 10.0  # between attempts for a resource whose CRD is missing, or that we may not read
-    forbidden_seconds: float = 10.0  # refusals count only after this time, as the API server may not know a new right
+    # refusals with 403 are an error only after this time: a new right takes effect late
+    forbidden_seconds: float = 10.0
 
 
 class Reflector:
@@ -81,10 +82,10 @@ class Reflector:
         exist. ``chance``: spreads pauses and the lengths of watches.
         """
         self.resource = resource
-        self.synced = False  # a whole list was delivered, or the resource does not exist
+        self.synced = False  # true once a whole list was delivered, or the resource is known not to exist
         self.last_seen = clock.monotonic()  # when the API last answered for this resource, clock.monotonic()
-        self.restarts = 0  # watches and lists that failed
-        self.dropped = 0  # items and events without a usable object
+        self.restarts = 0  # how many watches and lists have failed
+        self.dropped = 0  # how many items and events had no usable object
         self.last_error = ""
         self.forbidden = False  # the resource is optional, and the API server does not let us read it
         self._api = api
@@ -92,7 +93,7 @@ class Reflector:
         self._chance = chance
         self._times = times or ReflectorTimes()
         self._version = ""  # the resourceVersion from which to watch; empty means to list first
-        self._known: dict[Key, str] = {}  # uid of every object that was delivered and not deleted
+        self._known: dict[Key, str] = {}  # for every object that was delivered and not deleted: its uid
         self._failures = 0
         self._optional = optional
         self._refused_since: float | None = None

@@ -20,7 +20,7 @@ from policy.cluster.resources import Resources
 
 NODE_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "nodes", namespaced=False)
 MEASURED: Final = ("cpu", "memory")
-MISSING_SECONDS: Final = 300.0  # seconds between attempts where the metrics API is not served
+MISSING_SECONDS: Final = 300.0  # seconds between two attempts if the API server does not serve the metrics API
 UNLISTED_SECONDS: Final = 1.0  # seconds between checks at the start, until the ledger knows nodes
 STALE: Final = 3  # after so many failures in a row the last measurement is too old, and is dropped
 COARSE: Final = 100  # usage is rounded to hundredths of the node, because each change makes a step of the ledger

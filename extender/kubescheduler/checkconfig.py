@@ -17,6 +17,7 @@ from extender.config.plainyaml import YamlError
 from extender.config.relations import BACKOFF_MARGIN_SECONDS
 from extender.config.settings import Settings
 from extender.kubescheduler.checkextender import check_extenders
+from extender.kubescheduler.checkplugins import check_plugins
 from extender.kubescheduler.schedulerconfig import (
     API_VERSION,
     DEFAULT_BIND_TIMEOUT_SECONDS,
@@ -32,7 +33,8 @@ from extender.kubescheduler.schedulerconfig import (
 )
 
 UNREADABLE: Final = "not readable"
-LEAST_BIND_TIMEOUT_SECONDS: Final = 2  # VolumeBinding checks its volumes once a second
+# VolumeBinding looks at its volumes only once a second, so a shorter time-out would always fail
+LEAST_BIND_TIMEOUT_SECONDS: Final = 2
 # VolumeBinding must give up so long before the barrier window ends, so that the room that it reserves is free by then
 BIND_TIMEOUT_MARGIN_SECONDS: Final = 1.0
 
@@ -65,6 +67,7 @@ def findings(config: Mapping[str, Any], settings: Settings) -> list[ConfigFindin
         *_check_backoff(parsed, settings),
         *_check_profiles(parsed, settings),
         *check_extenders(parsed, settings),
+        *check_plugins(parsed, settings),
     ]
 
 

@@ -70,14 +70,27 @@ class Profile(ConfigPart):
     plugin_config: tuple[Mapping[str, Any], ...] = Field(default=(), strict=False)
 
     @property
+    def enabled_plugins(self) -> tuple[str, ...]:
+        """Return the names of the plugins that the profile enables, at whatever extension point, without duplicates."""
+        points = [self.plugins.post_filter, self.plugins.multi_point]
+        names = [plugin.name for point in points for plugin in point.enabled]
+        for point in (self.plugins.model_extra or {}).values():
+            enabled = point.get("enabled") if isinstance(point, Mapping) else ()
+            names += [str(plugin.get("name")) for plugin in enabled or () if isinstance(plugin, Mapping)]
+        return tuple(dict.fromkeys(names))
+
+    def arguments_of(self, plugin: str) -> Mapping[str, Any]:
+        """Return the arguments that the profile states for the plugin; an empty mapping where it states none."""
+        stated = (one.get("args") for one in self.plugin_config if one.get("name") == plugin)
+        return next((args for args in stated if isinstance(args, Mapping)), {})
+
+    @property
     def bind_timeout_seconds(self) -> object:
         """Return for how many seconds VolumeBinding waits for a volume while it keeps the pod's room.
 
         The value is as the file states it, of whatever type, or kube-scheduler's default.
         """
-        stated = (one.get("args") for one in self.plugin_config if one.get("name") == "VolumeBinding")
-        args = next((args for args in stated if isinstance(args, Mapping)), {})
-        return args.get("bindTimeoutSeconds", DEFAULT_BIND_TIMEOUT_SECONDS)
+        return self.arguments_of("VolumeBinding").get("bindTimeoutSeconds", DEFAULT_BIND_TIMEOUT_SECONDS)
 
     @property
     def preempts(self) -> bool:

@@ -26,7 +26,7 @@ class PodSpec(Struct, gc=False, rename="camel"):
 
 
 class Object(Struct):
-    """A pod or a node."""
+    """A pod or a node, as far as Kohort reads it."""
 
     metadata: ObjectMeta | None = None
     spec: PodSpec | None = None

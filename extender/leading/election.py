@@ -35,7 +35,8 @@ class Election(Lease):
         super().__init__(api, settings, clock)
         self._identity = f"{settings.identity or socket.gethostname()}_{chance.getrandbits(64):016x}"
         self._prefix = self._identity
-        self._expires = 0.0  # clock.monotonic() at which another holder's Lease expires, unless it is renewed
+        # the value of clock.monotonic() at which another holder's Lease expires, unless it is renewed
+        self._expires = 0.0
 
     async def look(self) -> None:
         """Read the Lease; renew it if it is ours, and take it if no replica holds it or it was not renewed for its

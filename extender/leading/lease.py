@@ -48,7 +48,7 @@ class Leads(Protocol):
         """Return the part of the Lease's holderIdentity before the underscore while this replica leads."""
 
     def leading(self) -> bool:
-        """Tell whether this replica may write now."""
+        """Tell whether this replica leads, and so may write, now."""
 
     async def check(self) -> None:
         """Read the Lease again; needed before a write for which the API server cannot check that its sender leads."""
@@ -69,11 +69,11 @@ class Lease:
         self._clock = clock
         self._looking = asyncio.Lock()  # held during a look, so that looks do not overtake one another
         self._begun = self._ended = 0  # numbers of the last look of `check` that began, and of the last that ended
-        self._checked = -QUICK_SECONDS  # clock.monotonic() at the end of the last check
+        self._checked = -QUICK_SECONDS  # the value of clock.monotonic() when the last check ended
         self._reported: bool | None = None
         self._on_change: Callable[[bool], object] = lambda leading: None
-        self._seen: tuple[str, str] | None = None  # holder and renewTime at the last look
-        self._looked: float | None = None  # clock.monotonic() before the last look that had an answer
+        self._seen: tuple[str, str] | None = None  # the holder and the renewTime of the Lease at the last look
+        self._looked: float | None = None  # the value of clock.monotonic() before the last look that got an answer
         self._good_until = 0.0  # clock.monotonic() at which the last renewal that was seen stops counting
         self._lapses = 0.0  # clock.monotonic() before which no other scheduler may take the Lease
 
@@ -115,12 +115,12 @@ class Lease:
             return
         if self._reported is not None:
             which = "now leads" if leading else "no longer leads"
-            _log.info("this replica %s; the lease is held by %s", which, self.holder or "nobody")
+            _log.info("this replica %s; the lease is held by %s", which, self.holder or "no pod")
         self._reported = leading
         self._on_change(leading)
 
     def _pause(self) -> float:
-        """Return seconds until the next look."""
+        """Return the seconds to wait before the next look."""
         now = self._clock.monotonic()
         if self._always or self._reported or (now < self._good_until and not self._ours):
             return LOOK_SECONDS

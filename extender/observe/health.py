@@ -67,7 +67,7 @@ class Readiness:
 
 
 class Heartbeat:
-    """Remembers when a peer was last heard from."""
+    """Remembers when another process (the peer) was last heard from."""
 
     def __init__(self, clock: Clock) -> None:
         """Start with a peer that was not heard from yet."""
@@ -91,7 +91,7 @@ class Heartbeat:
 
 
 class WatchHealth(Protocol):
-    """The part of a reflector that health checks need."""
+    """The attributes of a reflector that health checks need."""
 
     @property
     def resource(self) -> Resource:
@@ -207,7 +207,7 @@ class Exposition:
         self._registry = registry
         self._turn = asyncio.Lock()
         self._text = b""
-        self._good_until = 0.0  # the event loop's time until which the text is kept
+        self._good_until = 0.0  # the text is reused until this time of the event loop's clock
 
     async def text(self) -> bytes:
         """Return the text as it was at most `KEPT_SECONDS` ago."""

@@ -24,7 +24,7 @@ COUNTED: Final[Mapping[Resource, Callable[[Snapshot], int]]] = {
 
 
 class ObjectCounter(Protocol):
-    """The part of the API client that counting needs."""
+    """The method of the API client that counting needs."""
 
     async def count(self, resource: Resource) -> int:
         """Return how many objects there are. Raises ClusterError where the API server does not say."""

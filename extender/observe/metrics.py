@@ -34,7 +34,7 @@ FAULTS: Final = ("RequestError", "InternalError")
 
 
 class MeasuredLedger(Protocol):
-    """The part of the ledger that metrics need."""
+    """The attributes of the ledger that metrics need."""
 
     snapshot: Snapshot
     policy: Policy
@@ -49,7 +49,7 @@ class MeasuredLedger(Protocol):
 
 
 class MeasuredBarrier(Protocol):
-    """The part of the barrier that metrics need."""
+    """The attribute of the barrier that metrics need."""
 
     @property
     def held(self) -> int:
@@ -57,14 +57,14 @@ class MeasuredBarrier(Protocol):
 
 
 class MeasuredLease(Protocol):
-    """The part of the lease that metrics need."""
+    """The attribute of the lease that metrics need."""
 
     def leading(self) -> bool:
         """Tell whether this replica leads now."""
 
 
 class MeasuredReload(Protocol):
-    """The part of the settings reload that metrics need."""
+    """The attribute of the settings reload that metrics need."""
 
     @property
     def problem(self) -> str:
@@ -254,7 +254,7 @@ def _watch_metrics(watches: Sequence[WatchHealth], now: float) -> Iterator[Metri
 
 
 def _dropped_lines() -> Metric:
-    text = "Log lines dropped because nobody read them."
+    text = "Log lines dropped because their reader was too slow."
     return CounterMetricFamily("kohort_log_lines_dropped", text, value=logs.dropped())
 
 

@@ -69,7 +69,8 @@ def snapshot_metrics(snapshot: Snapshot, policy: Policy, now: float) -> Iterator
 
 def _gangs(snapshot: Snapshot) -> Metric:
     counts = Counter(state_name(job, snapshot.gang(uid)) for uid, job in snapshot.jobs.items())
-    states = (*(state.value for state in State), SUSPENDED)  # malformed jobs have a metric of their own
+    # malformed jobs are left out, because a metric of their own counts them
+    states = (*(state.value for state in State), SUSPENDED)
     return _labelled("kohort_gangs", "Gangs by state.", "state", {state: counts[state] for state in states})
 
 

@@ -19,11 +19,11 @@ GAP: Final = 5.0  # a line is broken where two samples are further apart than th
 
 
 class Timed(Protocol):
-    """A sample with its time."""
+    """The type of samples that have a time."""
 
     @property
     def at(self) -> float:
-        """Return seconds since the epoch."""
+        """Return the time of the sample, in seconds since the epoch."""
         ...
 
 
@@ -106,7 +106,7 @@ def _price(name: str) -> Value:
 
 
 def _rank(name: str) -> tuple[int, str]:
-    return {"cpu": 1, "memory": 2}.get(name, 0), name  # devices first, since they cost most
+    return {"cpu": 1, "memory": 2}.get(name, 0), name  # the sort key puts devices first, since they cost most
 
 
 def _share(value: float) -> str:

@@ -35,7 +35,7 @@ _SETTLED: Final = (State.RUNNING,)
 
 
 class ReadinessSource(Protocol):
-    """An object that knows the service's health."""
+    """The type of objects that know the service's health."""
 
     def readiness(self) -> Readiness:
         """Return the checks of ``/readyz``."""
@@ -126,7 +126,8 @@ class ClusterPage:
         self._visibility = visibility
         self._redaction = Redaction(visibility)
         self._drawer = NodeMapDrawer(looks, let_loop_run, visibility)
-        self._charted: tuple[float, list[str]] | None = None  # the newest charts, and the revision of their history
+        # the charts that were drawn last, and the revision of the history that they show
+        self._charted: tuple[float, list[str]] | None = None
 
     def make(self) -> tuple[int, Lists, Mapping[str, str]]:
         """Return the snapshot's generation, the page's lists of rows by name, and the small values beside them."""

@@ -20,7 +20,7 @@ EMPTY: Final[Lists] = {name: [] for name in ("answer", "charts", "courses", "cou
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The load under each policy that is compared, at one moment; where a run ended earlier, its last load."""
+    """The load at one moment under each policy that is compared; for a run that ended earlier, that run's last load."""
 
     at: float
     loads: tuple[LoadView, ...]

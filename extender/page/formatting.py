@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
 from policy.cluster.amounts import Amounts
 from policy.cluster.resources import HOST_PORT, Resources
-from policy.cluster.words import BYTES, cpu_first, said
+from policy.cluster.words import BYTES, cpu_first, said, visible
 
 MOST_CHARACTERS: Final = 240
 MOST_KEY: Final = 160  # characters of namespace/name to keep; kohort.js finds the rows and marks of a job by that text
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # control characters, bidi marks, surrogates
-_PLAIN: Final = re.compile(r"[ -~]*")
 _GIB: Final = 2**30
 _TIB: Final = 2**40
 
 
 def clean(text: object, most: int = MOST_CHARACTERS) -> str:
-    """Return the text on one line, cut to ``most`` characters.
-
-    Characters that cannot be seen or that change the direction of the text are replaced.
-    """
+    """Return the text on one line, made `visible` and cut to ``most`` characters."""
     found = str(text)
-    cut = found[:most]
-    if not _PLAIN.fullmatch(cut):
-        cut = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(sign) in _UNSEEN else sign for sign in cut)
-    return cut if len(found) <= most else f"{cut}…"
+    return visible(found[:most]) + ("" if len(found) <= most else "…")
 
 
 def duration(seconds: float) -> str:
@@ -51,6 +41,8 @@ CAUSES: Final = {
     "JobGone": "a job went",
     "PodSeen": "pods came or changed",
     "PodGone": "pods went",
+    "QuotaSeen": "a ResourceQuota came or changed",
+    "QuotaGone": "a ResourceQuota went",
     "Synced": "the first lists were complete",
     "Led": "this replica began or ceased to lead",
     "PolicyChanged": "another policy decides",
@@ -66,7 +58,7 @@ CAUSES: Final = {
     "WritesRefused": "the API server refused writes, or no longer does",
     "Tick": "time passed",
 }
-"""The kinds of events that cause a step, in words."""
+"""For each kind of event, the words in which the page names it as the cause of a step."""
 
 
 def because(cause: Iterable[str]) -> str:

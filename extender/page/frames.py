@@ -111,7 +111,9 @@ class PageThread:
         return max(0.0, -self._left / SHARE)
 
     async def frame(self, make: Callable[[], T]) -> T:
-        """Run ``make`` on the thread and count its time against the share of frames."""
+        """Run ``make`` on the thread, and count the time that it takes against the share of time that frames may
+        take.
+        """
         began = self._clock.monotonic()
         try:
             return await self(make)

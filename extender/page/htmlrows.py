@@ -1,4 +1,7 @@
-"""Templates of whole pages and of rows. A row's HTML is reused while its content stays, so most frames are cheap."""
+"""The templates of whole pages and of the rows of lists.
+
+The HTML of a row is reused until its content changes, so that most updates of a page cost little.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ ASSETS: Final = {
     "lists.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
-_ROWS_AT_ONCE: Final = 20  # rows to make before the event loop may run
+_ROWS_AT_ONCE: Final = 20  # after so many rows have been made, the event loop may run
 _PLACE: Final = '<td class="number"></td>'
 _SINCE: Final = re.compile(r'(<time data-since="([\d.]+)">)(?=</time>)')
 
@@ -64,7 +67,7 @@ def placed(html: str, place: str, now: float) -> str:
 
 
 def page(template: str, **values: Any) -> str:
-    """Return the HTML of a whole page."""
+    """Return the HTML of a whole page, from its template and the template's arguments."""
     return environment().get_template(template).render(**values)
 
 

@@ -70,9 +70,10 @@ class JobPage:
     def _cut(
         self, macro: str, rows: Sequence[object], most: int, rest: str, shown_by: str, what: str = ""
     ) -> list[str]:
-        """Return the HTML of the first ``most`` rows, then a row that counts the others and names who shows all.
+        """Return the HTML of the first ``most`` rows, then a row that says how many others there are and what shows
+        them.
 
-        rest: the macro of that last row. what: words to put after its "more".
+        rest: the macro of that last row. shown_by: the command that shows all rows. what: words to put after "more".
         """
         made = [self.rows.html(macro, one=one) for one in rows[:most]]
         left = len(rows) - len(made)

@@ -43,7 +43,7 @@ class Looks:
         self._taken: Counter[int] = Counter()
 
     def of(self, uid: str) -> Look:
-        """Return the job's look; choose it if the job is new."""
+        """Return the job's look (colour and shape), and choose one if the job is new."""
         found = self._of.get(uid)
         if found is None:
             found = self._of[uid] = self._choose(uid)

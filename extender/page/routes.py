@@ -45,7 +45,7 @@ FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
 class Page:
-    """The handlers of the page's routes."""
+    """The handlers of the routes of Kohort's pages for people."""
 
     def __init__(self, ledger: Ledger, vitals: ReadinessSource, history: History, comparisons: Comparisons) -> None:
         """Prepare the pages; nothing is drawn before the first request."""

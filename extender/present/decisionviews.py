@@ -40,7 +40,7 @@ def decisions_view(entries: Iterable[Entry], since: int, most: int) -> tuple[Dec
 
 
 def decision_view(entry: Entry) -> DecisionView:
-    """Return one entry as a view."""
+    """Return one entry of the journal as a view."""
     job = entry.subject.job
     base = DecisionView(
         sequence=entry.sequence,
@@ -119,7 +119,10 @@ def _planned(admit: Admit, subject: Subject) -> str:
 
 
 def _shown(shown: Shown, rival: Named | None) -> dict[str, object]:
-    """Return the fields of DecisionView for a decision that the API shows as done; ``rival``: the job it was for."""
+    """Return the fields of DecisionView for a decision that has been carried out, as the API shows.
+
+    ``rival``: the job for which workers were taken, if any.
+    """
     scaled = f"from {shown.before} to {counted(shown.workers, 'worker')}"
     members, ahead = f"{counted(shown.members, 'member')} on {counted(shown.hosts, 'node')}", _full_name(rival)
     text = {

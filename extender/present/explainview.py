@@ -20,7 +20,7 @@ from policy.systems.base import Policy
 
 
 def explanation(snapshot: Snapshot, job: Job, policy: Policy, now: float, *, trials: bool = False) -> Explanation:
-    """Return policy's explanation, with the advice that depends on the kind of the job's object.
+    """Return the explanation that ``policy`` gives, with the advice that depends on the kind of the job's object.
 
     trials: with the fields that need dozens of trial decisions; the caller must not compute these on the event loop.
     """

@@ -1,4 +1,4 @@
-"""Names and orders that several views share."""
+"""Helpers that several views share: names of jobs, and the order of members."""
 
 from __future__ import annotations
 

@@ -41,5 +41,7 @@ def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instanc
 
 
 def _on_objects(orders: Iterable[Order]) -> tuple[Order, ...]:
-    """Return orders about jobs with the API server's UIDs in place of the ledger's."""
+    """Return the orders with the UIDs of jobs as the API server has them, in place of the ledger's
+    ``namespace/UID``.
+    """
     return tuple(replace(order, uid=api_uid(order.namespace, order.uid)) for order in orders)

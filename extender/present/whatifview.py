@@ -1,4 +1,4 @@
-"""Makes the view of what-if's answer."""
+"""Makes the view of what-if's answer from the jobs that would change."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def response_of(error: ProblemError, headers: Mapping[str, str] | None = None) -
 
 
 def with_problems(app: Starlette) -> None:
-    """Make the app answer with a problem if no route takes a request."""
+    """Make the app answer with a problem if no route accepts the path or the method of a request."""
     app.add_exception_handler(HTTPException, _unrouted)
 
 
@@ -186,7 +186,7 @@ class ListPage:
     remaining: int
 
     def of(self, entries: Sequence[T]) -> tuple[T, ...]:
-        """Return those of all entries that are on the page."""
+        """Return the entries that are on this page."""
         return tuple(entries[self.begin : self.end])
 
     @property

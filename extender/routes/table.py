@@ -93,7 +93,7 @@ async def refuse_repeated(request: Request) -> None:
     except RepeatedError as error:
         raise ProblemError(422, f"body: {error}; allowed: each key once", "body", "", "each key once") from None
     except RequestError:
-        pass  # not JSON: the route itself answers that
+        pass  # the body is not JSON, which the route itself reports
 
 
 def _problems(faults: Mapping[int, str], examples: Mapping[str, Any]) -> Responses:

@@ -19,11 +19,12 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from extender.barrier import UNKNOWN_OUTCOME, Barrier, look_again
+from extender.barrier import UNKNOWN_OUTCOME, Barrier
 from extender.http.asgi import App, Receive, Scope, Send
 from extender.http.server import disconnected
 from extender.http.strict import RequestError
 from extender.kube.api import PODS, Api, ClusterError, Done, Ref, Refused
+from extender.kube.binding import look_again
 from extender.kube.fields import digits, part, text
 from extender.kube.translate import Translator, identity
 from extender.kubescheduler import wire

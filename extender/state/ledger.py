@@ -265,7 +265,8 @@ class Ledger:
         try:
             self.policy.prepare(self.snapshot, self.now())
         except Exception:
-            _log.exception("nothing was prepared for the next decision")  # the decision computes it itself, later
+            # the decision later computes what it needs by itself
+            _log.exception("nothing was prepared for the next decision")
 
     def _next_deadline(self) -> float:
         """Return the nearest time (seconds since the epoch) at which time alone changes something.

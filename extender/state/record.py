@@ -28,7 +28,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
 FORMAT: Final = 1
-BEHIND: Final = 4096  # most steps that may wait to be written to the disk
+BEHIND: Final = 4096  # at most so many steps may wait to be written to the disk
 CLOSE_SECONDS: Final = 3.0  # longest wait for the disk at the end of the process
 NAME: Final = "journal-{:06d}.jsonl"
 _NAMED: Final = re.compile(r"journal-(\d{6,})\.jsonl")
@@ -41,7 +41,7 @@ FIRST_EFFECTS: Final = frozenset(
         "ShrinkStalled",
     }
 )  # fmt: skip
-# further kinds that such a journal has if its state has a certain part
+# further kinds of such a journal's effects, by the part of its state that is there only if it has them
 CAME_WITH: Final = {"preemptions": {"Preempted"}, "refused_writes": {"Shown", "WriteRefused"}}
 # The largest maps of a state. msgspec can write and read their values by itself, without `codec`.
 FACTS: Final[dict[str, Any]] = {
@@ -154,7 +154,7 @@ def _beginning(path: Path, line: bytes) -> Beginning:
         parts: dict[str, Any] = {name: value_of(entry["rest"][name]) for name in REST if name in entry["rest"]}
         parts |= {name: dict(msgspec.convert(entry["facts"][name], type=kind)) for name, kind in FACTS.items()}
         return Beginning(value_of(entry["policy"]), Snapshot(**parts), _kinds(entry))
-    except (msgspec.MsgspecError, CodecError, KeyError, TypeError) as error:
+    except (msgspec.MsgspecError, CodecError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"{path}, line 1: this is no beginning of a journal ({error})") from None
 
 
@@ -168,11 +168,11 @@ def _steps(path: Path, file: IO[bytes]) -> Iterator[Step]:
     with file:
         for number, line in enumerate(file, 2):
             if not line.endswith(b"\n"):
-                return  # the process ended while it wrote this line
+                return  # the line is incomplete, because the process ended while writing it
             try:
                 entry = msgspec.json.decode(line, type=_Entry)
                 yield Step(number, entry.at, tuple(map(_event, entry.events)), bytes(entry.effects), entry.error)
-            except (msgspec.MsgspecError, KeyError, ValueError) as error:
+            except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
                 raise RecordError(f"{path}, line {number}: this is no step of a journal ({error})") from None
 
 

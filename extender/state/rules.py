@@ -28,6 +28,8 @@ def rules_of(settings: Settings) -> Rules:
         largest_gang=settings.largest_gang,
         gangs_at_once=settings.barrier.gangs_at_once,
         ranked=settings.answer == "ranked",
+        commit_first=settings.barrier.commit == "first",
+        plugins=settings.scheduler.plugins,
         gangs=settings.base not in POD_BY_POD,
         stores=True,
         resizes_per_minute=settings.resizes_per_minute,

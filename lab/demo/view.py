@@ -49,12 +49,12 @@ class SideCaller(Protocol):
     """A function that calls ``look`` in the thread of a side's event loop, where its state may be read safely."""
 
     async def __call__(self, look: Callable[[], _T]) -> _T:
-        """Return the result of ``look``."""
+        """Call ``look`` in the side's thread, and return its result."""
         ...
 
 
 async def directly(look: Callable[[], _T]) -> _T:
-    """Call ``look`` in the current thread."""
+    """Call ``look`` in the current thread, and return its result."""
     return look()
 
 

@@ -33,14 +33,14 @@ class GatePolicy:
 
 
 Commit = Callable[[Resource, Json | None, Json | None], bool]
-"""Called with each write: the resource, and the object before and after it (None if there is none).
+"""A function that is called with each write: the resource, and the object before and after it (None if there is none).
 
 It returns True if it has stored the object itself.
 """
 
 
 Admission = Callable[[Resource, Json, Json], str]
-"""Called with each change: the resource, and the object before and after it.
+"""A function that is called with each change: the resource, and the object before and after it.
 
 It returns why the admission policy denies the change, or an empty string if it allows it.
 """

@@ -27,7 +27,7 @@ NOTES: Final = (REPORTS, MEMORY)  # the annotations that Kohort writes to a job 
 
 
 Observe = Callable[[float, list[WorldChange]], None]
-"""Called with a time in seconds and the changes of the world at that time."""
+"""A function that is called with a time in seconds and the changes of the world at that time."""
 
 
 class Bridge:
@@ -41,7 +41,7 @@ class Bridge:
         self._seen = 0
         self._stir = asyncio.Event()
         self._gate = gate
-        self._quotas: dict[str, tuple[int, int]] = {}  # as the store shows them
+        self._quotas: dict[str, tuple[int, int]] = {}  # by namespace: limit and used pods, as stored
         server.commit = self.commit
         if gate is not None:
             item = {"metadata": {"name": gate.name}, "data": {"gate": "off"}}
@@ -158,7 +158,7 @@ class Bridge:
 
 
 def resource_of(change: WorldChange) -> Resource:
-    """Return the API resource of the changed object."""
+    """Return the API resource (nodes, pods or a kind of job) of the changed object."""
     if isinstance(change.object, JobObject):
         return RESOURCE_OF[change.object.spec.kind]
     return NODES if change.kind is ObjectKind.NODE else PODS

@@ -49,11 +49,11 @@ class Informer:
 
     @property
     def ready(self) -> bool:
-        """Tell whether both initial lists have arrived."""
+        """Tell whether the first lists of nodes and of pods have arrived."""
         return self._ready.is_set()
 
     async def synced(self) -> None:
-        """Wait until both initial lists have arrived."""
+        """Wait until the first lists of nodes and of pods have arrived."""
         await self._ready.wait()
 
     def _deliver(self, batch: WatchBatch) -> None:

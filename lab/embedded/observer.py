@@ -38,7 +38,7 @@ class RunObserver:
         self.cluster = cluster
         self.ended = False
         self.standstill = False
-        self.elapsed = 0.0  # seconds from the start until now, or until the end
+        self.elapsed = 0.0  # seconds from the start until now, or until the end of the run
         self._clock = clock
         self._horizon = horizon
         self._still = max(STILL_SECONDS, STILL_REAL_SECONDS * clock.speed)

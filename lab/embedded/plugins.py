@@ -39,15 +39,15 @@ class ClusterEvent(Enum):
     NODE_DELETE = "NodeDelete"
     NODE_ALLOCATABLE = "NodeAllocatable"
     NODE_LABEL = "NodeLabel"
-    NODE_TAINT = "NodeTaint"  # a change of taints or of spec.unschedulable
-    NODE_OTHER = "NodeOther"  # a change of annotations or conditions
+    NODE_TAINT = "NodeTaint"  # the node's taints or spec.unschedulable have changed
+    NODE_OTHER = "NodeOther"  # the node's annotations or conditions have changed
     VOLUME = "PersistentVolumeClaimUpdate"
     TARGET_POD = "TargetPodUpdate"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterChange:
-    """A cluster event, and the node if it is about one."""
+    """A cluster event, with the node if the event is about a node."""
 
     what: ClusterEvent
     node: Node | None = None

@@ -83,7 +83,7 @@ class SchedulingQueue:
             await self._filled.wait()
 
     def add(self, pod: PodInfo) -> None:
-        """Add a new pod."""
+        """Add a new pod to the queue."""
         self._move(QueuedPod(pod, self._clock.monotonic()), QueuePart.GATED if pod.gated else QueuePart.ACTIVE)
 
     def update(self, pod: PodInfo) -> None:

@@ -1,6 +1,6 @@
 """What must hold in every snapshot; tests check it after every step (rules S1 to S4 and S9 of docs/reliability.md).
 
-What `Gang` refuses to be made of is not checked again.
+Rules that the constructor of `Gang` enforces are not checked here again.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def promised_beyond(snapshot: Snapshot) -> list[str]:
     Plans that wait for room are not active.
     """
     waiting = {uid for uid, gang in snapshot.gangs.items() if gang.waits_for}
-    waiting.update(map(key_of, snapshot.preemptions))  # promised room, which victims may still hold
+    # room that is promised to a preemptor may still be held by the victims, so it does not count
+    waiting.update(map(key_of, snapshot.preemptions))
     over = []
     for name, node in sorted(snapshot.nodes.items()):
         charges = (charge for key, charge in snapshot.charges.items() if key not in waiting)

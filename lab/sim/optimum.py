@@ -129,7 +129,7 @@ class _Model:
         return found
 
     def solve(self, limit: float, gap: float) -> Optimum:
-        """Solve the MILP with HiGHS."""
+        """Solve the MILP with HiGHS, within ``limit`` seconds or to a relative gap of ``gap``."""
         import numpy as np
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array

@@ -138,7 +138,7 @@ class RunResult:
 
     @property
     def mean_running_seconds(self) -> float:
-        """Return the mean time that a job computed."""
+        """Return the mean time in which a job computed."""
         return _mean(job.running_seconds or 0.0 for job in self.jobs)
 
     @property

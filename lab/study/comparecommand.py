@@ -11,7 +11,7 @@ from rich.console import Console
 
 from extender.state.record import head, line_of
 from lab.study import files, plots, show
-from lab.study.cases import policy_of, result_of
+from lab.study.cases import policy_of, result_of, rules_of_run
 from lab.study.consoles import err, out
 from lab.study.donerows import DoneRows, Row
 from lab.study.hints import hints
@@ -21,7 +21,10 @@ from lab.study.pool import run as run_cases
 from lab.study.scenes import SIM, scene, stamped
 from lab.study.specs import NamedSpec, Value, settings, spec
 from lab.study.studyerrors import StudyError, refuse
+from lab.study.tracefiles import files_of
 from policy.cluster.snapshot import Snapshot
+
+RESULTS = ("rows.jsonl", "runs.csv", "jobs.csv", "comparison.json")  # files of data that --out gets
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ def run(plan: ComparisonPlan, where: ComparisonOutput, runner: Runner) -> None:
     for hint in hints(plan):
         err().print(f"kohort: warning: {hint}", soft_wrap=True)
     plan.check_measure(where.measure)
+    _keep_inputs(plan, "--out", [where.out / name for name in RESULTS] if where.out else [])
+    _keep_inputs(plan, "--json", [Path(where.report.file)] if where.report.file else [])
     folder = files.folder(where.out) if where.out else None
     done = DoneRows(folder / "rows.jsonl" if folder else None)
     try:
@@ -96,15 +101,23 @@ def run(plan: ComparisonPlan, where: ComparisonOutput, runner: Runner) -> None:
 
 def record(plan: ComparisonPlan, path: Path) -> None:
     """Run the plan's first case in this process and write its journal to ``path``. Raises StudyError."""
+    _keep_inputs(plan, "--journal", [path])
     run = plan.runs(plan.policies[0], plan.traces[0])[0]
     at = scene(run.trace, run.seed, run.simulator)
     try:
         with path.open("wb") as file:
             policy = policy_of(run.policy, run.seed, at.settings.slot_seconds)
-            file.write(head(policy, Snapshot(rules=at.settings.rules)))
+            file.write(head(policy, Snapshot(rules=rules_of_run(run, at, policy))))
             result_of(run, at, lambda step: file.write(line_of(step.at, step.events, step.effects)))
     except OSError as error:
         raise StudyError(f"--journal: {path}: {error.strerror}; name a file that can be written") from None
+
+
+def _keep_inputs(plan: ComparisonPlan, option: str, written: Sequence[Path]) -> None:
+    """Raise StudyError if a result would overwrite a file that the study reads, such as a trace named jobs.csv."""
+    read = {file.resolve() for trace in plan.traces for file in files_of(trace)}
+    if lost := next((path for path in written if path.resolve() in read), None):
+        raise StudyError(f"{option}: {lost} is a file of the trace and would be overwritten; name another place")
 
 
 def _show_one(to: Console, lines: Sequence[ComparisonLine]) -> None:

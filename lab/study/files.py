@@ -116,7 +116,7 @@ def can_draw() -> bool:
 
 def write_figure(path: Path, draw: Callable[[Any], None]) -> Path:
     """Call ``draw`` with a new figure and save it; the suffix of the path chooses the file format."""
-    from matplotlib.figure import Figure  # not pyplot: that needs a display and has global state
+    from matplotlib.figure import Figure  # pyplot is avoided, because it needs a display and has global state
 
     figure = Figure(figsize=SIZE, layout="constrained")
     draw(figure)

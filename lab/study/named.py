@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 
+from lab.papers import dragonworld, drs, newcomers, oasis_jobs, speconworld
 from lab.sim.fluid.faults import Fault
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.speedmodels import Linear
-from lab.sim.papers import dragonworld, drs, newcomers, oasis_jobs, speconworld
 from lab.sim.traces import Trace, kod2
 from lab.study.specs import NamedSpec, Value
 from lab.study.studyerrors import StudyError, refuse
@@ -33,7 +33,7 @@ def _kod2(seed: int, **parameters: Value) -> StudyScene:
 
 
 def _dragon_table_1(seed: int, traffic: float = 1.0) -> StudyScene:
-    del seed  # this trace is not random
+    del seed  # unused, because this trace is not random
     return StudyScene(dragonworld.table_1(), dragonworld.settings(volume=traffic))
 
 

@@ -36,7 +36,7 @@ Runner = Callable[[Sequence[StudyCase]], Iterator[tuple[StudyCase, Row]]]
 
 
 class CaseError(StudyError):
-    """A case failed. The rows that were finished before are kept."""
+    """A case failed; the rows of the cases that finished before are kept."""
 
     code = 1
 

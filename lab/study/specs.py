@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lab.study.studyerrors import refuse
 
 LABEL = "label"
+TEXTS = frozenset({LABEL, "faults", "step_times"})  # parameters whose values are text, even if they look like numbers
 SEED = "seed"  # the parameter that replaces the study's seed for one trace or policy
 Value = bool | int | float | str | None
 
@@ -54,7 +55,7 @@ def settings(texts: Iterable[str], option: str) -> dict[str, Value]:
         name, sign, value = text.partition("=")
         if not (name and sign):
             raise refuse(option, text, "PARAMETER=VALUE")
-        found[name] = _value(value)
+        found[name] = value if name in TEXTS else _value(value)
     return found
 
 

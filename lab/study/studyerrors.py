@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lab.sim.traces.reading import shortened
+
 
 class StudyError(Exception):
     """The study cannot be run as asked; the message names the option, its value and what is allowed.
@@ -14,4 +16,4 @@ class StudyError(Exception):
 
 def refuse(name: str, value: object, allowed: str) -> StudyError:
     """Return the error for a value that is not allowed, worded like the errors of Kohort's settings."""
-    return StudyError(f"{name}: {value!r} is not allowed; allowed: {allowed}")
+    return StudyError(f"{name}: {shortened(value)} is not allowed; allowed: {allowed}")

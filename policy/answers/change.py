@@ -13,10 +13,11 @@ from policy.cluster.snapshot import Snapshot
 
 
 class Kind(StrEnum):
-    """The kinds of changes."""
+    """The kinds of changes after which a waiting job may be admitted."""
 
     AGAIN = "again"
     WAIT = "wait"
+    GONE = "gone"
     MIN_WORKERS = "min-workers"
     REPLICAS = "replicas"
     UTILITY = "utility"
@@ -29,8 +30,8 @@ class Kind(StrEnum):
 
     @property
     def only_waits(self) -> bool:
-        """Whether the change is only to wait."""
-        return self in (Kind.WAIT, Kind.END)
+        """Whether a change of this kind is only to wait."""
+        return self in (Kind.WAIT, Kind.GONE, Kind.END)
 
 
 @dataclass(frozen=True, slots=True)

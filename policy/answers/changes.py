@@ -14,7 +14,10 @@ from policy.answers.worth import higher_utilities
 from policy.cluster.draft import Draft
 from policy.cluster.model import WORKER, Job, Node
 from policy.cluster.snapshot import Snapshot
+from policy.cluster.words import kept_in_words, listed
+from policy.placement.binding import needed_of
 from policy.placement.gang import Ask, ask_of, fits
+from policy.placement.holders import MOST_NAMED, Holders
 from policy.placement.room import Room
 from policy.placement.shrink import Reclaimable, plan_shrink, reclaimable_of
 from policy.systems.base import Policy
@@ -25,11 +28,12 @@ A_LITTLE_MORE = 1.001
 
 
 def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
-    """Yield the changes of each kind, smallest first."""
+    """Yield, for each kind of change, the changes that may admit the job, smallest first."""
     yield _waits(snapshot, job, policy, now)
+    yield _gone(snapshot, job)
     yield chain(_lower_minima(job), _fewer_asked(job))
     yield higher_utilities(snapshot, job, policy, now)
-    yield _uncordoned(snapshot)
+    yield _uncordoned(snapshot, job)
     yield _fewer_workers(snapshot, job)
     yield _ended(snapshot, job)
     yield _more_nodes(snapshot)
@@ -73,10 +77,19 @@ def _fewer_asked(job: Job) -> Iterator[Change]:
 # -- nodes -----------------------------------------------------------------------------------------
 
 
-def _uncordoned(snapshot: Snapshot) -> Iterator[Change]:
-    for name, node in sorted(snapshot.nodes.items()):
-        if node.unschedulable and node.ready:
-            yield Change(Kind.UNCORDON, f"uncordon node {name}", 1, partial(_with_nodes, (node.reopened,)))
+def _uncordoned(snapshot: Snapshot, job: Job) -> Iterator[Change]:
+    """Yield each node that could be uncordoned alone, then those that the gang needs together."""
+    cordoned = [node for _, node in sorted(snapshot.nodes.items()) if node.unschedulable and node.ready]
+    for node in cordoned:
+        yield Change(Kind.UNCORDON, f"uncordon node {node.name}", 1, partial(_with_nodes, (node.reopened,)))
+    ask = ask_of(snapshot, job, job.min_workers)
+    needed = needed_of(
+        cordoned, lambda some: fits(Room.of(_with_nodes([node.reopened for node in some], snapshot)), ask)
+    )
+    if len(needed) > 1:
+        names = ", ".join(node.name for node in needed)
+        opened = partial(_with_nodes, [node.reopened for node in needed])
+        yield Change(Kind.UNCORDON, f"uncordon nodes {names}", len(needed), opened)
 
 
 def _more_nodes(snapshot: Snapshot) -> Iterator[Change]:
@@ -98,7 +111,24 @@ def _with_nodes(nodes: Sequence[Node], snapshot: Snapshot) -> Snapshot:
     return draft.freeze()
 
 
-# -- other jobs ------------------------------------------------------------------------------------
+# -- other pods and jobs ---------------------------------------------------------------------------
+
+
+def _gone(snapshot: Snapshot, job: Job) -> Iterator[Change]:
+    """Yield the end of the terminating pods, if any, without which the gang would fit."""
+    pods = Holders(snapshot, job.uid).terminating(ask_of(snapshot, job, job.min_workers))
+    if pods:
+        kept = [f"{pod.key} ({in_words})" if (in_words := kept_in_words(pod)) else pod.key for pod in pods]
+        verb = "is" if len(pods) == 1 else "are"
+        text = f"wait until {listed(kept, MOST_NAMED)} {verb} gone"
+        yield Change(Kind.GONE, text, len(pods), partial(_without_pods, [pod.uid for pod in pods]))
+
+
+def _without_pods(uids: Sequence[str], snapshot: Snapshot) -> Snapshot:
+    draft = Draft(snapshot)
+    for uid in uids:
+        draft.drop_pod(uid)
+    return draft.freeze()
 
 
 def _fewer_workers(snapshot: Snapshot, job: Job) -> Iterator[Change]:
@@ -145,14 +175,16 @@ def _given(room: Room, victims: Sequence[Reclaimable], counts: dict[int, int]) -
 
 
 def _without_workers(counts: dict[str, int], snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot as if so many workers of each of these jobs, those of the highest indices, had gone."""
+    """Return the snapshot as if ``counts`` (job uid -> number) workers of the highest indices had gone from these
+    jobs.
+    """
     draft = Draft(snapshot)
     for uid, count in counts.items():
         job, gang = snapshot.jobs[uid], snapshot.gang(uid)
         left = gang.workers - count
         roles = tuple(replace(role, replicas=left) if role.name == WORKER else role for role in job.roles)
         for pod in list(snapshot.every_pod_of(uid)):
-            if pod.slot is not None and pod.slot.role == WORKER and pod.slot.index >= left:
+            if pod.slot is not None and pod.slot.role == WORKER and pod.slot.index >= left and not pod.kept:
                 draft.drop_pod(pod.uid)
         nodes = {slot: node for slot, node in gang.nodes.items() if slot.role != WORKER or slot.index < left}
         draft.put_job(replace(job, roles=roles))

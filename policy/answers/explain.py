@@ -14,36 +14,39 @@ from policy.answers.unblock import unblock
 from policy.answers.unplaced import unplaced_in_words, unplaced_of
 from policy.cluster.amounts import amounts
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import Job, Slot
+from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.preemption import preemptors
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import largest_share
-from policy.cluster.snapshot import Snapshot, missing_pods, reason_of
+from policy.cluster.snapshot import Snapshot, missing_pods, priority_of, reason_of
 from policy.cluster.trouble import trouble_of
-from policy.cluster.words import counted, lack_in_words, listed
+from policy.cluster.words import counted, ending_in_words, lack_in_words, listed
+from policy.placement.binding import needed_of
+from policy.placement.eligible import looked_at
 from policy.placement.gang import Ask, ask_of, fits, place, takes_all
 from policy.placement.holders import Holders
+from policy.placement.quotaroom import left_in_words, workers_to_come
 from policy.placement.room import Room
 from policy.systems.base import Policy
 
-MEND_REFUSED = "see whoever admits writes of pods/binding: an admission policy, a webhook, a quota, a right of Kohort's"
+MEND_REFUSED = "find out what refuses writes of pods/binding: an admission policy, a webhook, a quota, a missing right"
 MENDS: dict[Reason, str] = {
     Reason.UNKNOWN_JOB: (
-        "see the pod's ownerReferences: the owner's kind must be listed in docs/jobkinds.md, its CRD must be installed"
+        "see the pod's ownerReferences: docs/jobkinds.md must list the owner's kind, and its CRD must be installed"
     ),
-    Reason.INVALID: "correct the field that is named: the job is taken up again at once; what runs stays until then",
+    Reason.INVALID: "correct the field that is named: the job then queues at once; until then its running pods go on",
     Reason.NOT_A_MEMBER: "compare the pod's role and index with the number of replicas of that role in the job",
     Reason.UNSUPPORTED: "remove the constraint from the pod template, or use another schedulerName for this job",
-    Reason.SUSPENDED: "kohort resume lets it go on; kohort explain names the field",
+    Reason.SUSPENDED: "kohort resume ends the suspension; kohort explain names the field that suspends the job",
     Reason.WAITING_FOR_PODS: "see the events of the job: a ResourceQuota or the operator may hold back its pods",
-    Reason.NO_ROOM: "wait for a job to end, ask for less, or add nodes; kohort explain tells what would admit it now",
+    Reason.NO_ROOM: "wait for a job to end, ask for less, or add nodes; kohort explain says what would admit it now",
     Reason.ROOM_HELD: "set cleanPodPolicy: Running on the finished jobs, or delete them",
     Reason.ROOM_OF_OTHERS: "end or move pods of other schedulers, add nodes, or keep nodes for Kohort by a taint",
     Reason.ROOM_BEING_FREED: "wait: pods of other jobs are stopping for this gang; kohort explain names them",
-    Reason.RESIZE_REFUSED: "see who refuses to resize the other job: an admission policy, a webhook, a missing right",
-    Reason.RESIZES_LIMITED: "wait: a minute later others may be shrunk again; the setting is resizes_per_minute",
+    Reason.RESIZE_REFUSED: "find out what refuses the other job's resize: an admission policy, a webhook, or RBAC",
+    Reason.RESIZES_LIMITED: "wait: within a minute jobs may be resized again; see the setting resizes_per_minute",
     Reason.STALLED: "see the events of the job: a ResourceQuota or the operator may hold back its pods",
-    Reason.SHRINK_STALLED: "see why its pods do not go: its operator, a finalizer, a long grace period, a node down",
+    Reason.SHRINK_STALLED: "find out what keeps its pods: its operator, a finalizer, a long grace period, a node down",
     Reason.BEHIND: "wait for the jobs ahead, or raise kohort.dev/utility (kod2, drs); kohort explain names these jobs",
     Reason.TOO_LARGE: "ask for fewer or smaller members, or add nodes; or change the taint or label that is named",
     Reason.NODES_CLOSED: "uncordon the nodes that are named, or wait until they are ready",
@@ -54,8 +57,8 @@ MENDS: dict[Reason, str] = {
     Reason.BARRIER_TIMEOUT: "wait: Kohort tries again; if that happens often, see docs/operations/sizing.md",
     Reason.BARRIER_FULL: "wait: kube-scheduler tries the pod again; see barrier.gangs_at_once and server.connections",
     Reason.BIND_FAILED: MEND_REFUSED,
-    Reason.PREEMPTED: "wait for room, or give the job's pods a PriorityClass as high as that of the pods which came",
-    Reason.MEMBER_REFUSED: "correct what kube-scheduler names, a volume for example: kubectl describe tells more of it",
+    Reason.PREEMPTED: "wait for room, or give the job's pods a PriorityClass as high as that of the preempting pods",
+    Reason.MEMBER_REFUSED: "correct what kube-scheduler names, a volume for example: kubectl describe of it says more",
     Reason.MEMBERS_UNPLACED: "wait for room, scale the job back, or add nodes",
     Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
     Reason.NOT_LEADING: "ask the leading replica: kohort without --server finds it by its Lease",
@@ -69,7 +72,7 @@ KEEPS_ROOM = "its pods hold room: set spec.runPolicy.cleanPodPolicy: Running, or
 def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Explanation | None:
     """Return why the job is in its present state; None if there is no such job.
 
-    `with_trials` adds the fields that take long.
+    `with_trials` adds the fields that need trial decisions and so take long.
     """
     job = snapshot.jobs.get(job_uid)
     if job is None:
@@ -88,6 +91,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         ahead=_ahead(snapshot, job, policy, now) if asks else (),
         plan={str(slot): node for slot, node in sorted(gang.nodes.items())},
         missing_pods="" if completed else missing_pods(snapshot, job),
+        checked_singly="" if completed or not snapshot.rules.commit_first else looked_at(snapshot, job_uid),
         shrunk_for="" if gang.scaling.grew else _name(snapshot, gang.scaling.on_behalf_of),
         waits_for=_pods(snapshot, gang),
         nodes=nodes,
@@ -134,17 +138,28 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
     if gang.state not in ADMITTED or job.invalid:
         return reason_of(snapshot, job)
     if gang.waits_for:
-        return Verdict(Reason.ROOM_BEING_FREED, _to_go(len(gang.waits_for)))
+        return Verdict(Reason.ROOM_BEING_FREED, _to_go(snapshot, gang))
     if missing := missing_pods(snapshot, job):
         return Verdict(Reason.WAITING_FOR_PODS, missing)
     if robbed := gang.preempted:
-        return Verdict(Reason.PREEMPTED, _robbed(snapshot, robbed))
+        return Verdict(Reason.PREEMPTED, _robbed(snapshot, gang.job_uid, robbed))
     if trouble := _trouble_with_plan(snapshot, gang):
         return Verdict(Reason.MEMBER_REFUSED, trouble)
     if missing_nodes := unplaced_of(snapshot, job):
         return Verdict(Reason.MEMBERS_UNPLACED, unplaced_in_words(snapshot, job, gang, missing_nodes))
-    if gang.awaited and gang.tries.retried:
-        return Verdict(Reason.STALLED, f"given {counted(gang.workers, 'worker')}, {gang.awaited} still missing")
+    return _growth(snapshot, job, gang) if gang.awaited else None
+
+
+def _growth(snapshot: Snapshot, job: Job, gang: Gang) -> Verdict | None:
+    """Return why workers that the job was given do not come: they are late, or a ResourceQuota has no room for them."""
+    missing, quotas = workers_to_come(snapshot, job, gang), left_in_words(snapshot, job)
+    if gang.tries.retried:
+        told = f"given {counted(gang.workers, 'worker')}, {gang.awaited} still missing"
+        return Verdict(Reason.STALLED, "; ".join(part for part in (told, quotas) if part))
+    if missing and quotas:
+        return Verdict(
+            Reason.WAITING_FOR_PODS, f"given {counted(gang.workers, 'worker')}, {missing} without a pod; {quotas}"
+        )
     return None
 
 
@@ -159,14 +174,25 @@ def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
     return trouble_of(snapshot, gang.job_uid, tried) if tried else ""
 
 
-def _robbed(snapshot: Snapshot, robbed: Mapping[Slot, str]) -> str:
+def _robbed(snapshot: Snapshot, job_uid: str, robbed: Mapping[Slot, str]) -> str:
+    """Return in words which members have lost their nodes, and to which pods.
+
+    A preemptor that is bound is no longer nominated: then it is one of the pods there that have a higher priority.
+    """
     lost = [f"{slot} lost its room on {node}" for slot, node in sorted(robbed.items())]
-    whom = preemptors(snapshot.preemptions, snapshot.pods, robbed.values())
-    return listed(lost, NAMED) + (f" to {', '.join(whom)}" if whom else "")
+    nodes, own = frozenset(robbed.values()), priority_of(snapshot, job_uid)
+    there = (pod for pod in snapshot.pods.values() if pod.node in nodes and pod.holds_room and not pod.opted_in)
+    whom = preemptors(snapshot.preemptions, snapshot.pods, nodes) or sorted(
+        pod.key for pod in there if pod.priority > own
+    )
+    return listed(lost, NAMED) + (f" to {listed(whom, NAMED)}" if whom else "")
 
 
-def _to_go(pods: int) -> str:
-    return f"{counted(pods, 'pod')} must go first"
+def _to_go(snapshot: Snapshot, gang: Gang) -> str:
+    """Return in words how many pods must go before the gang gets their room, and which of them a finalizer keeps."""
+    pods = [snapshot.pods[uid] for uid in gang.waits_for if uid in snapshot.pods]
+    kept = [ending_in_words(pod) for pod in pods if pod.finalizers]
+    return "; ".join([f"{counted(len(gang.waits_for), 'pod')} must go first", *kept[:NAMED]])
 
 
 def held_room(snapshot: Snapshot, job: Job | None = None) -> tuple[HeldRoom, ...]:
@@ -258,14 +284,17 @@ def _outranked(snapshot: Snapshot, room: Room, ask: Ask) -> Iterator[str]:
         pod for pod in snapshot.pods.values()
         if not pod.opted_in and pod.holds_room and pod.priority < ask.priority and pod.node in room.nodes
     ]  # fmt: skip
-    without = room.branch()
-    for pod in lower:
-        without.give(pod.node, pod.requests)
-    if lower and fits(without, ask):
-        names = sorted(f"{pod.namespace}/{pod.name}" for pod in lower)
+
+    def enough(some: Sequence[Pod]) -> bool:
+        without = room.branch()
+        for pod in some:
+            without.give(pod.node, pod.requests)
+        return fits(without, ask)
+
+    if needed := needed_of(lower, enough):
         yield (
             "it would fit without pods of other schedulers that have a lower priority "
-            f"({listed(names, NAMED)}), which Kohort does not preempt"
+            f"({listed(sorted(pod.key for pod in needed), NAMED)}), which Kohort does not preempt"
         )
 
 

@@ -92,7 +92,7 @@ class Start:
     in_seconds: float | None = None
 
     def seen_at(self, now: float) -> Start:
-        """Return the start with ``in_seconds`` counted from ``now``, in seconds since the epoch."""
+        """Return the start with ``in_seconds`` counted from ``now`` (seconds since the epoch)."""
         return self if self.at is None else replace(self, in_seconds=self.at - now)
 
 
@@ -125,7 +125,7 @@ class Schedule:
 class Explanation:
     """Why a job is in its present state, and what helps. Names of jobs and pods are ``namespace/name``.
 
-    The default of each field says that there is nothing to tell.
+    A field with its default value has nothing to say about the job.
     """
 
     waits: Waits | None = field(default=None, metadata=_text("Why the job does not run as planned; null if it does."))
@@ -134,6 +134,12 @@ class Explanation:
     ahead: tuple[Ahead, ...] = ()
     plan: dict[str, str] = field(default_factory=dict, metadata=_text("The node of each member (worker-0)."))
     missing_pods: str = ""
+    checked_singly: str = field(
+        default="",
+        metadata=_text(
+            "With barrier.commit: first, why kube-scheduler has to check each member before the gang is bound."
+        ),
+    )
     shrunk_for: str = field(default="", metadata=_text("The job for which this one was shrunk last."))
     waits_for: tuple[str, ...] = field(default=(), metadata=_text("The pods (namespace/name) that must be gone first."))
     nodes: tuple[NodeRoom, ...] = field(

@@ -135,8 +135,8 @@ class Course:
     def _basis(self, job: Job) -> str:
         if self._ended:
             have = "has" if len(self._ended) == 1 else "have"
-            return f"if nobody else comes, once {words.listed(self._ended, NAMED)} {have} ended"
-        return f"if nobody else comes, once {self._in_time(job)}" if self._now > self._began else "now"
+            return f"if no other job comes, once {words.listed(self._ended, NAMED)} {have} ended"
+        return f"if no other job comes, once {self._in_time(job)}" if self._now > self._began else "now"
 
     def _in_time(self, job: Job) -> str:
         """Return in words which of the job's waits has just ended: its back-off, its starvation limit, or another
@@ -147,7 +147,7 @@ class Course:
             return "its back-off is over"
         if limit and self._began < job.arrival + limit <= self._now:
             return f"it has waited for the starvation limit of {limit:g} s"
-        return "a cool-down or a slot of the policy is over"
+        return "a cool-down or a time slot of the policy is over"
 
     def _unknown(self, job: Job) -> str:
         """Return why the job's start is not known: running jobs without a known end, or what else the job waits for."""

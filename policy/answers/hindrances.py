@@ -111,7 +111,7 @@ def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ite
     freeing = [uid for uid in snapshot.index.freeing if uid not in snapshot.index.repairing]
     if freeing:
         taker = snapshot.jobs[freeing[0]].key
-        yield Hindrance(_freed, lambda _: f"room that is being freed for {taker}: nobody grows before it is")
+        yield Hindrance(_freed, lambda _: f"room that is being freed for {taker}: no job grows before it is free")
     if snapshot.index.waiting:
         yield Hindrance(_without_queue, lambda rest: _queue_in_words(snapshot, rest(), policy, now))
     if base.grows and any(uid != job.uid for uid in snapshot.index.growing):
@@ -145,7 +145,9 @@ def _unlimited(snapshot: Snapshot) -> Snapshot:
 
 
 def _mended(snapshot: Snapshot) -> Snapshot:
-    """Lift repairs: return a copy in which gangs in repair are binding, so they keep their room and get no more."""
+    """Lift repairs: return a copy in which gangs in repair are binding, so that they keep their room and get no
+    other.
+    """
     draft = Draft(snapshot)
     for uid in snapshot.index.repairing:
         draft.put_gang(replace(snapshot.gang(uid), state=State.BINDING, deadline=None, waits_for=()))
@@ -261,7 +263,7 @@ def _why_here(snapshot: Snapshot, room: Room, job: Job, where: Where | None, pol
 
 
 def _hosts(snapshot: Snapshot, job: Job) -> list[Node]:
-    """Return the nodes that the job runs on, by name."""
+    """Return the nodes that the job runs on, sorted by name."""
     names = sorted(set(snapshot.gang(job.uid).nodes.values()))
     return [snapshot.nodes[name] for name in names if name in snapshot.nodes]
 

@@ -39,11 +39,16 @@ def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: fl
 
 
 def without(snapshot: Snapshot, *uids: str) -> Snapshot:
-    """Return the snapshot as if these jobs had ended and their pods were gone; nothing is decided yet."""
+    """Return the snapshot as if the jobs ``uids`` had ended and their pods were gone; the policy has not decided about
+    it yet.
+
+    Pods that a finalizer keeps stay.
+    """
     draft = Draft(snapshot)
     for uid in uids:
         for pod in list(snapshot.every_pod_of(uid)):
-            draft.drop_pod(pod.uid)
+            if not pod.kept:
+                draft.drop_pod(pod.uid)
         draft.drop_job(uid)
         draft.drop_gang(uid)
     return draft.freeze()
@@ -66,11 +71,12 @@ def _running(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> Iterator[E
     for pod in list(snapshot.every_pod_of(job.uid)):
         slot = pod.slot
         if slot is None or not gang.gives(slot):
-            yield PodGone(pod.uid)
+            if not pod.kept:
+                yield PodGone(pod.uid)
             continue
         there.add(slot)
         planned = gang.nodes.get(slot, "")
-        if pod.node and planned not in ("", pod.node):  # the job migrates
+        if pod.node and planned not in ("", pod.node) and not pod.kept:  # the job migrates
             yield PodGone(pod.uid)
             yield PodSeen(_fresh(job, slot, planned, now))
         elif planned and not pod.node and not gang.waits_for:
@@ -84,13 +90,13 @@ def _running(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> Iterator[E
 def _gives_up(snapshot: Snapshot, uid: str) -> bool:
     """Tell whether the gang is being released or is paused while its pods still hold room."""
     given_up = snapshot.gang(uid).state in (State.RELEASING, State.PAUSED) and uid in snapshot.jobs
-    return given_up and any(pod.holds_room for pod in snapshot.every_pod_of(uid))
+    return given_up and any(pod.holds_room and not pod.kept for pod in snapshot.every_pod_of(uid))
 
 
 def _given_up(snapshot: Snapshot, job: Job, now: float) -> Iterator[Event]:
     """Yield the facts by which the pods of a released or paused gang go, and new pods wait in their slots."""
     for pod in list(snapshot.every_pod_of(job.uid)):
-        if pod.holds_room and pod.slot is not None:
+        if pod.holds_room and pod.slot is not None and not pod.kept:
             yield PodGone(pod.uid)
             yield PodSeen(_fresh(job, pod.slot, "", now))
 

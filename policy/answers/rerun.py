@@ -14,17 +14,7 @@ from dataclasses import replace
 from policy.answers.load import Load, load
 from policy.answers.operated import forward, without
 from policy.answers.whatif import submitted
-from policy.cluster.events import (
-    Event,
-    JobGone,
-    JobSeen,
-    NodeGone,
-    NodeSeen,
-    PodGone,
-    PodSeen,
-    Reported,
-    Synced,
-)
+from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Reported, Synced
 from policy.cluster.gang import State
 from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
@@ -49,7 +39,7 @@ class Works:
             self._so_far[uid] = self._so_far.get(uid, 0.0) + passed * workers
 
     def finish(self, events: Iterable[Event]) -> None:
-        """Record the work of the jobs that finish with these events."""
+        """Record how much work the jobs had done that finish with these events."""
         for event in events:
             if isinstance(event, JobSeen) and event.job.finished and event.job.uid not in self.done:
                 self.done[event.job.uid] = self._so_far.pop(event.job.uid, 0.0)

@@ -1,4 +1,4 @@
-"""What would admit a waiting job now: the smallest change of each kind after which the policy itself admits the job.
+"""What would admit a waiting job now: the smallest change of each kind after which the job starts.
 
 Each change is tried on a copy of the snapshot, on which the policy decides; a change after which the policy does not
 admit the job is not shown. So an answer is never a guess, and there is none if no change suffices.
@@ -33,7 +33,7 @@ MOST_PRICED = 12
 
 
 def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tuple[Change, ...]:
-    """Return the smallest change of each kind after which the policy admits the job.
+    """Return the smallest change of each kind after which the job starts.
 
     It is empty if the job does not wait for room. The kinds are in the order of ``Kind``, the least disturbing first.
     ``now``: seconds since the epoch.
@@ -43,19 +43,25 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
         return ()
     if backs_off_from_refusal(snapshot.gang(job_uid)):
         return ()  # admitting the job would not start it, because the API server refuses its bindings
-    proved = partial(admits, snapshot, job_uid, policy, now)
+    proved = partial(starts, snapshot, job_uid, policy, now)
     tried = (islice(changes, MOST_PROOFS) for changes in _changes(snapshot, job, policy, now))
     found = (smallest(changes, proved) for changes in tried)
     return tuple(change for change in found if change is not None)
 
 
-def admits(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change: Change) -> bool:
-    """Tell whether the policy admits the job after the change, and after its wait if it has one."""
+def starts(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change: Change) -> bool:
+    """Tell whether the job starts after the change, and after its wait if it has one.
+
+    A plan that waits for pods to go is no start if a finalizer keeps one of these pods.
+    """
     copy, at = change.apply(snapshot), now + change.wait
-    if any(isinstance(action, Admit) and action.job_uid == job_uid for action in decide(copy, policy, at).actions):
+    actions = decide(copy, policy, at).actions
+    plan = next((one for one in actions if isinstance(one, Admit) and one.job_uid == job_uid), None)
+    if plan is not None and not plan.waits_for:
         return True
     # After the wait, other jobs may first have to pause or start, and that must be carried out before the job's turn.
-    return change.wait > 0 and forward(copy, (), policy, at).gang(job_uid).state in ADMITTED
+    gang = forward(copy, (), policy, at).gang(job_uid) if plan is not None or change.wait > 0 else None
+    return gang is not None and gang.admitted and not gang.waits_for
 
 
 def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
@@ -82,7 +88,7 @@ def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Itera
         if course.snapshot.gang(job.uid).state in ADMITTED:
             yield Change(
                 Kind.WAIT,
-                f"wait {math.ceil(at - now)} s, for its slot",
+                f"wait {math.ceil(at - now)} s, for its time slot",
                 at - now,
                 partial(_then, course.before),
                 at - now,
@@ -117,12 +123,12 @@ def _anew(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[
             apply=lambda s: change.apply(again(s)),
             wait=wait,
             finer=change.finer and Finer(change.finer.count, partial(below, change.finer)),
-            text=f"{change.text}, and submit it anew, for the slot that begins in {wait:.0f} s",
+            text=f"{change.text}, and submit it again, for the time slot that begins in {wait:.0f} s",
         )
 
-    as_it_is = Change(Kind.AGAIN, f"submit it anew, for the slot that begins in {wait:.0f} s", 1, again, wait)
+    as_it_is = Change(Kind.AGAIN, f"submit it again, for the time slot that begins in {wait:.0f} s", 1, again, wait)
     yield [as_it_is]
-    if admits(snapshot, job.uid, policy, now, as_it_is):
+    if starts(snapshot, job.uid, policy, now, as_it_is):
         return  # submitting the job again suffices, so no change of the job has to be tried
     begun = again(snapshot)
     fresh = begun.jobs[job.uid]

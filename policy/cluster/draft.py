@@ -41,6 +41,7 @@ class Now(Facts, Protocol):
     memory: Mapping[str, object]
     refused_writes: Mapping[str, tuple[RefusedWrite, ...]]
     texts: Mapping[str, str]
+    repelling: Mapping[str, tuple[str, ...]]
     index: Index
 
 
@@ -197,7 +198,8 @@ class Draft:
         self.edit("gangs")[gang.job_uid] = gang
         self._touched.add(gang.job_uid)
         self._news.jobs.add(gang.job_uid)
-        if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:  # only these change the charge
+        # a gang's charge depends only on its nodes and its bindings in flight
+        if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:
             self._stale.add(gang.job_uid)
 
     def drop_gang(self, job_uid: str) -> None:
@@ -219,6 +221,7 @@ class Draft:
         self._recharge(pod.uid, pod_charge(pod))
         self._recount_foreign(old, pod)
         self._recount_promised(old, pod, now)
+        self._put_or_drop("repelling", pod.uid, () if pod.ended else pod.repels)
         if pod.holds_room and not (old is not None and old.holds_room):
             self.filled.add(pod.node)
 
@@ -231,6 +234,7 @@ class Draft:
             self._recharge(uid, NO_CHARGE)
             self._recount_foreign(old, None)
             self._recount_promised(old, None, now)
+            self._put_or_drop("repelling", uid, ())
 
     def settle(self) -> None:
         """Compute the charges of changed gangs again: the planned room that no bound pod holds yet."""
@@ -241,7 +245,9 @@ class Draft:
     # -- a job's pods: the newest pod of a slot is its member, the replaced pods are strays -------
 
     def _file(self, pod: Pod, *, gone: bool = False) -> None:
-        """Give the pod a place among its job's pods, or take it away if it is gone."""
+        """Update which pods of the job are members and which are replaced pods, after ``pod`` has changed or is
+        gone.
+        """
         if not pod.job_uid:
             self._news.pods.add(pod.uid)
             return

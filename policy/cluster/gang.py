@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from policy.cluster.frozen import quick
 from policy.cluster.lifecycle import AWAITED, Awaits, State
 from policy.cluster.model import PS, WORKER, Job, Slot
+from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import RefusedWrite
 
 __all__ = [
@@ -62,12 +63,14 @@ class Tries:
     misses: how many planned nodes in a row kube-scheduler did not offer.
     not_before: end of the back-off (seconds since the epoch), before which the gang is not admitted or not grown.
     retried: whether the present plan, or the present growth, has been tried once more.
+    why: why the last plan failed; None if none has, or if it is a growth that has failed.
     """
 
     attempts: int = 0
     misses: int = 0
     not_before: float = 0.0
     retried: bool = False
+    why: Reason | None = None
 
 
 @quick

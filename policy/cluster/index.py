@@ -119,7 +119,7 @@ class Index:
 
     @classmethod
     def of(cls, facts: Facts) -> Index:
-        """Return an index that is built from the maps alone."""
+        """Return an index that is built from the maps of ``facts`` without an earlier index."""
         jobs = facts.jobs.keys() | facts.gangs.keys() | facts.members.keys() | facts.strays.keys()
         return cls().after(facts, News(jobs=set(jobs), pods=set(facts.pods), nodes=set(facts.nodes)))
 

@@ -40,7 +40,7 @@ def until_job_changes(ask: Callable[Concatenate[S, J, P], T]) -> Callable[Concat
     """
     asked: Any = ask
 
-    # Called thousands of times in a step: so there are two variants, and no shared helper.
+    # Called thousands of times in a step. So there are two variants without a helper that both would call.
     def alone(snapshot: S, job: J) -> Any:
         uid: Any = job
         if type(job) is not str and snapshot.jobs.get(uid := job.uid) is not job:  # type: ignore[union-attr]

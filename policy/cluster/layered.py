@@ -35,7 +35,8 @@ class Layered(MutableMapping[K, V]):
     __slots__ = ("_layers", "_len")
 
     def __init__(self, base: dict[K, V], over: dict[K, V] | None = None) -> None:
-        self._layers = base, {} if over is None else over  # one tuple, replaced at once, because other threads read it
+        # both layers are replaced in one assignment, because other threads read them
+        self._layers = base, {} if over is None else over
         self._len = len(base)
 
     def branch(self) -> Layered[K, V]:
@@ -68,7 +69,7 @@ class Layered(MutableMapping[K, V]):
         return value
 
     def get(self, key: K, default: Any = None) -> Any:
-        """Return the value of the key, or the default if there is none."""
+        """Return the value of the key, or ``default`` if the mapping does not have it."""
         base, over = self._layers
         value = over[key] if key in over else base.get(key, default)
         return default if value is GONE else value
@@ -81,7 +82,8 @@ class Layered(MutableMapping[K, V]):
         if key not in self:
             self._len += 1
             if key in self._layers[1]:
-                self._lay_in()  # a key that was deleted and is set again comes last, as in a dict
+                # merged first, because a key that was deleted and is set again must come last, as in a dict
+                self._lay_in()
         self._layers[1][key] = value
 
     def __delitem__(self, key: K) -> None:

@@ -29,7 +29,7 @@ class Slot(NamedTuple):
         return f"{self.role}-{self.index}"
 
 
-@lru_cache(maxsize=256)  # only the gang sizes that are in use now are worth keeping
+@lru_cache(maxsize=256)  # a bounded cache, because only the gang sizes that are in use now are asked for again
 def worker_slots(count: int) -> tuple[Slot, ...]:
     """Return the slots of ``count`` workers, from index 0."""
     return tuple(Slot(WORKER, index) for index in range(count))
@@ -292,7 +292,9 @@ class Job:
 
 
 def queued(job: Job) -> bool:
-    """Tell whether the job is to be scheduled: valid, not finished, not suspended by anybody, and not being deleted."""
+    """Tell whether the job is to be scheduled: valid, not finished, not suspended by its user or Kohort, not being
+    deleted.
+    """
     return not (job.invalid or job.finished or job.suspended or job.released or job.deleting)
 
 
@@ -332,6 +334,9 @@ class Pod:
     example), and not because no node takes the pod.
     volumes: the names of its PersistentVolumeClaims.
     limits: its limits, which only ResourceQuotas count; empty for pods that did not opt in.
+    unchecked: for an unbound pod that opted in, the parts of its spec at which kube-scheduler's plugins look and which
+    Kohort's placement does not check (``policy/placement/plugins.py``).
+    repels: the namespaces whose pods its required anti-affinity may keep from a node; "*" stands for all of them.
     woken: the plan's name in the pod's wake annotation.
     saves: the name of the plan for which its training was asked for a checkpoint.
     plan: the name of the plan under which it was bound.
@@ -368,6 +373,8 @@ class Pod:
     numbered: Slot | None = None
     nominated: str = ""
     preempted: bool = False
+    unchecked: tuple[str, ...] = ()
+    repels: tuple[str, ...] = ()
     priority: int = 0
     since: float = 0.0
     version: int = 0
@@ -390,6 +397,11 @@ class Pod:
     def key(self) -> str:
         """The pod's name for people: ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def kept(self) -> bool:
+        """Whether the pod is terminating and a finalizer keeps it, so that it goes only when somebody removes that."""
+        return self.terminating and bool(self.finalizers)
 
     @property
     def claims(self) -> bool:

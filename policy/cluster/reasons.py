@@ -61,12 +61,14 @@ class Reason(Enum):
     BACKING_OFF = "BackingOff"
     RELEASING = "GangBeingReleased"
     PAUSED = "JobPaused"
+    SCHEDULE_OVER = "ScheduleOver"
     REJECTED = "JobRejected"
     STORING = "DecisionBeingStored"
     SURPLUS = "MoreWorkersThanGiven"
     SURPLUS_FIRST = "SurplusGoesFirst"
     NODE_NOT_OFFERED = "PlannedNodeNotOffered"
     BARRIER_TIMEOUT = "BarrierTimedOut"
+    REPAIR_FAILED = "RepairFailed"
     BARRIER_FULL = "BarrierFull"
     PLAN_CHANGED = "PlanChanged"
     ROOM_TAKEN = "RoomTaken"
@@ -84,12 +86,12 @@ class Reason(Enum):
 
     @property
     def concern(self) -> Concern:
-        """The subject of this reason."""
+        """What keeps the job from running, as a Concern."""
         return CLASSES[self][0]
 
     @property
     def lasts(self) -> Lasts:
-        """Until when this reason holds."""
+        """What must happen before this reason ends."""
         return CLASSES[self][1]
 
     @property
@@ -126,12 +128,14 @@ CLASSES: dict[Reason, tuple[Concern, Lasts]] = {
     Reason.BACKING_OFF: (Concern.ROOM, Lasts.TIME),
     Reason.RELEASING: (Concern.RELEASE, Lasts.FREED),
     Reason.PAUSED: (Concern.DECISION, Lasts.TIME),
+    Reason.SCHEDULE_OVER: (Concern.DECISION, Lasts.TURN),
     Reason.REJECTED: (Concern.DECISION, Lasts.CHANGE),
     Reason.STORING: (Concern.SERVICE, Lasts.MOMENT),
     Reason.SURPLUS: (Concern.PODS, Lasts.MOMENT),
     Reason.SURPLUS_FIRST: (Concern.PODS, Lasts.MOMENT),
     Reason.NODE_NOT_OFFERED: (Concern.ROOM, Lasts.TIME),
     Reason.BARRIER_TIMEOUT: (Concern.ATTEMPT, Lasts.MOMENT),
+    Reason.REPAIR_FAILED: (Concern.ATTEMPT, Lasts.MOMENT),
     Reason.BARRIER_FULL: (Concern.ATTEMPT, Lasts.MOMENT),
     Reason.PLAN_CHANGED: (Concern.ATTEMPT, Lasts.MOMENT),
     Reason.ROOM_TAKEN: (Concern.ATTEMPT, Lasts.MOMENT),
@@ -169,17 +173,19 @@ TEXTS: dict[Reason, str] = {
     Reason.WINDOW_TOO_SHORT: "kohort: the gang has more members than the barrier can collect in its time",
     Reason.BACKING_OFF: "kohort: the gang backs off after a failed attempt",
     Reason.PAUSED: "kohort: the policy gives the job no workers now; it goes on in a later time slot",
+    Reason.SCHEDULE_OVER: "kohort: the job's schedule is over, and there was no room for what is left of its work",
     Reason.REJECTED: "kohort: the policy refuses the job as not worth its room; kohort explain shows the prices",
     Reason.STORING: "kohort: the decision about the job is being written on its object",
     Reason.RELEASING: "kohort: the gang is being released: its pods are removed before it queues again",
     Reason.SURPLUS: "kohort: the worker is beyond the number that the job was given",
     Reason.SURPLUS_FIRST: "kohort: the job has more pods than planned; binding waits until the surplus is deleted",
-    Reason.NODE_NOT_OFFERED: "kohort: kube-scheduler's own filters removed the planned node; the gang is planned anew",
+    Reason.NODE_NOT_OFFERED: "kohort: kube-scheduler's own filters removed the planned node; the gang is planned again",
     Reason.BARRIER_TIMEOUT: "kohort: the gang was not complete within the barrier window",
+    Reason.REPAIR_FAILED: "kohort: lost members of the running gang were not bound again in time",
     Reason.BARRIER_FULL: "kohort: too many gangs are at the barrier",
-    Reason.ROOM_TAKEN: "kohort: somebody else has taken room of the plan; the gang is planned anew",
+    Reason.ROOM_TAKEN: "kohort: other pods have taken room of the gang's plan; the gang is planned again",
     Reason.PREEMPTED: "kohort: another scheduler has preempted members of the gang, and no other room is free",
-    Reason.MEMBER_REFUSED: "kohort: kube-scheduler does not place a member of the gang; kohort explain has its words",
+    Reason.MEMBER_REFUSED: "kohort: kube-scheduler does not place a member of the gang; kohort explain has its message",
     Reason.MEMBERS_UNPLACED: "kohort: members of the running gang wait for room",
     Reason.PLAN_CHANGED: "kohort: the plan has changed since the filter call",
     Reason.POD_GONE: "kohort: the pod is gone or another pod has its name",

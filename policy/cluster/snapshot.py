@@ -26,8 +26,10 @@ from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.training import Report
 from policy.cluster.trouble import trouble_of
+from policy.cluster.words import ending_in_words, listed
 
 MINUTE = 60.0
+MOST_NAMED = 3
 # What one pod or one plan takes. The keys are a pod's uid, a planned slot, the uid of a binding in flight, or a node.
 Charge = Mapping[object, tuple[str, Resources]]
 
@@ -44,6 +46,8 @@ class Rules:
     stores: whether the policy's memory of a job must be on the job object before the job first gets room.
     resizes_per_minute: how many jobs an elastic policy may shrink or grow within a minute; 0 sets no limit.
     ranked: whether kube-scheduler may choose another node than the planned one (setting ``answer: ranked``).
+    commit_first: whether an eligible gang is bound at its first bind call (setting ``barrier.commit: first``).
+    plugins: the plugins that kube-scheduler's profile has beyond its defaults (setting ``scheduler.plugins``).
     """
 
     window_seconds: float = 8.0
@@ -60,6 +64,8 @@ class Rules:
     largest_gang: int = 400
     gangs_at_once: int = 1024
     ranked: bool = False
+    commit_first: bool = False
+    plugins: tuple[str, ...] = ()
     gangs: bool = True
     stores: bool = False
     resizes_per_minute: int = 0
@@ -144,6 +150,9 @@ class Snapshot:
     texts: Mapping[str, str] = field(
         default_factory=dict, metadata=_kept("derived: ``memory`` as the job objects should hold it (job uid -> text)")
     )
+    repelling: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict, metadata=_kept("derived: pods with a required anti-affinity (uid -> ``Pod.repels``)")
+    )
     index: Index = field(default_factory=Index, metadata=_kept("derived: jobs by what is to be done about them"))
 
     def __post_init__(self) -> None:
@@ -218,10 +227,12 @@ def utility_of(snapshot: Snapshot, job: Job) -> float:
 def missing_pods(snapshot: Snapshot, job: Job) -> str:
     """Return in words which pods of the gang's minimum do not exist yet, by role: ``ps 0 of 1, worker 1 of 2``.
 
-    The result is empty if all of them exist.
+    Pods that are terminating are named, because their successors cannot come before they are gone. The result is empty
+    if all pods exist.
     """
     found = members_there(snapshot, job).items()
-    return ", ".join(f"{name} {there} of {least}" for name, (there, least) in found if there < least)
+    lacking = ", ".join(f"{name} {there} of {least}" for name, (there, least) in found if there < least)
+    return "; ".join(part for part in (lacking, ending(snapshot, job)) if part) if lacking else ""
 
 
 def members_there(snapshot: Snapshot, job: Job) -> dict[str, tuple[int, int]]:
@@ -234,6 +245,12 @@ def members_there(snapshot: Snapshot, job: Job) -> dict[str, tuple[int, int]]:
     wanted |= {PS: servers} if servers is not None else {}
     living = Counter(slot.role for slot in there)
     return {name: (living[name], least) for name, least in wanted.items()}
+
+
+def ending(snapshot: Snapshot, job: Job) -> str:
+    """Return in words which pods of the job are terminating, and what keeps them; empty if none is."""
+    pods = [pod for pod in snapshot.every_pod_of(job.uid) if pod.terminating]
+    return listed([ending_in_words(pod) for pod in pods], MOST_NAMED)
 
 
 def is_over(job: Job, slot: Slot, pod: Pod | None) -> bool:
@@ -260,7 +277,7 @@ def reason_of(snapshot: Snapshot, job: Job) -> Verdict:
     if job.suspended:
         return Verdict(Reason.SUSPENDED)
     if job.released or gang.state is State.RELEASING:
-        return Verdict(Reason.RELEASING)
+        return Verdict(Reason.RELEASING, ending(snapshot, job))
     if not snapshot.leading:
         return Verdict(Reason.NOT_LEADING)
     verdict = snapshot.verdicts.get(job.uid) or _undecided(snapshot, job)

@@ -1,4 +1,7 @@
-"""Sorted tuples used as sets, and jobs in sorted groups; both are updated for what changed, so no step sorts all."""
+"""Sorted tuples used as sets, and jobs in sorted groups.
+
+Both are updated only for what has changed, so that no step has to sort all jobs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, TypeVar
 
 from policy.cluster.layered import copied
 
-E = TypeVar("E", bound=Any)  # a name, or a tuple that ends with a name
+E = TypeVar("E", bound=Any)  # the type of an entry: a name, or a tuple that ends with a name
 
 
 def in_sorted(names: tuple[str, ...], name: str) -> bool:

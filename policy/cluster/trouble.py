@@ -12,7 +12,7 @@ from policy.cluster.index import Facts
 from policy.cluster.model import Pod, Slot
 
 OWN = "kohort: "  # the start of each of Kohort's texts; kube-scheduler copies them into the condition
-LONGEST = 300  # characters: a longer message of kube-scheduler is cut
+LONGEST = 300  # a message of kube-scheduler is cut after so many characters
 
 
 def is_turned_away(pod: Pod) -> bool:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 
 from policy.cluster.model import PS, Pod
 from policy.cluster.resources import HOST_PORT, Resources
 
 BYTES = ("memory", "ephemeral-storage", "hugepages-")
+_PLAIN = re.compile(r"[ -~]*")
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # control characters, bidi marks, surrogates
 SIZES = {"EiB": 2**60, "PiB": 2**50, "TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
+
+
+def visible(text: str) -> str:
+    """Return the text with each character replaced by � that cannot be seen or changes the direction of the text.
+
+    Such characters in names that users chose could steer a terminal, or make a text look like another one.
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(sign) in _UNSEEN else sign for sign in text)
 
 
 def counted(number: int, noun: str) -> str:
@@ -65,9 +79,14 @@ def said(name: str, amount: int) -> str:
 def ending_in_words(pod: Pod) -> str:
     """Return in words that the pod is terminating, where, and which finalizers keep it."""
     where = f" on {pod.node}" if pod.node else ""
-    noun = "finalizer" if len(pod.finalizers) == 1 else "finalizers"
-    kept = f", kept by its {noun} {', '.join(pod.finalizers)}" if pod.finalizers else ""
-    return f"{pod.key}{where} is terminating{kept}"
+    return ", ".join(part for part in (f"{pod.key}{where} is terminating", kept_in_words(pod)) if part)
+
+
+def kept_in_words(pod: Pod) -> str:
+    """Return in words which finalizers keep a terminating pod; empty if none does."""
+    if not pod.finalizers:
+        return ""
+    return f"kept by its {'finalizer' if len(pod.finalizers) == 1 else 'finalizers'} {', '.join(pod.finalizers)}"
 
 
 def _bytes(amount: int) -> str:

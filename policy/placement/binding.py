@@ -1,7 +1,7 @@
 """Which constraints keep a gang from being placed: what holds the room, closed nodes, taints, or an amount.
 
-Each constraint can be lifted on a working copy of the room. The constraints that bind are a set without which the gang
-would have nodes, and of which none may be left out: while one of them is there, the gang has no nodes.
+Each constraint can be lifted on a working copy of the room. The binding constraints are a set with two properties: the
+gang can be placed once all of them are lifted, and it cannot while any one of them is left.
 """
 
 from __future__ import annotations
@@ -24,21 +24,29 @@ JOBS: Final = "jobs"
 HELD: Final = "finished jobs"
 OTHERS: Final = "other pods"
 HOLDERS: Final = (LEAVING, JOBS, HELD, OTHERS)
-"""Who holds room, each a constraint; the room that other schedulers have promised to their pods is of ``OTHERS``."""
+"""The kinds of holders of room; each is a constraint. Room that other schedulers have promised to their pods belongs to
+``OTHERS``.
+"""
 CLOSED: Final = "closed nodes"
 REFUSED: Final = "refused nodes"
 SHAPE: Final = "shape"
-"""What the gang itself asks for, by constraint: a resource's name, ``TAINT`` and a taint's key, ``LABEL`` and a key."""
+"""The kind of the constraints that are in the gang's own requests: the name of a resource, ``TAINT`` and the key of a
+taint that its pods do not tolerate, or ``LABEL`` and the key of a node label that its pods require.
+"""
 TAINT: Final = "taint "
 LABEL: Final = "label "
-"""All of the node selector and the required node affinity that asks for this label, or for the field metadata.name."""
+"""Such a constraint stands for every entry of the node selector and the required node affinity with this key; the key
+may also be the field metadata.name.
+"""
 MOST_NODES_NAMED: Final = 3
 T = TypeVar("T")
-RoomWithout = Callable[[frozenset[str]], Room]  # the room without these of HOLDERS and CLOSED; nobody may change it
+# returns the room as if these of HOLDERS and CLOSED were lifted; its callers must not change the room
+RoomWithout = Callable[[frozenset[str]], Room]
 
 
-def least(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: int | None = None) -> tuple[T, ...]:
-    """Return some of the items that together are enough, of which none may be left out; empty if all are not enough.
+def needed_of(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: int | None = None) -> tuple[T, ...]:
+    """Return a part of the items that is enough and of which no item can be left out; empty if all items are not
+    enough.
 
     Items at the front are preferred. ``enough`` must stay true if items are added; it is called about log2(n) times for
     each item of the result. The search ends when ``most`` items are found.
@@ -58,8 +66,8 @@ def least(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: int |
 class Blocker:
     """One thing that keeps a gang from being placed.
 
-    kind: who holds the room, or ``CLOSED``, ``REFUSED`` or ``SHAPE``. values: the resources, pods, jobs or nodes that
-    ``text`` tells of.
+    kind: who holds the room, or ``CLOSED``, ``REFUSED`` or ``SHAPE``. values: the names of the resources, pods, jobs or
+    nodes in ``text``, which describes it in words.
     """
 
     kind: str
@@ -69,10 +77,11 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The constraints that bind a gang.
+    """The constraints that keep a gang from being placed.
 
-    names: these must all be lifted; none if the gang has no nodes even then. instead: if ``names`` is one constraint of
-    ``SHAPE``, the others of that kind each of which could be lifted in place of it.
+    names: the constraints that must all be lifted; empty if the gang could not be placed even with every constraint
+    lifted. instead: if ``names`` is one constraint of kind ``SHAPE``, the others of that kind each of which could be
+    lifted in place of it.
     """
 
     ask: Ask
@@ -81,7 +90,10 @@ class Binding:
     without: RoomWithout
 
     def shape(self, what: str = "") -> Iterator[Blocker]:
-        """Yield the amounts and rules of the gang that bind; ``what`` is added to the amounts that nodes have."""
+        """Yield the amounts and rules of the gang that keep it from being placed.
+
+        ``what`` is added to the amounts that nodes have, for example " free".
+        """
         lifted = frozenset(self.names)
         if names := [name for name in (*self.names, *self.instead) if is_shape(name)]:
             room = self.without(lifted)
@@ -91,7 +103,7 @@ class Binding:
             yield Blocker(SHAPE, (), "there is no node that takes pods")
 
     def lacking(self, what: str) -> Iterator[Blocker]:
-        """Yield the amounts that the holders of room among ``names`` leave too little of."""
+        """Yield the resources that the holders of room among ``names`` leave too little of."""
         lifted = frozenset(self.names)
         if not lifted.isdisjoint(HOLDERS):
             held = self.without(lifted.difference(HOLDERS))
@@ -102,8 +114,8 @@ class Binding:
 def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | None:
     """Return the constraints that keep the gang from fitting; None if it fits.
 
-    ``states``: which of ``HOLDERS``, ``REFUSED`` and ``CLOSED`` may be lifted. Of two sets of constraints, the one is
-    returned that needs fewer of the last states, and resources and rules only if no set of states is enough.
+    ``states``: which of ``HOLDERS``, ``REFUSED`` and ``CLOSED`` may be lifted. They are ordered: a set of constraints
+    without the last ones is preferred. Resources and rules are in the result only if lifting all states is not enough.
     """
 
     def enough(lifted: Sequence[str]) -> bool:
@@ -112,19 +124,19 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
     if enough(()):
         return None
     shape = (*sorted(ask.whole), *_rules(without(frozenset(states)), ask))
-    names = least((*states, *shape), enough)
+    names = needed_of((*states, *shape), enough)
     alone = len(names) == 1 and names[0] in shape
     instead = tuple(name for name in shape if name != names[0] and enough((name,))) if alone else ()
     return Binding(ask, names, instead, without)
 
 
 def is_shape(name: str) -> bool:
-    """Tell whether the constraint is of ``SHAPE``."""
+    """Tell whether the constraint is in the gang's own requests (``SHAPE``)."""
     return name not in HOLDERS and name not in (REFUSED, CLOSED)
 
 
 def lift(ask: Ask, lifted: Collection[str]) -> Ask:
-    """Return the request without these constraints: those of ``SHAPE`` and ``REFUSED``."""
+    """Return the gang's request without those of these constraints that are of kind ``SHAPE`` or ``REFUSED``."""
     names = {name for name in lifted if is_shape(name)}
     if REFUSED in lifted and ask.barred:
         ask = replace(ask, barred=frozenset())
@@ -137,7 +149,7 @@ def lift(ask: Ask, lifted: Collection[str]) -> Ask:
     worker = _less(ask.worker, names)
     if worker or not ask.workers:
         return replace(ask, rigid=rigid, worker=worker)
-    # Workers that ask for nothing fit on any node that accepts them, however many they are.
+    # One worker stands for all, because workers that ask for nothing fit on any node that accepts them.
     one = (Slot(WORKER, 0), worker, ask.worker_constraints)
     return replace(ask, rigid=(*rigid, one), worker=worker, workers=0)
 
@@ -147,7 +159,7 @@ def _less(requests: Resources, names: Collection[str]) -> Resources:
 
 
 def _rules(room: Room, ask: Ask) -> Iterator[str]:
-    """Yield the taints that keep members from nodes, then the labels that members ask for."""
+    """Yield as constraints the taints that the members do not tolerate, then the labels that they require."""
     every = sorted(ask.constraints, key=repr)
     yield from sorted(
         {TAINT + taint.key for node in room.nodes.values() for rules in every for taint in untolerated(node, rules)}
@@ -158,14 +170,15 @@ def _rules(room: Room, ask: Ask) -> Iterator[str]:
 
 
 def _relaxed(rules: Constraints, lifted: Collection[str]) -> Constraints:
-    """Return the rules without these taints and labels."""
+    """Return the placement rules with these taints tolerated and these labels no longer required."""
     tolerated = tuple(
         Toleration(name.removeprefix(TAINT), "Exists", "", "") for name in sorted(lifted) if name.startswith(TAINT)
     )
     terms = tuple(Term(_kept(term.labels, lifted), _kept(term.fields, lifted)) for term in rules.terms)
     return Constraints(
         node_selector=tuple((key, value) for key, value in rules.node_selector if LABEL + key not in lifted),
-        terms=terms if all(term.labels or term.fields for term in terms) else (),  # one of them asks for nothing
+        # a term without requirements accepts every node
+        terms=terms if all(term.labels or term.fields for term in terms) else (),
         tolerations=(*rules.tolerations, *tolerated),
     )
 
@@ -180,9 +193,9 @@ def _told(room: Room, ask: Ask, name: str, what: str) -> str:
 
 
 def _in_words(room: Room, ask: Ask, name: str, what: str) -> str:
-    """Return in words how much of the resource the members ask for, and how much the nodes that take them have.
+    """Return in words how much of the resource the members ask for, and how much the nodes that accept them have.
 
-    If members may go on different nodes, it is told of the first of those that lack the resource.
+    If members differ in the nodes that accept them, the text is about the first members for which there is too little.
     """
     alike = [_Alike.of(room, ask, name, rules) for rules in sorted(ask.constraints, key=repr)]
     told = (text for one in alike if (text := one.lack(what)))
@@ -191,7 +204,9 @@ def _in_words(room: Room, ask: Ask, name: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """The members with the same rules: how much each asks of one resource (by role), and what their nodes have free."""
+    """The members with the same taints and affinity rules, and one resource: how much each asks for, and what nodes
+    have free.
+    """
 
     name: str
     asked: tuple[tuple[str, int], ...]
@@ -214,7 +229,9 @@ class _Alike:
         return sum(1 for _, amount in self.asked if amount)
 
     def lack(self, what: str) -> str:
-        """Return in words that a member finds no node large enough, or that all nodes have too little; else nothing."""
+        """Return in words that no node has enough for one member, or that all nodes together have too little; empty
+        otherwise.
+        """
         if self.name.startswith(HOST_PORT):
             return self._lack_of_port()
         (role, largest), whole = max(self.asked, key=lambda one: one[1]), self.whole

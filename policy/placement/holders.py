@@ -1,4 +1,4 @@
-"""Who holds the room of the nodes, and the room that there would be if some of the holders let it go."""
+"""Who holds the room of the nodes, and how much would be free if some of the holders released it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from policy.placement.binding import (
     Binding,
     Blocker,
     binding,
-    least,
     lift,
+    needed_of,
 )
 from policy.placement.fit import accepts
 from policy.placement.gang import Ask, fits
@@ -43,9 +43,9 @@ Taken = dict[str, Resources]  # by node
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Room that one holder has on one node.
+    """The room that one holder has on one node.
 
-    kind: one of ``HOLDERS``, or empty for room that is not to be thought away. name: the pod or job, as
+    kind: one of ``HOLDERS``; empty if the room is never assumed to be released. name: the pod or job, as
     ``namespace/name``. pod: the pod that holds it; None for a plan, and for room that is promised to a pod.
     """
 
@@ -57,12 +57,12 @@ class Part:
 
     @property
     def holder(self) -> str:
-        """The name of the job, or of the pod with its node."""
+        """The holder's name for people: the job, or the pod with its node."""
         return self.name if self.kind in (JOBS, HELD) else f"{self.name} on {self.node}"
 
 
 def parts(snapshot: Snapshot, own: str = "") -> Iterator[Part]:
-    """Yield the room that pods, plans and promises hold. The room of the job ``own`` has no kind."""
+    """Yield the room that pods, plans and promises hold; that of the job ``own`` has an empty kind."""
     for key, charge in snapshot.charges.items():
         for of, (node, requests) in charge.items():
             pod = snapshot.pods.get(of) if isinstance(of, str) else None
@@ -83,7 +83,8 @@ def _pod_part(snapshot: Snapshot, pod: Pod, own: str, requests: Resources) -> Pa
 
 def _kind_of(snapshot: Snapshot, pod: Pod, own: str) -> str:
     job = snapshot.jobs.get(pod.job_uid)
-    if pod.terminating and not pod.preempted:  # the room of a preempted pod is promised to the preemptor
+    # the room of a terminating pod becomes free, except that of a preempted pod, which is promised to the preemptor
+    if pod.terminating and not pod.preempted:
         return LEAVING
     if not pod.opted_in or job is None or pod.preempted:
         return OTHERS
@@ -100,10 +101,10 @@ def _promised_to(snapshot: Snapshot, node: str) -> str:
 
 
 class Holders:
-    """The room of the nodes, from which each kind of holder can be thought away."""
+    """The room of the nodes, for questions about what would be free if a kind of holder released its room."""
 
     def __init__(self, snapshot: Snapshot, own: str = "") -> None:
-        """Sort the charges by holder; the room of the job ``own`` is never thought away."""
+        """Sort the charges by holder; the room of the job ``own`` is never assumed to be released."""
         self._snapshot = snapshot
         self.parts = tuple(parts(snapshot, own))
         self._taken: dict[str, Taken] = defaultdict(dict)
@@ -113,7 +114,10 @@ class Holders:
         self._rooms: dict[frozenset[str], Room] = {}
 
     def without(self, lifted: frozenset[str]) -> Room:
-        """Return the room without these holders, and with all nodes open if ``CLOSED`` is lifted; do not change it."""
+        """Return the room if these holders released theirs, and with all nodes open if ``CLOSED`` is among them.
+
+        Callers must not change the result.
+        """
         lifted = lifted & ROOMS
         if lifted not in self._rooms:
             maps = [taken for kind, taken in self._taken.items() if kind not in lifted]
@@ -121,7 +125,7 @@ class Holders:
         return self._rooms[lifted]
 
     def binding(self, ask: Ask) -> Binding | None:
-        """Return what keeps the gang from the room that is free now; None if it fits."""
+        """Return the constraints that keep the gang from the room that is free now; None if it fits."""
         return binding(self.without, ask, (LEAVING, JOBS, HELD, REFUSED, OTHERS, CLOSED))
 
     def blockers(self, ask: Ask) -> Iterator[Blocker]:
@@ -139,8 +143,24 @@ class Holders:
         yield from found.lacking(" free")
         yield from found.shape()
 
+    def terminating(self, ask: Ask) -> list[Pod]:
+        """Return the terminating pods that the gang waits for, if it would fit without them; none if it would not."""
+        found = self.binding(ask)
+        chosen = self._chosen(LEAVING, found) if found is not None and found.names == (LEAVING,) else ()
+        return [part.pod for part in chosen if part.pod is not None]
+
     def _named(self, kind: str, found: Binding) -> Iterator[Blocker]:
-        """Yield the holders of that kind that must let their room go, the largest ones if there is a choice."""
+        """Yield the holders of that kind that must let their room go."""
+        chosen = self._chosen(kind, found, MOST_NAMED)
+        if kind == LEAVING:
+            ending = [part.pod for part in chosen if part.pod is not None]
+            yield from (Blocker(kind, (pod.key, *pod.finalizers), ending_in_words(pod)) for pod in ending)
+            return
+        names = tuple(dict.fromkeys(part.holder for part in chosen))
+        yield Blocker(kind, names, f"{HOLD[kind]}: {', '.join(names)}")
+
+    def _chosen(self, kind: str, found: Binding, most: int | None = None) -> tuple[Part, ...]:
+        """Return the holders of that kind that must let their room go, the largest ones if there is a choice."""
         rest = self.without(frozenset(found.names) - {kind})
         ask = lift(found.ask, found.names)
 
@@ -151,13 +171,7 @@ class Holders:
             return fits(room, ask)
 
         ordered = sorted((part for part in self.parts if part.kind == kind), key=self._size)
-        chosen = least(ordered, enough, MOST_NAMED)
-        if kind == LEAVING:
-            ending = [part.pod for part in chosen if part.pod is not None]
-            yield from (Blocker(kind, (pod.key, *pod.finalizers), ending_in_words(pod)) for pod in ending)
-            return
-        names = tuple(dict.fromkeys(part.holder for part in chosen))
-        yield Blocker(kind, names, f"{HOLD[kind]}: {', '.join(names)}")
+        return needed_of(ordered, enough, most)
 
     def _size(self, part: Part) -> tuple[float, str, str]:
         node = self._snapshot.nodes.get(part.node)
@@ -172,15 +186,16 @@ class Holders:
         def enough(some: Sequence[str]) -> bool:
             return fits(opened.but(set(closed).difference(some)), ask)
 
-        chosen = least(closed, enough, MOST_NAMED)
+        chosen = needed_of(closed, enough, MOST_NAMED)
         return Blocker(CLOSED, chosen, ", ".join(f"{name} is {_shut(nodes[name])}" for name in chosen))
 
 
 @until_emptied_room_changes
 def emptied_without(snapshot: Snapshot, lifted: frozenset[str]) -> Room:
-    """Return the room as if no job of Kohort's ran, without these of ``HELD``, ``OTHERS`` and ``CLOSED``.
+    """Return the room as if no job of Kohort's ran, without the holders and closed nodes in ``lifted``.
 
-    Nobody may change it. A terminating pod that Kohort does not schedule is one of ``OTHERS``.
+    ``lifted`` may have ``HELD``, ``OTHERS`` and ``CLOSED``. Callers must not change the result. A terminating pod that
+    Kohort does not schedule is one of ``OTHERS``.
     """
     if lifted <= {HELD}:
         room = Room.without_jobs(snapshot)
@@ -202,12 +217,17 @@ def _kept(snapshot: Snapshot) -> Taken:
 
 
 def binding_of_empty(snapshot: Snapshot, ask: Ask) -> Binding | None:
-    """Return what keeps the gang from the room that is free once all running jobs have ended; None if it fits then."""
+    """Return the constraints that keep the gang from the room that is free once all running jobs have ended; None if it
+    fits.
+    """
     return binding(lambda names: emptied_without(snapshot, names & ROOMS), ask, (HELD, REFUSED, OTHERS, CLOSED))
 
 
 def blockers_of_empty(snapshot: Snapshot, found: Binding) -> Iterator[Blocker]:
-    """Yield what ``binding_of_empty`` has found. To be fast, it names no holders, and the first closed nodes only."""
+    """Yield the constraints that ``binding_of_empty`` has found.
+
+    To be fast, it names no holders of room, and only the first of the closed nodes.
+    """
     if CLOSED in found.names:
         closed = [
             node for _, node in sorted(snapshot.nodes.items())
@@ -222,21 +242,23 @@ def blockers_of_empty(snapshot: Snapshot, found: Binding) -> Iterator[Blocker]:
 
 
 def _shut(node: Node) -> str:
-    """Return why the node takes no pods until it is opened again; empty if it is open.
+    """Return why the node is closed to new pods; empty if it is open.
 
-    Kubernetes removes its taint a moment after the node was uncordoned or became ready.
+    For a moment after a node is uncordoned or becomes ready again, Kubernetes leaves its taint in place.
     """
     return node.closed or ("still tainted as closed" if node.taints != node.reopened.taints else "")
 
 
 def refused(ask: Ask) -> Blocker:
-    """Return the nodes that kube-scheduler did not offer for the gang."""
+    """Return as a blocker the nodes that kube-scheduler did not offer for the gang."""
     names = tuple(sorted(ask.barred))
     return Blocker(REFUSED, names, f"kube-scheduler's plugins refuse {listed(names, MOST_NAMED)}")
 
 
 def _room(snapshot: Snapshot, maps: Iterable[Mapping[str, Resources]], lifted: frozenset[str]) -> Room:
-    """Return the room beside what ``maps`` (by node) take; all nodes are open if ``CLOSED`` is lifted."""
+    """Return the nodes' resources less what ``maps`` (by node) take; all nodes are open if ``CLOSED`` is in
+    ``lifted``.
+    """
     taken: Taken = {}
     for one in maps:
         for node, requests in one.items():

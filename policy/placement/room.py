@@ -175,6 +175,9 @@ class Room:
 
 
 def idlest(room: Room, requests: Resources, constraints: Constraints, refused: frozenset[str]) -> str | None:
-    """Return the idlest node with room for such a pod, among nodes that accept it and are not refused; else None."""
+    """Return the idlest node with room for the request; None if there is none.
+
+    Only nodes count whose taints and labels suit the constraints, and which are not in ``refused``.
+    """
     fitting = ((room.first(alike, constraints, refused), alike) for alike in room.alike(requests))
     return min(((-alike.idleness(), name) for name, alike in fitting if name is not None), default=(0.0, None))[1]

@@ -1,4 +1,6 @@
-"""The scheduling systems by name: the only place that lists them."""
+"""The table of scheduling systems and rebalancers by name, and the function that makes one from a name and
+parameters.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ SYSTEMS: dict[str, type[Any]] = {
     "rrh": Rrh,
 }
 POD_BY_POD = frozenset({"fifo-pod"})
-# What may move jobs under another system: ``kod2+specon``.
+# The rebalancers, which may move jobs under another system, as in ``kod2+specon``.
 REBALANCERS: dict[str, type[Any]] = {"specon": SpeCon, "guests": Guests}
 # Documented names, with their unit, of parameters that some systems name without it; both names are accepted.
 WITH_UNIT = {"starve_limit_seconds": "starve_limit", "cooldown_seconds": "cooldown"}
@@ -70,7 +72,10 @@ def _make(name: str, parameters: dict[str, object]) -> Policy:
 
 
 def built(name: str, system: type[Any], parameters: dict[str, object]) -> Any:
-    """Return that system or rebalancer from plain values; a wrong one raises a ValueError that names it."""
+    """Return the system or rebalancer ``system`` with these parameters, given as plain values.
+
+    A wrong value raises a ValueError that names the parameter.
+    """
     known = {field.name: field for field in fields(system)}
     told = {long: short for long, short in WITH_UNIT.items() if short in known}
     if twice := sorted(long for long, short in told.items() if {long, short} <= parameters.keys()):

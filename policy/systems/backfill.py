@@ -33,7 +33,9 @@ class FifoBackfill(Policy):
     name: ClassVar[str] = "fifo-backfill"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Start whole jobs at the workers they ask for, in order of arrival, then those that may pass the head."""
+        """Start whole jobs with the workers they ask for, in order of arrival, then those that may pass the
+        reservation's job.
+        """
         return BackfillCycle(snapshot, now).run()
 
 
@@ -49,7 +51,7 @@ class BackfillCycle:
         self._reserved: tuple[float, Room] | None = None  # when the head may start, and what is free beside it then
 
     def run(self) -> Decision:
-        """Start each job at the workers it asks for, or say why not."""
+        """Return the decision: start the jobs that fit with the workers they ask for, and say why the others wait."""
         found = queue(self._snapshot, self._now)
         verdicts = dict(found.barred)
         known = misfits(self._snapshot, FifoBackfill.__name__)
@@ -118,7 +120,9 @@ class BackfillCycle:
 
 
 def _seconds(job: Job, workers: int) -> float:
-    """Return how long the job trains with so many workers, by its annotation; infinite if it does not state that."""
+    """Return how long the job trains with ``workers`` workers, by its annotation; infinite if that states no
+    duration.
+    """
     training = job.training
     if training is None or not training.is_timed or workers == 0:
         return math.inf

@@ -13,8 +13,8 @@ from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 
-# What is written on one job's object of a policy's memory, by system; values of JSON's types, which must be checked
-# when they are read.
+# What is written on one job's object of a policy's memory, by system; values of JSON's types,
+# which must be checked when they are read.
 Parts = Mapping[str, object]
 
 
@@ -29,7 +29,7 @@ class Promised:
         return True
 
     def moved(self, job_uid: str, node: str) -> None:
-        """Note that the job runs on that node from now on."""
+        """Take into account that the job runs on that node from now on."""
 
     def actions(self) -> tuple[Action, ...]:
         """Return the actions by which the system remembers these moves."""
@@ -80,7 +80,7 @@ class Policy(ABC):
 
     @abstractmethod
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Return what to do now. ``now``: seconds since the epoch."""
+        """Return the actions to take now, and why each waiting job waits. ``now``: seconds since the epoch."""
 
     @property
     def base(self) -> Policy:
@@ -244,35 +244,35 @@ class Rebalancer(Policy):
 
 
 def above_0(system: Any, *names: str) -> None:
-    """Check that the numbers are above 0, and finite."""
+    """Raise ValueError unless each parameter in ``names`` is above 0 and finite."""
     for name in names:
         if not 0.0 < getattr(system, name) < math.inf:
             raise _error(system, name, "above 0, and finite")
 
 
 def from_0(system: Any, *names: str) -> None:
-    """Check that the numbers are 0 or more, and finite."""
+    """Raise ValueError unless each parameter in ``names`` is 0 or more, and finite."""
     for name in names:
         if not 0.0 <= getattr(system, name) < math.inf:
             raise _error(system, name, "0 or more, and finite")
 
 
 def up_to(system: Any, most: float, *names: str) -> None:
-    """Check that the numbers are from 0 to ``most``."""
+    """Raise ValueError unless each parameter in ``names`` is from 0 to ``most``."""
     for name in names:
         if not 0 <= getattr(system, name) <= most:
             raise _error(system, name, f"from 0 to {most:,}")
 
 
 def patience(system: Any, *names: str) -> None:
-    """Check that the numbers of seconds are 0 or more; they may be infinite, which means never."""
+    """Raise ValueError unless each parameter in ``names`` is a number of seconds of 0 or more; infinite means never."""
     for name in names:
         if not getattr(system, name) >= 0.0:
             raise _error(system, name, "0 or more")
 
 
 def share(system: Any, *names: str) -> None:
-    """Check that the numbers are shares of a whole, from 0 to 1."""
+    """Raise ValueError unless each parameter in ``names`` is from 0 to 1, as the share of a whole."""
     for name in names:
         if not 0.0 <= getattr(system, name) <= 1.0:
             raise _error(system, name, "from 0 to 1")

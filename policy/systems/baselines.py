@@ -55,7 +55,7 @@ class FifoPod(Policy):
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Place every pod without a node on the idlest node that takes it."""
-        del now  # time plays no part in this order
+        del now  # unused: this order of pods does not depend on the time
         room = Room.of(snapshot)
         given: dict[str, dict[Slot, str]] = {}
         verdicts: dict[str, Verdict] = {}

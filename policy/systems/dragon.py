@@ -28,7 +28,7 @@ from policy.systems.elastic import ElasticCycle, next_moment
 from policy.systems.queue import EquivalenceClass, WaitingQueue, asked_workers, equivalence_classes
 
 ACTED = "dragon/acted"  # when a job was last started or shrunk for another, or a scale-up was last considered
-ROOM = "dragon/room"  # each node's free room and since when it has been the same
+ROOM = "dragon/room"  # key in the policy's memory of each node's free room, and since when it has been the same
 
 
 class Victims(Enum):

@@ -59,7 +59,7 @@ class Requirement(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Drs(Policy):
-    """DRS's parameters, for none of which the article gives a value. Times are in seconds.
+    """DRS's parameters; the article gives a value for none of them. Times are in seconds.
 
     cooldown: a job that was resized is not scaled up for so long. by_node: workers are taken so that the gang they make
     room for fits on one node. scale_up: where a job grows (the listing: on any node). in_turns: one worker for each job

@@ -72,7 +72,7 @@ def may_give(snapshot: Snapshot, victim: Job, gang: Gang, job: Job, now: float) 
         return False
     scaling = gang.scaling
     if scaling.kept_at is not None and now - scaling.kept_at < TURN_SECONDS:
-        return False  # its workers did not go when it was last shrunk, so it is left alone for a while
+        return False  # the operator did not delete its workers at the last shrink; do not shrink it for a while
     turns = sum(1 for turn in scaling.turns if now - turn < TURN_SECONDS) if scaling.turns else 0
     # If the plan fails once more, the victim is grown back: that turn is counted in advance.
     return turns + 1 < TURNS or not snapshot.gang(job.uid).tries.attempts
@@ -147,7 +147,7 @@ class ElasticCycle:
     # -- starting ----------------------------------------------------------------------------------
 
     def start(self, job: Job, workers: int) -> bool:
-        """Admit the job with so many workers if there is room for the whole gang; tell whether it was admitted."""
+        """Admit the job with ``workers`` workers if there is room for the whole gang; tell whether it was admitted."""
         ask = ask_of(self.snapshot, job, workers)
         nodes = None if ask in self._misfits else place(self.room, ask)
         if nodes is None:
@@ -183,19 +183,19 @@ class ElasticCycle:
         return True
 
     def take(self, job: Job, workers: int, nodes: Mapping[Slot, str], waits_for: Collection[str]) -> None:
-        """Admit the job on these nodes, whose room is charged already."""
+        """Admit the job with these workers and nodes; the room on the nodes is charged already."""
         self.actions.append(Admit(job.uid, workers, nodes, waits_for))
         self.gangs[job.uid] = Gang(job.uid, State.PLANNED, nodes=nodes, workers=workers, waits_for=waits_for)
 
     def no_room(self, job: Job) -> Verdict:
-        """Return the reason for which a job that found no room waits."""
+        """Return the verdict of a job that found no room: why it waits."""
         if job.uid in self._limited:
             most = self.snapshot.rules.resizes_per_minute
             return self.verdict(Reason.RESIZES_LIMITED, f"{most} resizes in any minute are the cluster's limit")
         return self.no_room_for(ask_of(self.snapshot, job, job.min_workers))
 
     def no_room_for(self, ask: Ask) -> Verdict:
-        """Return the reason for which all jobs with that demand wait."""
+        """Return the verdict of all jobs with that placement request: why they wait."""
         if self.mending is not None:
             return self.verdict(Reason.BEHIND, f"{self.mending.key} is being repaired", self.mending.uid)
         return ask.no_room
@@ -221,7 +221,7 @@ class ElasticCycle:
     # -- shrinking ---------------------------------------------------------------------------------
 
     def leaving(self) -> list[Reclaimable]:
-        """Return the room of pods that are leaving anyway and that no plan waits for yet."""
+        """Return the room that pods of Kohort's jobs will free in any case, and that no plan waits for yet."""
         if not self.snapshot.index.leaving:
             return []
         freeing = self.gangs.listed(self.snapshot.index.freeing)
@@ -253,9 +253,8 @@ class ElasticCycle:
     def may_shrink(self, victim: Job, job: Job) -> bool:
         """Tell whether the victim may be shrunk for the job now, and has not been shrunk in this cycle."""
         gang = self.gangs.running(victim.uid)
-        if victim.uid in self.scaled or victim.uid == job.uid:
-            return False
-        return may_give(self.snapshot, victim, gang, job, self.now)
+        free = victim.uid not in self.scaled and victim.uid != job.uid
+        return free and may_give(self.snapshot, victim, gang, job, self.now)
 
     def _plan(self, ask: Ask, victims: list[Reclaimable]) -> Shrink | None:
         return plan_shrink(self.room, ask, victims, self._order, by_node=self._by_node)

@@ -110,7 +110,9 @@ class Fleet:
 
 
 def movable(snapshot: Snapshot, decided: Decision) -> Iterator[Movable]:
-    """Yield the jobs that can be moved: the whole gang runs on one usable node, untouched by ``decided``."""
+    """Yield the jobs that can be moved: all members run on one usable node, and no action of ``decided`` is about the
+    job.
+    """
     touched = {action.job_uid for action in decided.actions if isinstance(action, Admit | Resize | Migrate)}
     for job in snapshot.running():
         gang = snapshot.gang(job.uid)
@@ -139,7 +141,7 @@ def at_rest(snapshot: Snapshot, decided: Decision) -> bool:
     gangs = snapshot.gangs.values()
     freeing = any(gang.waits_for or gang.state is State.REPAIRING for gang in gangs)
     taking = any(isinstance(action, Admit | Resize) and action.waits_for for action in decided.actions)
-    waiting = any(verdict.reason.lasts is Lasts.TURN for verdict in decided.verdicts.values())
+    waiting = any(verdict.reason.lasts in (Lasts.TURN, Lasts.LIMIT) for verdict in decided.verdicts.values())
     return not (freeing or taking or waiting)
 
 

@@ -21,13 +21,13 @@ from policy.cluster.training import Goal, Report
 from policy.cluster.written import SpoiltError, maybe, number, rows, truth, word
 
 BEFORE_RESTART = 10  # the number of fields in older texts, which lack ``restart``
-ABSURD = 1e12  # no loss function of a working training returns more
+ABSURD = 1e12  # a metric above this is not believed, because no loss function of a working training returns it
 SILENT_INTERVALS = 3.0
 SECONDS_OF_ALPHA = 30.0  # alpha is stated as the growth in this many seconds, however long the interval is
 
 
 class Category(Enum):
-    """The categories PC, WC and CC of the paper."""
+    """SpeCon's categories of a job by its progress: PC (progressing), WC (watching) and CC (converged)."""
 
     PROGRESSING = "progressing"
     WATCHING = "watching"
@@ -200,7 +200,7 @@ def _slower(monitor: Monitor, told: Progress, now: float) -> Progress:
 
 
 def write_progress(told: Progress) -> list[Any]:
-    """Return the values in the order of Progress's fields."""
+    """Return the progress as a list for JSON, with the values in the order of the fields."""
     return [
         told.since, told.category.value, told.first, told.best, told.value, told.at, told.growth, told.converged,
         told.moved, told.balanced, told.restart,

@@ -22,7 +22,7 @@ from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
 
 KEY = "guests/home/"  # a guest's home, by the job's uid; a job without an entry is at home
-CLOCK = "guests/clock"  # when jobs were last moved to empty nodes
+CLOCK = "guests/clock"  # key in the policy's memory of the time at which jobs were last moved to empty nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,9 @@ class Kod2(Policy):
         return now - job.arrival > self.starve_limit
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """Return when a job starves, a back-off or a cool-down ends, or a turn (elastic.py) no longer counts."""
+        """Return the next time at which a job starves, a back-off or cool-down ends, or a turn (``TURNS`` in
+        elastic.py) no longer counts.
+        """
         return next_moment(snapshot, now, self.starve_limit, self.cooldown)
 
 
@@ -255,7 +257,7 @@ class Kod2Cycle(ElasticCycle):
         return math.inf if self.policy.starving(job, self.now) else self._weight(job)
 
     def take(self, job: Job, workers: int, nodes: Mapping[Slot, str], waits_for: Collection[str]) -> None:
-        """Admit the job on these nodes, whose room is charged already."""
+        """Admit the job with these workers and nodes; the room on the nodes is charged already."""
         super().take(job, workers, nodes, waits_for)
         if self._heaviest is not None:
             self._heaviest = max(self._heaviest, job, key=self._rank_running)

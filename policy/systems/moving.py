@@ -30,9 +30,10 @@ class Balance(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reallocation:
-    """Algorithm 2, which chooses a job's new node. weights: of the categories.
+    """Algorithm 2, which chooses a job's new node.
 
-    guard: move a job only to a node that is the lighter one even with that job; this is not in the paper.
+    weights: the weight of each category. guard: move a job only if its new node, with the job, is still lighter than
+    the old one; this is not in the paper.
     """
 
     weights: Mapping[Category, float]
@@ -66,7 +67,8 @@ def rebalance(fleet: Fleet, ready: Iterable[Movable], balance: Balance) -> Itera
     share = sum(fleet.count(name) for name in names) // len(names) if names else 0
     idle = [name for name in names if fleet.count(name) == 0]
     if balance is Balance.PRINTED and not idle:
-        return  # lines 23-31: no worker outside T has fewer than bf - 1 containers
+        # lines 23-31 as printed move no job: they need a node with fewer than bf - 1 containers, and none is left
+        return
     order = sorted(ready, key=lambda one: (-(one.since or 0.0), one.job.uid))
     while found := _next(fleet, order, idle or names, max(1, share)):
         one, node = found

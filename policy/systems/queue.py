@@ -14,8 +14,9 @@ from policy.cluster.gang import Gang, State
 from policy.cluster.kept import grouped, until_emptied_room_changes, until_job_changes, until_room_changes
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.snapshot import Snapshot, missing_pods
+from policy.cluster.snapshot import Snapshot, ending, missing_pods
 from policy.cluster.sortedgroups import GroupEntry, SortedGroups
+from policy.cluster.trouble import OWN
 from policy.placement.binding import CLOSED, HELD, OTHERS, REFUSED
 from policy.placement.gang import Ask, ask_of
 from policy.placement.holders import binding_of_empty, blockers_of_empty
@@ -117,7 +118,8 @@ class WaitingQueue:
         self, classes: Iterable[EquivalenceClass], rank: Callable[[EquivalenceClass, float, str], Any]
     ) -> None:
         self._classes, self._rank = list(classes), rank
-        self._heap: list[tuple[Any, int, int]] = []  # rank, number of the class, index in the class
+        # for each class: its rank, its number, and the index of its first job that is left
+        self._heap: list[tuple[Any, int, int]] = []
         for number in range(len(self._classes)):
             self._push(number, 0)
         heapify(self._heap)
@@ -165,7 +167,9 @@ WHY: Final = {
     OTHERS: Reason.ROOM_OF_OTHERS,
     CLOSED: Reason.NODES_CLOSED,
 }
-"""The reason by the last constraint that binds; for amounts and rules it is ``TOO_LARGE``."""
+"""The reason for a gang that does not fit, by the last of its binding constraints; for amounts and rules it is
+``TOO_LARGE``.
+"""
 
 
 @until_emptied_room_changes
@@ -190,14 +194,16 @@ def bar(snapshot: Snapshot, job: Job, now: float) -> Verdict | None:
 
 
 def _backing_off(gang: Gang) -> Verdict:
-    why = f": {gang.refused.text}" if gang.refused is not None else ""
-    return Verdict(Reason.BACKING_OFF, f"attempt {gang.tries.attempts} failed{why}")
+    tries = gang.tries
+    why = gang.refused.text if gang.refused is not None else tries.why.text.removeprefix(OWN) if tries.why else ""
+    what = "the repair" if tries.why is Reason.REPAIR_FAILED else f"attempt {tries.attempts}"
+    return Verdict(Reason.BACKING_OFF, f"{what} failed{f': {why}' if why else ''}")
 
 
 def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
     """Return what bars the job until the job, its gang or its pods change; None if nothing does."""
     if job.released or snapshot.gang(job.uid).state is State.RELEASING:
-        return Verdict(Reason.RELEASING)
+        return Verdict(Reason.RELEASING, ending(snapshot, job))
     if unsupported := sorted({name for role in job.roles for name in role.unsupported}):
         return Verdict(Reason.UNSUPPORTED, ", ".join(unsupported))
     if job.size > largest_gang:
@@ -206,7 +212,8 @@ def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
     return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else None
 
 
-_lasting_until_change = until_job_changes(_lasting)  # the queue's groups are kept themselves, and ask without it
+# only for single jobs: sorted groups are cached themselves, and call the function directly
+_lasting_until_change = until_job_changes(_lasting)
 
 
 def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
@@ -220,7 +227,7 @@ def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
 
 @until_room_changes
 def misfits(snapshot: Snapshot, placement: Hashable) -> set[Ask]:
-    """Return the set of requests that this way of placing could not place in the snapshot's free room.
+    """Return the set of requests for which no placement was found in the snapshot's free room by this way of placing.
 
     The caller adds each request that it cannot place. After every change of the room the set is a new, empty one.
     ``placement`` identifies the way of placing, with all its parameters.

@@ -30,7 +30,7 @@ class Rebalanced(Policy):
         return self.base.next_moment(now)
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
-        """Compute in advance what the base's next decision may need."""
+        """Compute in advance what the next decision of the policy beneath the rebalancer may need."""
         self.base.prepare(snapshot, now)
 
     @property
@@ -47,11 +47,15 @@ class Rebalanced(Policy):
         return merged
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """Return the entries of the memory that both systems restore from their own parts."""
+        """Return the entries of the memory that the two systems restore, each from its own part of the job objects."""
         return {**self.base.recalled(snapshot, parts), **self.rebalancer.recalled(snapshot, parts)}
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Return the base's decision, then the rebalancer's moves, and what the base remembers of those moves."""
+        """Return the actions of both systems in one decision.
+
+        First come the actions of ``base``, then the rebalancer's moves, and then what ``base`` remembers of those
+        moves.
+        """
         decided = self.base.decide(snapshot, now)
         promised = self.base.promised(snapshot, decided, now)
         moves = self.rebalancer.moves(snapshot, decided, now, promised)

@@ -168,11 +168,11 @@ class RankedJob:
 
     @property
     def worth(self) -> float:
-        """The utility of the job if it runs from now on."""
+        """The utility that the job will have earned if it runs from now on."""
         return self.utility.at(math.ceil(self.age + self.left - TINY) - 1)
 
     def loss(self, slots: float) -> float:
-        """Return how much utility the job loses by so many time slots of delay."""
+        """Return how much utility the job loses if it is delayed by ``slots`` time slots."""
         return self.worth - self.utility.at(math.ceil(self.age + self.left + slots - TINY) - 1)
 
     @property

@@ -1,4 +1,4 @@
-"""The running gangs: in an order that is kept from step to step, and as a working copy for one cycle."""
+"""The running gangs: sorted lists of them that are kept from step to step, and a working copy for one cycle."""
 
 from __future__ import annotations
 

@@ -32,7 +32,9 @@ def stands(jobs: Set[str], before: Set[str], *, barred: Set[str], shares: Set[st
 
 
 def servers_for(job: Job, workers: int) -> int | None:
-    """Return how many ps are needed so that their bandwidth does not slow so many workers; None: as the job asks."""
+    """Return how many ps ``workers`` workers need so that the ps' bandwidth does not slow them; None: as the job
+    asks.
+    """
     if not job.ps_elastic or job.training is None or workers == 0:
         return None
     return max(1, math.ceil(workers / job.training.workers_per_ps - 1e-9))
@@ -69,7 +71,9 @@ class Pools:
         return True
 
     def share(self, job: Job, workers: int) -> float:
-        """Return the job's dominant share with so many workers: its largest share of any of the cluster's resources."""
+        """Return the job's dominant share with ``workers`` workers: its largest share of any of the cluster's
+        resources.
+        """
         taken = total(more for _, more in self._more(job, 0, workers))
         shares = [amount / self.all[name] for name, amount in taken.amounts.items() if self.all[name] > 0]
         return max(shares, default=0.0)

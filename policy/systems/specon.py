@@ -149,8 +149,8 @@ class SpeCon(Rebalancer):
         found = ((uid, read_progress(part[self.name])) for uid, part in parts.items() if self.name in part)
         known = {uid: told for uid, told in found if told is not None and not snapshot.jobs[uid].finished}
         memory: dict[str, object] = {KEY + uid: told for uid, told in known.items()}
-        # The last round is taken to be the last one in which a job reported something new, so that the next one is due
-        # in time.
+        # The last round is taken to be the last one in which a job reported something
+        # new, so that the next one is due in time.
         return memory | ({CLOCK: max(told.since for told in known.values())} if known else {})
 
     def monitor(self, job: Job) -> Monitor:
@@ -161,7 +161,7 @@ class SpeCon(Rebalancer):
 
     @property
     def category_weights(self) -> Mapping[Category, float]:
-        """The weight of one job of each category."""
+        """The weight in a node's score of one job of each category."""
         return {Category.PROGRESSING: self.w_pc, Category.WATCHING: self.w_wc, Category.CONVERGED: self.w_cc}
 
 
@@ -266,7 +266,7 @@ class SpeConRound:
         return self.policy.moves_per_job == 1 and told.was_moved
 
     def _may_ask(self, fleet: Fleet, one: Movable) -> bool:
-        """Tell whether the gate of line 15 lets the request through."""
+        """Tell whether the gate (line 15) lets the job ask for another node."""
         match self.policy.gate:
             case Gate.OPEN:
                 return True

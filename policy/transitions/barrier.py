@@ -1,8 +1,12 @@
-"""The barrier: bind calls are held until the gang's minimum has passed kube-scheduler's checks; then all are sent."""
+"""The barrier: bind calls are held until the gang's minimum has passed kube-scheduler's checks; then all are sent.
+
+With the setting ``barrier.commit: first`` an eligible gang does not wait: the first bind call of any member sends all
+its bindings (``policy/placement/eligible.py``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from policy.cluster import events
 from policy.cluster.actions import Effect, RefuseBind
@@ -13,19 +17,10 @@ from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import Node, Pod, Slot, queued
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules, demand
+from policy.placement.eligible import in_the_way
 from policy.transitions.deadlines.patience import until
 from policy.transitions.facts import land
-from policy.transitions.gangs import (
-    bind,
-    bound_slots,
-    complete,
-    job_of,
-    let_go,
-    move,
-    none_made,
-    pod_of,
-    rules_of,
-)
+from policy.transitions.gangs import bind, bound_slots, complete, let_go, move, none_made
 from policy.transitions.recovery.taken import is_taken
 from policy.transitions.refusals import hear_condition, not_offered
 from policy.transitions.refusedwrites import refused_binding
@@ -79,7 +74,7 @@ def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effe
 
 def hold(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
     """Decide on a bind call of kube-scheduler: refuse it, send the binding, or hold it until the gang is complete."""
-    pod = pod_of(draft, uid)
+    pod = draft.now.pods.get(uid)
     if not draft.now.synced:
         return [RefuseBind(uid, Reason.NOT_SYNCED)]
     if pod is None or pod.terminating or pod.slot is None:
@@ -114,7 +109,7 @@ def _is_barred(draft: Draft, gang: Gang) -> bool:
 
     The same batch may have made the job malformed. A malformed job has no roles, so its gang would look complete.
     """
-    job = job_of(draft, gang.job_uid)
+    job = draft.now.jobs.get(gang.job_uid)
     return job is None or not queued(job)
 
 
@@ -129,7 +124,7 @@ def _follows_too_soon(draft: Draft, gang: Gang, pod: Pod, node: str) -> bool:
     kube-scheduler usually sees this itself, but not if the earlier pod's binding is missing in its cache because the
     answer to the bind call was lost.
     """
-    strays = (pod_of(draft, uid) for uid in draft.now.strays.get(pod.job_uid, ()))
+    strays = (draft.now.pods.get(uid) for uid in draft.now.strays.get(pod.job_uid, ()))
     if pod.uid in gang.in_flight or not any(
         old is not None and old.slot == pod.slot and old.holds_room and old.node == node for old in strays
     ):
@@ -143,8 +138,8 @@ def _move_member(draft: Draft, gang: Gang, pod: Pod, slot: Slot, node: str) -> G
 
     It is possible only under the setting ``answer: ranked``, and if the node has room.
     """
-    job = job_of(draft, gang.job_uid)
-    if not rules_of(draft).ranked or job is None or pod.uid in gang.in_flight or node not in draft.now.nodes:
+    job = draft.now.jobs.get(gang.job_uid)
+    if not draft.base.rules.ranked or job is None or pod.uid in gang.in_flight or node not in draft.now.nodes:
         return None
     draft.settle()
     if not demand(job, slot, pod).fits(draft.view().free(node)):
@@ -171,7 +166,7 @@ def _straight_through(draft: Draft, gang: Gang, pod: Pod, slot: Slot) -> list[Ef
 
 
 def _at_barrier(draft: Draft, gang: Gang, pod: Pod, slot: Slot, now: float) -> list[Effect]:
-    rules = rules_of(draft)
+    rules = draft.base.rules
     if not gang.held and len(draft.index.held) >= rules.gangs_at_once:
         return [RefuseBind(pod.uid, Reason.BARRIER_FULL)]
     draft.put_gang(_arrived(gang, pod, slot, now, rules))
@@ -192,13 +187,36 @@ def _arrived(gang: Gang, pod: Pod, slot: Slot, now: float, rules: Rules) -> Gang
 
 
 def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
-    """Send all held binds if the whole minimum is held or bound, and no node of the plan has changed in this step."""
-    job = job_of(draft, gang.job_uid)
-    if job is None or not gang.held or _is_shaken(draft, gang):
+    """Send the gang's bindings: all at its first held bind if it is eligible, else those that are held.
+
+    Held binds are sent if the whole minimum is held or bound, and no node of the plan has changed in this step.
+    """
+    job = draft.now.jobs.get(gang.job_uid)
+    if job is None or not gang.held:
+        return []
+    if draft.base.rules.commit_first and not _obstacle(draft, gang):
+        return _send(draft, gang, _unbound(draft, gang), Move.COMMIT, deadline=until(draft, Awaits.BINDINGS, now))
+    if _is_shaken(draft, gang):
         return []
     if not complete(job, _given(gang) | bound_slots(draft, gang.job_uid), job.min_workers, gang.ps):
         return []
     return send_held(draft, gang, Move.COMMIT, deadline=until(draft, Awaits.BINDINGS, now))
+
+
+def _obstacle(draft: Draft, gang: Gang) -> str:
+    """Return in words why the gang must not be bound by its first bind call; the charges are brought up to date first.
+
+    ``draft.filled`` is not asked: Kohort's own bindings fill nodes too, with what the plans had charged there before.
+    """
+    draft.settle()
+    return in_the_way(draft.view(), gang)
+
+
+def _unbound(draft: Draft, gang: Gang) -> dict[str, Slot]:
+    """Return the slots of all planned members that are not bound, by pod uid."""
+    pods, members = draft.now.pods, draft.now.members.get(gang.job_uid, {})
+    planned = {members[slot]: slot for slot in gang.nodes if slot in members}
+    return {uid: slot for uid, slot in planned.items() if not (pods[uid].node or pods[uid].ended)}
 
 
 def _given(gang: Gang) -> set[Slot]:
@@ -228,13 +246,18 @@ def send_held(draft: Draft, gang: Gang, how: Move, **changes: object) -> list[Ef
 
     The gang makes the move ``how``, with ``changes`` to its fields.
     """
+    held = {uid: slot for uid, slot in gang.held.items() if slot in gang.nodes}
+    return _send(draft, gang, held, how, **changes)
+
+
+def _send(draft: Draft, gang: Gang, slots: Mapping[str, Slot], how: Move, **changes: object) -> list[Effect]:
+    """Send the bindings of these members (pod uid -> slot), in the order of slots, and refuse all other held binds."""
     pods = draft.now.pods
-    held = sorted(((uid, slot) for uid, slot in gang.held.items() if slot in gang.nodes), key=lambda item: item[1])
-    surplus = [uid for uid, slot in gang.held.items() if slot not in gang.nodes]
-    in_flight = {**gang.in_flight, **{uid: gang.nodes[slot] for uid, slot in held}}
+    sent = sorted(slots.items(), key=lambda item: item[1])
+    in_flight = {**gang.in_flight, **{uid: gang.nodes[slot] for uid, slot in sent}}
     move(draft, gang, how, barrier=None, in_flight=in_flight, **changes)
-    made: list[Effect] = [bind(pods[uid], slot, gang) for uid, slot in held]
-    return made + [RefuseBind(uid, Reason.PLAN_CHANGED) for uid in sorted(surplus)]
+    made: list[Effect] = [bind(pods[uid], slot, gang) for uid, slot in sent]
+    return made + [RefuseBind(uid, Reason.PLAN_CHANGED) for uid in sorted(gang.held.keys() - slots.keys())]
 
 
 def drop(draft: Draft, uid: str) -> None:
@@ -245,7 +268,7 @@ def drop(draft: Draft, uid: str) -> None:
 
 
 def _gang_of(draft: Draft, uid: str) -> Gang | None:
-    pod = pod_of(draft, uid)
+    pod = draft.now.pods.get(uid)
     return draft.gang(pod.job_uid) if pod is not None and pod.job_uid else None
 
 
@@ -255,7 +278,7 @@ def bound(draft: Draft, uid: str, node: str, now: float) -> None:
     The deadline for the gang's other bindings starts again, because all bindings of a large gang may take longer than
     one deadline.
     """
-    pod = pod_of(draft, uid)
+    pod = draft.now.pods.get(uid)
     if pod is not None and not pod.node:
         gang = draft.gang(pod.job_uid)
         draft.put_pod(replace(pod, node=node, plan=pod.plan or gang.plan, gated=False))

@@ -9,7 +9,7 @@ from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import recent_resizes
 from policy.transitions.deadlines.patience import until
-from policy.transitions.gangs import job_of, move, plan_name, refuse_held, retarget, rules_of
+from policy.transitions.gangs import move, plan_name, refuse_held, retarget
 from policy.transitions.migrate import migrate
 from policy.transitions.recovery.release import cleared
 
@@ -52,7 +52,7 @@ def _remember(draft: Draft, key: str, value: object) -> None:
 
 
 def _admit(draft: Draft, action: Admit, now: float) -> None:
-    job, gang = job_of(draft, action.job_uid), draft.gang(action.job_uid)
+    job, gang = draft.now.jobs.get(action.job_uid), draft.gang(action.job_uid)
     awaits = Awaits.ROOM if action.waits_for else Awaits.MEMBERS
     move(
         draft, gang, Move.ADMIT, plan=plan_name(draft, now), nodes=dict(action.nodes),
@@ -81,7 +81,7 @@ def _resize(draft: Draft, action: Resize, now: float) -> None:
     gang = retarget(draft, old, action.workers, action.nodes, now, action.ps)
     if action.workers != old.workers:
         gang = replace(gang, scaling=replace(gang.scaling, on_behalf_of=action.on_behalf_of), refused=None)
-        if rules_of(draft).resizes_per_minute:
+        if draft.base.rules.resizes_per_minute:
             draft.set("resizes", (*recent_resizes(draft.now.resizes, now), now))
     if action.waits_for:
         gang = replace(gang, waits_for=action.waits_for, deadline=until(draft, Awaits.ROOM, now))

@@ -18,7 +18,7 @@ from policy.cluster.model import Constraints, Job, Node, Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
 from policy.transitions.deadlines.patience import until
-from policy.transitions.gangs import bind, job_of, let_go, move, pod_of, refuse_held, retarget
+from policy.transitions.gangs import bind, let_go, move, refuse_held, retarget
 from policy.transitions.migrate import leave
 from policy.transitions.recovery.release import cleared
 from policy.transitions.recovery.repair import lose_room
@@ -77,10 +77,9 @@ def take_report(draft: Draft, job_uid: str, report: Report, now: float) -> None:
     A report that is older than the newest one is late and is ignored. A report from the future is ignored, too, because
     until that time every other report would count as late.
     """
-    known: tuple[Report, ...] = draft.now.reports.get(job_uid, ())
-    if report.at > now + AHEAD_SECONDS:
-        return
-    if job_uid in draft.now.jobs and (not known or report.at > known[-1].at):
+    known = draft.now.reports.get(job_uid, ())
+    in_time = report.at <= now + AHEAD_SECONDS and (not known or report.at > known[-1].at)
+    if in_time and job_uid in draft.now.jobs:
         draft.edit("reports")[job_uid] = (*known[:1], *known[1:][-(REPORTS_KEPT - 2) :], report)
 
 
@@ -96,7 +95,7 @@ def see_node(draft: Draft, node: Node) -> None:
 
 def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
     """Add or replace a job, unless a newer version is known, and report numbers that its user has changed."""
-    old = job_of(draft, job.uid)
+    old = draft.now.jobs.get(job.uid)
     if old is not None and old.version > job.version:
         return []
     draft.put_job(_as_its_pods_go(draft, job))
@@ -106,8 +105,7 @@ def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
     edits = list(_edited_bounds(old, job))
     if old.worker is not None and job.worker is not None:
         edits += _respect_edit(draft, old, old.worker.replicas, job, job.worker.replicas, now)
-    reported = draft.now.synced and draft.now.leading and not job.counted
-    return [*edits] if reported else []
+    return [*edits] if draft.now.synced and draft.now.leading and not job.counted else []
 
 
 def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:
@@ -171,7 +169,7 @@ def _report(old: Job, before: int, job: Job, asked: int, target: int, *, taken: 
     ``taken`` tells whether the number was taken over. If it was not, but the job's maximum follows from the replicas,
     the edit has still raised the maximum, and the report says so.
     """
-    if taken or asked == _within(job, target):  # settle resizes the gang to the job's new bounds
+    if taken or asked == _within(job, target):  # in the second case settle resizes the gang to the job's new bounds
         return Edited(job.uid, "workers", before, asked, kept=True)
     if not job.max_stated and old.max_workers < job.max_workers == asked:
         return Edited(job.uid, "max-workers", old.max_workers, asked, kept=True)
@@ -202,12 +200,12 @@ def see_pod(draft: Draft, pod: Pod, now: float) -> list[Effect]:
 
     A pod that is known to be bound stays bound, even if this view of it does not have the node yet.
     """
-    old = pod_of(draft, pod.uid)
+    old = draft.now.pods.get(pod.uid)
     if pod.uid in draft.now.gone or (old is not None and old.version > pod.version):
         return []
     if old is not None and old.node and not pod.node:
         pod = replace(pod, node=old.node, plan=old.plan)
-    job = job_of(draft, pod.job_uid)
+    job = draft.now.jobs.get(pod.job_uid)
     if job is not None and _is_forged(pod, job):
         pod = replace(pod, slot=None)
     effects = _leave_slot(draft, old, pod) if old is not None else []
@@ -271,7 +269,7 @@ def land(draft: Draft, gang: Gang, uid: str) -> Gang:
 
 def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
     """Remove a deleted pod, and refuse a bind that is held for it."""
-    pod = pod_of(draft, uid)
+    pod = draft.now.pods.get(uid)
     draft.drop_pod(uid, now)
     if pod is None or not pod.job_uid:
         return []

@@ -11,29 +11,10 @@ from policy.cluster.gang import Gang, State, Tries
 from policy.cluster.lifecycle import Awaits, Move, next_state
 from policy.cluster.model import WORKER, Job, Node, Phase, Pod, Slot
 from policy.cluster.reasons import Reason
-from policy.cluster.snapshot import Rules
 from policy.transitions.deadlines.patience import until
 
 TURNS_KEPT = 4
 RESIZED = (State.RUNNING, State.REPAIRING, State.MIGRATING)  # a resize is reported only in these states
-
-
-def rules_of(draft: Draft) -> Rules:
-    """Return the settings that the transitions obey."""
-    rules: Rules = draft.base.rules
-    return rules
-
-
-def job_of(draft: Draft, uid: str) -> Job | None:
-    """Return the job with that uid in the draft; None if there is none."""
-    job: Job | None = draft.now.jobs.get(uid)
-    return job
-
-
-def pod_of(draft: Draft, uid: str) -> Pod | None:
-    """Return the pod with that uid in the draft; None if there is none."""
-    pod: Pod | None = draft.now.pods.get(uid)
-    return pod
 
 
 def bound_slots(draft: Draft, job_uid: str) -> set[Slot]:
@@ -42,7 +23,7 @@ def bound_slots(draft: Draft, job_uid: str) -> set[Slot]:
     Their pod holds room on a node that exists and is not terminating, or has succeeded, or will never come again.
     """
     pods, nodes = draft.now.pods, draft.now.nodes
-    members, job = draft.now.members.get(job_uid, {}), job_of(draft, job_uid)
+    members, job = draft.now.members.get(job_uid, {}), draft.now.jobs.get(job_uid)
     there = {slot for slot, uid in members.items() if pods[uid].phase is Phase.SUCCEEDED or stays(pods[uid], nodes)}
     return there.union(job.over) if job is not None and job.over else there
 
@@ -194,9 +175,10 @@ def retarget(
 
 
 def _awaiting(draft: Draft, gang: Gang, more: int, now: float) -> dict[str, object]:
-    """Return the changes to what a running gang awaits when it is given ``more`` workers (fewer, if negative).
+    """Return the changed fields of a running gang whose number of workers changes by ``more``, which may be negative.
 
-    Additional workers start the deadline for the growth again.
+    The gang awaits the additional workers, and the deadline of the growth starts again; workers that are taken away are
+    no longer awaited.
     """
     if gang.state is not State.RUNNING or not gang.whole:
         return {}
@@ -208,6 +190,8 @@ def _awaiting(draft: Draft, gang: Gang, more: int, now: float) -> dict[str, obje
 
 
 def nobody_awaited(draft: Draft, gang: Gang, now: float) -> dict[str, object]:
-    """Return the changes of a running gang that awaits no workers any more; it may still await bindings in flight."""
+    """Return the changed fields of a running gang that awaits no workers any more; it may still await bindings in
+    flight.
+    """
     deadline = until(draft, Awaits.OUTCOMES, now) if gang.in_flight else None
     return {"awaited": 0, "tries": replace(gang.tries, retried=False), "deadline": deadline}

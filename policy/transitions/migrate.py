@@ -15,17 +15,7 @@ from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import Job, Pod, Slot
 from policy.transitions.deadlines.growth import await_rest
 from policy.transitions.deadlines.patience import Expired, until
-from policy.transitions.gangs import (
-    any_goes,
-    bound_slots,
-    complete,
-    least_workers,
-    move,
-    plan_name,
-    pod_of,
-    rules_of,
-    stays,
-)
+from policy.transitions.gangs import any_goes, bound_slots, complete, least_workers, move, plan_name, stays
 
 
 def migrate(draft: Draft, action: Migrate, now: float) -> None:
@@ -34,7 +24,7 @@ def migrate(draft: Draft, action: Migrate, now: float) -> None:
     The plan gets a new name, so that pods which kube-scheduler has refused before are woken. If ``checkpoint_seconds``
     is above 0, the training is asked to save first, and no pod is evicted before it has saved or the time is over.
     """
-    saves = rules_of(draft).checkpoint_seconds > 0
+    saves = draft.base.rules.checkpoint_seconds > 0
     deadline = until(draft, Awaits.CHECKPOINT if saves else Awaits.MIGRATION, now)
     gang = draft.gang(action.job_uid)
     name, nodes = plan_name(draft, now), dict(action.nodes)
@@ -81,7 +71,7 @@ def _awaiting(draft: Draft, gang: Gang, left: int, now: float) -> Gang:
 
 
 def end_checkpoint(draft: Draft, expired: Expired) -> list[Effect]:
-    """Let the old pods of a gang go whose time to save is over."""
+    """Let the old pods of a gang go, because its time to save is over."""
     leave(draft, expired.gang, expired.now)
     return []
 
@@ -111,5 +101,7 @@ def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
 def _places(draft: Draft, gang: Gang) -> dict[Slot, str]:
     """Return the present node of each planned member that is bound and not terminating."""
     nodes, members = draft.now.nodes, draft.now.members.get(gang.job_uid, {})
-    found: dict[Slot, Pod | None] = {slot: pod_of(draft, uid) for slot, uid in members.items() if slot in gang.nodes}
+    found: dict[Slot, Pod | None] = {
+        slot: draft.now.pods.get(uid) for slot, uid in members.items() if slot in gang.nodes
+    }
     return {slot: pod.node for slot, pod in found.items() if pod is not None and stays(pod, nodes)}

@@ -14,7 +14,7 @@ from policy.cluster.model import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules
 from policy.cluster.trouble import is_turned_away
-from policy.transitions.gangs import any_bound, let_go, pod_of, rules_of
+from policy.transitions.gangs import any_bound, let_go
 from policy.transitions.recovery.release import give_up
 
 FIRST_REFUSAL_SECONDS = 1.0
@@ -22,7 +22,7 @@ FIRST_REFUSAL_SECONDS = 1.0
 
 def hear_condition(draft: Draft, uid: str, now: float) -> list[Effect]:
     """Avoid the planned node of a member if the pod's condition newly says that kube-scheduler found no node for it."""
-    pod, before = pod_of(draft, uid), draft.base.pods.get(uid)
+    pod, before = draft.now.pods.get(uid), draft.base.pods.get(uid)
     if pod is None or pod.slot is None or not is_turned_away(pod):
         return []
     gang = draft.gang(pod.job_uid)
@@ -46,13 +46,13 @@ def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
 
     If no member of the gang is bound yet, the whole plan is given up; else only this member's slot is planned again.
     """
-    pod = pod_of(draft, uid)
+    pod = draft.now.pods.get(uid)
     if pod is None or pod.slot is None or pod.node:
         return []
     gang = draft.gang(pod.job_uid)
     if gang.nodes.get(pod.slot) != node or gang.state not in ADMITTED or uid in gang.in_flight:
         return []
-    draft.put_refusal(pod.job_uid, node, now + _memory(rules_of(draft), gang.tries.misses))
+    draft.put_refusal(pod.job_uid, node, now + _memory(draft.base.rules, gang.tries.misses))
     gang = replace(gang, tries=replace(gang.tries, misses=gang.tries.misses + 1))
     if gang.state is State.PLANNED and not any_bound(draft, gang.job_uid):
         return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
@@ -74,7 +74,7 @@ def avoid_refused(draft: Draft, gang: Gang, now: float) -> Gang:
     missing = (slot for slot in gang.nodes if slot in members and members[slot] not in gang.held)
     nodes = {gang.nodes[slot] for slot in missing if is_turned_away(pods[members[slot]])}
     for node in sorted(nodes):
-        draft.put_refusal(gang.job_uid, node, now + _memory(rules_of(draft), gang.tries.misses))
+        draft.put_refusal(gang.job_uid, node, now + _memory(draft.base.rules, gang.tries.misses))
     if not nodes:
         return gang
     gang = replace(gang, tries=replace(gang.tries, misses=gang.tries.misses + 1))

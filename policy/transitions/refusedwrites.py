@@ -17,7 +17,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import BIND, SET_REPLICAS, RefusedWrite, shortened
 from policy.transitions.deadlines.freeing import stalled_shrinks
 from policy.transitions.deadlines.growth import absent, give_back
-from policy.transitions.gangs import job_of, pod_of, pods_of, retarget
+from policy.transitions.gangs import pods_of, retarget
 from policy.transitions.recovery.release import give_up
 
 
@@ -35,7 +35,8 @@ def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
             continue
         uid, write = named
         found[uid] = (*found.get(uid, ()), write)
-        if (uid, one.write) not in known:  # one report for a job, however many of its pods are concerned
+        # a job gets one report for a kind of write, however many of its pods are concerned
+        if (uid, one.write) not in known:
             known.add((uid, one.write))
             effects.append(WriteRefused(uid, write, _rival(draft, uid, write)))
     for uid in found.keys() | before.keys():
@@ -52,23 +53,23 @@ def _named(draft: Draft, one: RefusedWrite) -> tuple[str, RefusedWrite] | None:
     """
     if not one.uid:
         return "", one
-    job = job_of(draft, one.uid)
+    job = draft.now.jobs.get(one.uid)
     if job is not None:
         return job.uid, replace(one, name=job.key)
-    pod = pod_of(draft, one.uid)
+    pod = draft.now.pods.get(one.uid)
     return (pod.job_uid, replace(one, name=f"{pod.namespace}/{pod.name}")) if pod is not None else None
 
 
 def _rival(draft: Draft, uid: str, refused: RefusedWrite) -> str:
     """Return the uid of the job for which a refused shrink should free room; empty for any other write."""
-    gang, job = draft.gang(uid), job_of(draft, uid)
+    gang, job = draft.gang(uid), draft.now.jobs.get(uid)
     shrinks = refused.write == SET_REPLICAS and job is not None and job.worker and gang.workers < job.worker.replicas
     return gang.scaling.on_behalf_of if shrinks else ""
 
 
 def refused_binding(draft: Draft, uid: str, message: str) -> list[Effect]:
     """Report that the API server refused to bind a member, and note it on the gang until its minimum is bound."""
-    pod = pod_of(draft, uid)
+    pod = draft.now.pods.get(uid)
     if pod is None or not pod.job_uid or not message:
         return []
     refused = RefusedWrite(BIND, uid, shortened(message), name=f"{pod.namespace}/{pod.name}")
@@ -85,7 +86,7 @@ def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
     effects: list[Effect] = []
     for uid, writes in sorted(draft.now.refused_writes.items()):
         resize = next((one for one in writes if one.write == SET_REPLICAS and one.lasting), None)
-        job, gang = job_of(draft, uid), draft.gang(uid)
+        job, gang = draft.now.jobs.get(uid), draft.gang(uid)
         if resize is None or job is None or job.worker is None or gang.state is not State.RUNNING:
             continue
         if gang.workers < job.worker.replicas and gang.scaling.on_behalf_of:

@@ -22,18 +22,7 @@ from policy.transitions.barrier import commit_if_complete, send_held
 from policy.transitions.deadlines.growth import await_rest, follow_arrivals
 from policy.transitions.deadlines.patience import until
 from policy.transitions.findings import Finding, Look, look_at
-from policy.transitions.gangs import (
-    any_bound,
-    any_holds_room,
-    complete,
-    forget,
-    job_of,
-    move,
-    none_made,
-    refuse_held,
-    retarget,
-    rules_of,
-)
+from policy.transitions.gangs import any_bound, any_holds_room, complete, forget, move, none_made, refuse_held, retarget
 from policy.transitions.migrate import follow_migration
 from policy.transitions.recovery.release import cleared, give_up
 
@@ -48,7 +37,7 @@ def settle(draft: Draft, now: float) -> list[Effect]:
     effects: list[Effect] = []
     # When pods of another job go, the gang that waits for their room is not touched itself.
     for uid in sorted(draft.touched().union(draft.freeing())):
-        job = job_of(draft, uid)
+        job = draft.now.jobs.get(uid)
         if job is not None:
             effects += settle_gang(draft, job, now)
     return effects
@@ -172,7 +161,7 @@ def _await_members(draft: Draft, look: Look) -> list[Effect]:
     """
     gang = draft.gang(look.job.uid)
     if gang.whole and missing_pods(draft.view(), look.job):
-        # It backs off if others were shrunk for it: a job whose pods come and go must not shrink them each time.
+        # If others were shrunk for it, the gang backs off: a job whose pods come and go must not shrink them each time.
         back_off = any(other.scaling.on_behalf_of == gang.job_uid for other in draft.now.gangs.values())
         return give_up(draft, gang, look.now, Reason.WAITING_FOR_PODS, back_off=back_off)
     return _await_room(draft, look) if gang.waits_for else commit_if_complete(draft, gang, look.now)
@@ -265,7 +254,7 @@ def _adopt(draft: Draft, look: Look) -> list[Effect]:
 
     The gang runs if its minimum is bound, and is repaired otherwise. Under a policy without gangs it always runs.
     """
-    job, now, gangs = look.job, look.now, rules_of(draft).gangs
+    job, now, gangs = look.job, look.now, draft.base.rules.gangs
     whole = look.whole or not gangs
     asked = job.worker.replicas if job.worker else 0
     indices = [slot.index + 1 for slot in look.bound if slot.role == WORKER]

@@ -9,14 +9,14 @@ from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import WORKER, Job
-from policy.transitions.gangs import any_holds_room, bound_slots, job_of, pods_of
+from policy.transitions.gangs import any_holds_room, bound_slots, pods_of
 
 
 def report_shown(draft: Draft) -> list[Effect]:
     """Return the reports of what the API server shows as carried out since the last step, for each touched job."""
     effects: list[Effect] = []
     for uid in sorted(draft.touched()):
-        job = job_of(draft, uid)
+        job = draft.now.jobs.get(uid)
         if job is not None:
             effects += _report(draft, job)
     return effects

@@ -21,6 +21,7 @@ from policy.cluster.lifecycle import TABLE, State
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import BANDWIDTH
 from policy.cluster.training import Training
+from policy.placement.plugins import PLUGINS
 from policy.systems.oasis import workload
 from tests.documents import facts
 
@@ -173,6 +174,15 @@ def lifecycle() -> str:
     lines = [f"    {old.value} --> {new.value}: {', '.join(moves)}" for (old, new), moves in edges.items()]
     start = f"    [*] --> {State.WAITING.value}"
     return "\n".join(["```mermaid", "stateDiagram-v2", start, *lines, "```"])
+
+
+def plugins() -> str:
+    rows = (
+        (f"`{one.name}`", one.checked, ", ".join(f"`{field}`" if " " not in field else field for field in one.fields),
+         "yes" if one.others else "")
+        for one in PLUGINS.values()
+    )  # fmt: skip
+    return table(("Plugin", "Kohort checks", "Must be absent from the pod", "Other pods count"), rows)
 
 
 def rooms() -> str:

@@ -62,6 +62,7 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "lifecycle": blocks.lifecycle,
     "rooms": blocks.rooms,
     "kinds": blocks.kinds,
+    "plugins": blocks.plugins,
 }
 _MARKED: Final = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

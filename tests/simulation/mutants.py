@@ -17,6 +17,7 @@ from extender import app, barrier
 from extender.control import calls, controller
 from extender.kube import jobobjects, ownerindex, reflector, templates, translate
 from extender.kube.api import ClusterError, Done, Refused
+from extender.kube.binding import create_binding
 from extender.leading import election, lease
 from extender.routes import verbs
 from extender.state import ledger
@@ -29,14 +30,15 @@ from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.model import queued, releasing
 from policy.cluster.reasons import Reason
 from policy.transitions import barrier as bars
-from policy.transitions import facts, findings, gangs, settle
+from policy.transitions import facts, findings, settle
 from policy.transitions.deadlines import expiry
 from tests.simulation.othermutants import OTHER_MUTANTS
 from tests.simulation.policymutants import POLICY_MUTANTS, Patch
 
 
 @contextmanager
-def _put(owner: object, name: str, value: object) -> Iterator[None]:
+def put(owner: object, name: str, value: object) -> Iterator[None]:
+    """Set the owner's attribute of that name to ``value`` for as long as the context lasts."""
     before = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
     setattr(owner, name, value)
     try:
@@ -50,7 +52,7 @@ def switched_on(name: str) -> Iterator[None]:
     """Apply the defect of that name for as long as the context lasts."""
     with ExitStack() as stack:
         for owner, attribute, value in MUTANTS[name]():
-            stack.enter_context(_put(owner, attribute, value))
+            stack.enter_context(put(owner, attribute, value))
         yield
 
 
@@ -71,7 +73,7 @@ def leaked_reservation() -> list[Patch]:
     """HAMi #2308: the reservation of a failed binding is never released."""
 
     def landed(draft: drafts.Draft, uid: str) -> None:
-        pod = gangs.pod_of(draft, uid)
+        pod = draft.now.pods.get(uid)
         if pod is not None and pod.node:
             _LANDED(draft, uid)
 
@@ -197,7 +199,7 @@ def failing_bind_wins_each_cycle() -> list[Patch]:
     """KAI #2075: a refused bind call is repeated for ever, and the window of its gang never ends."""
 
     async def bind(self: barrier.Barrier, effect: Bind) -> None:
-        outcome = await barrier.create_binding(self._api, effect, self._notes(effect))
+        outcome = await create_binding(self._api, effect, self._notes(effect))
         if isinstance(outcome, Done):
             self._ledger.post(BindDone(effect.uid, effect.node))
             self._answer(effect.uid, "")
@@ -252,7 +254,7 @@ def key_is_the_name() -> list[Patch]:
         return (event for event in _PAGE(self, items, listed) if event["type"] != "DELETED")
 
     def lose(draft: drafts.Draft, uid: str, now: float) -> Any:
-        pod = gangs.pod_of(draft, uid)
+        pod = draft.now.pods.get(uid)
         same = [p.uid for p in draft.now.pods.values() if pod and (p.namespace, p.name) == (pod.namespace, pod.name)]
         return [effect for one in same or [uid] for effect in _LOSE_POD(draft, one, now)]
 
@@ -302,7 +304,7 @@ def force_bind() -> list[Patch]:
     """HiveD: when the window ends, the members that have arrived are bound without the others."""
 
     def end(draft: drafts.Draft, gang: Any, now: float) -> Any:
-        job = gangs.job_of(draft, gang.job_uid)
+        job = draft.now.jobs.get(gang.job_uid)
         if gang.state is State.PLANNED and job is not None and queued(job):
             return bars.send_held(draft, gang, Move.COMMIT, deadline=Deadline(Awaits.BINDINGS, now + 30.0))
         return _END_WINDOW(draft, gang, now)
@@ -431,8 +433,7 @@ def follower_decides() -> list[Patch]:
 
 def stale_deletion_costs() -> list[Patch]:
     """Once in Kohort: the number and the deletion cost of a Deployment's pod are never updated."""
-    return [(desired, "_renumberings", lambda snapshot, job: ()),
-            (desired, "_misnumbered", lambda snapshot, job: iter(()))]  # fmt: skip
+    return [(desired, "_misnumbered", lambda snapshot, job: iter(()))]
 
 
 def users_stop_undone() -> list[Patch]:

@@ -13,7 +13,7 @@ from policy.cluster.events import BindRefused
 from policy.cluster.model import Pod
 from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.transitions import barrier as bars
-from policy.transitions import facts, gangs, refusedwrites
+from policy.transitions import facts, refusedwrites
 from policy.transitions.recovery import taken
 
 Patch = tuple[object, str, object]
@@ -47,7 +47,7 @@ def refused_resize_taken_for_done() -> list[Patch]:
     def take(draft: drafts.Draft, refused: Any) -> Any:
         effects = _TAKE_REFUSED(draft, refused)
         for uid, writes in draft.now.refused_writes.items():
-            job = gangs.job_of(draft, uid)
+            job = draft.now.jobs.get(uid)
             if job is not None and job.worker is not None and any(one.write == SET_REPLICAS for one in writes):
                 workers = draft.gang(uid).workers
                 roles = (replace(role, replicas=workers) if role is job.worker else role for role in job.roles)

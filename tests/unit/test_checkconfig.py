@@ -42,6 +42,7 @@ TLS = {"caFile": "/ca", "certFile": "/crt", "keyFile": "/key"}
 URL = "https://kohort.kohort-system.svc:8443/scheduler/v1"
 PLUGIN = [{"name": "DefaultPreemption"}]
 OTHER_EXTENDER = {"urlPrefix": "http://10.0.0.1/x", "filterVerb": "filter", "nodeCacheCapable": True}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 GUARD = {"urlPrefix": "http://10.0.0.1/x", "preemptVerb": "preempt", "ignorable": True}
 DEFAULT_PROFILE = {"schedulerName": "default-scheduler"}
 
@@ -292,6 +293,54 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]
         {"lease": {"name": "mine"}},
         good(),
         [("error", "leaderElection.resourceNamespace, resourceName")],
+    ),
+    "gangs are bound early, by the default plugins": ({"barrier": {"commit": "first"}}, good(), []),
+    "a plugin that nobody knows": (
+        {"barrier": {"commit": "first"}},
+        profile(plugins={"multiPoint": {"disabled": PLUGIN}, "filter": {"enabled": [{"name": "Mine"}]}}),
+        [("error", "profiles[0].plugins")],
+    ),
+    "a plugin that nobody knows is no matter if each member is checked": (
+        {},
+        profile(plugins={"multiPoint": {"disabled": PLUGIN, "enabled": [{"name": "Mine"}]}}),
+        [],
+    ),
+    "an unknown plugin that the settings name": (
+        {"barrier": {"commit": "first"}, "scheduler": {"plugins": ["Mine", "GangScheduling"]}},
+        profile(plugins={"multiPoint": {"disabled": PLUGIN, "enabled": [{"name": "Mine"}]}}),
+        [("warning", "scheduler.plugins (of the settings)")],
+    ),
+    "an affinity for all pods": (
+        {"barrier": {"commit": "first"}},
+        profile(
+            pluginConfig=[
+                *good()["profiles"][0]["pluginConfig"],
+                {"name": "NodeAffinity", "args": {"addedAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}},
+                {"name": "PodTopologySpread", "args": {"defaultConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}},
+            ]
+        ),
+        [
+            ("error", "profiles[0].pluginConfig[NodeAffinity].addedAffinity"),
+            ("error", "profiles[0].pluginConfig[PodTopologySpread].defaultConstraints"),
+        ],
+    ),
+    "a soft spread for all pods": (
+        {"barrier": {"commit": "first"}},
+        profile(
+            pluginConfig=[
+                *good()["profiles"][0]["pluginConfig"],
+                {
+                    "name": "PodTopologySpread",
+                    "args": {"defaultConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
+                },
+            ]
+        ),
+        [],
+    ),
+    "other pods and other extenders beside early bindings": (
+        {"barrier": {"commit": "first"}},
+        changed((("profiles", 1), DEFAULT_PROFILE), (("extenders", 1), OTHER_EXTENDER)),
+        [("warning", "profiles"), ("error", "profiles"), ("error", "extenders")],
     ),
     "a longer window needs a longer timeout": (
         {"barrier": {"window_seconds": 20, "http_timeout_seconds": 31}},

@@ -260,6 +260,16 @@ RELATIONS = {
         "{server: {tls: {peers: [a]}}}",
         ("lease.elect", "server.tls.peers", "allowed: true"),
     ),
+    "early bindings need planned nodes": (
+        "{barrier: {commit: first}}",
+        "{barrier: {commit: first}, answer: ranked}",
+        ("barrier.commit", "'first' with answer: ranked", "allowed: all"),
+    ),
+    "early bindings need a kube-scheduler of their own": (
+        "{lease: {elect: true}}",
+        "{barrier: {commit: first}, lease: {elect: true}}",
+        ("barrier.commit", "lease.elect", "allowed: all"),
+    ),
     "a single replica behind TLS may lead always": (
         "{server: {tls: {peers: [a]}}, lease: {identity: '*'}}",
         "{server: {tls: {peers: [a]}}, lease: {identity: '*', elect: true}}",
@@ -431,13 +441,15 @@ def test_every_rule_of_the_policy_follows_a_setting() -> None:
     }  # fmt: skip
     release = {"backoff_initial_seconds": 6, "backoff_max_seconds": 130}
     others: dict[str, Any] = {
-        "refusal_memory_seconds": 61, "answer": "ranked", "policy": "fifo-pod", "resizes_per_minute": 7
+        "refusal_memory_seconds": 61, "answer": "ranked", "policy": "fifo-pod", "resizes_per_minute": 7,
+        "scheduler": {"plugins": ["Mine"]},
     }  # fmt: skip
     rules = rules_of(Settings(barrier=barrier, release=release, **others))
     assert rules == Rules(
         window_seconds=9, hold_seconds=21, binding_seconds=5, plan_seconds=31, freeing_seconds=121, repair_seconds=31,
         backoff_initial_seconds=6, backoff_max_seconds=130, refusal_memory_seconds=61, largest_gang=1260,
         gangs_at_once=17, ranked=True, gangs=False, checkpoint_seconds=29, stores=True,
-        resizes_per_minute=7, growing_seconds=62,
+        resizes_per_minute=7, growing_seconds=62, plugins=("Mine",),
     )  # fmt: skip
-    assert [field.name for field in fields(Rules) if getattr(rules, field.name) == field.default] == []
+    assert [field.name for field in fields(Rules) if getattr(rules, field.name) == field.default] == ["commit_first"]
+    assert rules_of(Settings(barrier={"commit": "first"})).commit_first  # not with answer: ranked

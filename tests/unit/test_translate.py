@@ -461,8 +461,13 @@ PODS_SEEN: dict[str, tuple[Json, dict[str, Any]]] = {
     "failed": (changed(status={"phase": "Failed"}), {"phase": Phase.FAILED}),
     "status null": (member() | {"status": None}, {}),
     "being deleted": (changed(deletionTimestamp=BORN), {"terminating": True}),
+    "kept by a finalizer": (
+        changed(deletionTimestamp=BORN, finalizers=["example.com/backup", None]),
+        {"terminating": True, "finalizers": ("example.com/backup",)}),
+    "with a finalizer, not being deleted": (changed(finalizers=["example.com/backup"]), {}),
     "gated": (changed(spec={"schedulingGates": [{"name": "kohort.dev/admission"}]}), {"gated": True}),
-    "gated by others": (changed(spec={"schedulingGates": [{"name": "x"}, None, "kohort.dev/admission"]}), {}),
+    "gated by others": (changed(spec={"schedulingGates": [{"name": "x"}, None, "kohort.dev/admission"]}),
+                        {"unchecked": ("schedulingGates",)}),
     "a toleration that admission has added": (
         changed(spec={"tolerations": [EXISTS | {"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}),
         {"places": Constraints(tolerations=(Toleration("nvidia.com/gpu", "Exists", "", "NoSchedule"),))}),
@@ -493,7 +498,7 @@ PODS_SEEN: dict[str, tuple[Json, dict[str, Any]]] = {
     "a node name that is a number": (changed(spec={"nodeName": 7}), {}),
     "quantities that cannot be read": (
         changed(spec={"containers": [{"resources": {"requests": {"cpu": "NaN"}}}]}),
-        {"requests": Resources({"pods": 1})}),
+        {"requests": Resources({"pods": 1}), "unchecked": ("requests that cannot be read",)}),
 }  # fmt: skip
 
 

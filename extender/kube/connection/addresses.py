@@ -93,7 +93,7 @@ def _split_entry(entry: str) -> tuple[str, str]:
     """
     if entry.startswith("["):
         host, closed, port = entry[1:].partition("]:")
-        return (host, port) if closed else ("", "")  # Go ignores brackets without a port
+        return (host, port) if closed else ("", "")  # Go ignores an address in brackets that has no port
     host, _, port = entry.partition(":")
     return (host, port) if entry.count(":") == 1 else (entry, "")
 

@@ -43,7 +43,7 @@ def _trust(context: ssl.SSLContext, authority: Pem) -> None:
     try:
         data = authority.data or Path(authority.file).read_bytes()
         context.load_verify_locations(cadata=data.decode("ascii", errors="ignore"))
-    except (OSError, ValueError) as error:  # an OSError includes ssl.SSLError
+    except (OSError, ValueError) as error:  # also an ssl.SSLError, which is an OSError
         where = f": {authority.file!r}" if authority.file else ""
         raise unusable(f"{field}{where} holds no certificate in PEM format: {error}; give a file that does") from None
 

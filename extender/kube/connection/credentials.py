@@ -126,7 +126,7 @@ def with_credentials(bare: Connection, context: Context, cluster: Cluster, user:
 
 
 def impersonation_headers(name: str, user: User) -> tuple[tuple[str, str], ...]:
-    """Return the headers that make the server treat a request as that of the user whom ``user`` impersonates.
+    """Return the headers that make the server treat a request as coming from the user that ``user`` impersonates.
 
     ``name``: the name of ``user``, for messages. Raises ClusterError.
     """

@@ -8,6 +8,7 @@ kubectl, we would send another token.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -22,7 +23,8 @@ NUMBER: Final = re.compile(
     |\.[0-9][0-9_]*(?:[eE][-+]?[0-9_]+)?|\.(?:inf|Inf|INF))$|^\.(?:nan|NaN|NAN)$""",
     re.VERBOSE,
 )
-MOST_VALUES: Final = 1_000_000  # values in one document, which a few lines of aliases could exceed by far
+IN_JSON: Final = "text, numbers, booleans, lists and mappings, as in JSON"
+MOST_VALUES: Final = 200_000  # values in one document, which a few lines of aliases could exceed by far
 WORD: Final = re.compile(r"^(?:y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF)$")
 
 
@@ -37,12 +39,14 @@ def plain(text: bytes) -> Any:
 def documents(text: bytes) -> Iterator[Any]:
     """Yield the documents of JSON or YAML text as Python values; an empty document is None. Raises ValueError."""
     try:
-        yield json.loads(text)  # PyYAML does not accept JSON that has tabs
-        return
+        found = json.loads(text)  # PyYAML does not accept JSON that has tabs
     except ValueError:
         pass
     except RecursionError:
         raise ValueError("its brackets are nested too deeply") from None
+    else:
+        yield _checked(found)
+        return
     try:
         loader = _GoLoader(text)
         while loader.check_data():  # type: ignore[no-untyped-call]
@@ -52,7 +56,7 @@ def documents(text: bytes) -> Iterator[Any]:
 
 
 def _checked(document: Any) -> Any:
-    """Return the document. Raises ValueError if its aliases make it too large, or a part of itself."""
+    """Return the document. Raises ValueError if its aliases make it too large, or if JSON cannot express a value."""
     parts, count = [document], 0
     while parts:
         part = parts.pop()
@@ -61,6 +65,8 @@ def _checked(document: Any) -> Any:
             raise ValueError(f"a document has more than {MOST_VALUES} values, or an alias of itself")
         if isinstance(part, dict | list):
             parts.extend(part.values() if isinstance(part, dict) else part)
+        elif not isinstance(part, str | int | float | None) or (isinstance(part, float) and not math.isfinite(part)):
+            raise ValueError(f"{part!r} is not allowed; allowed: {IN_JSON}")
     return document
 
 

@@ -44,7 +44,7 @@ class ExecPlugin:
     env: Mapping[str, str]
     api_version: str
     install_hint: str
-    interactive: str  # Never, IfAvailable or Always
+    interactive: str  # whether the program may ask the user on the terminal: Never, IfAvailable or Always
     cluster: Mapping[str, Any] | None = None
 
 

@@ -66,7 +66,7 @@ class Transport:
             return
         async with self._runs:
             if not self._is_due():
-                return  # another request has renewed them meanwhile
+                return  # another request has renewed the credentials while this one waited
             found = await plugin.run(program)
             shown, self._credential, self._signed = self._credential.certificate, found, True
             if found.certificate != shown:
@@ -83,7 +83,8 @@ class Transport:
             **self._way(),
         )  # fmt: skip
         if response.status == 401:
-            self._signed = self._connection.plugin is None  # the next request renews the credentials
+            # with a plugin, the next request fetches new credentials, because the server has refused these
+            self._signed = self._connection.plugin is None
         return response
 
     async def socket(self, path: str, query: Mapping[str, str], protocol: str) -> aiohttp.ClientWebSocketResponse:

@@ -1,4 +1,4 @@
-"""The answer to a request that cannot be served."""
+"""The view of an error: the answer to a request that cannot be served."""
 
 from __future__ import annotations
 

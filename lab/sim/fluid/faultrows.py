@@ -50,7 +50,7 @@ def _job(line: TraceRow, named: _Named) -> str:
 
 
 def _slot(line: TraceRow, named: _Named) -> Slot:
-    """Return the slot, which must be one that the job can have."""
+    """Return the slot that the row names. Raises FieldError if the job cannot have that slot."""
     job = named.jobs[_job(line, named)]
     role = line.choice(ROLE, {one.name: one for one in job.roles})
     count = max(role.replicas, job.max_workers) if role.name == WORKER else role.replicas

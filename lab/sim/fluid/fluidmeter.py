@@ -68,7 +68,7 @@ class FluidMeter:
         self._at = now
 
     def take(self, events: Iterable[Event]) -> None:
-        """Process the facts of this instant."""
+        """Update what is held and used by the facts of this instant."""
         for event in events:
             match event:
                 case PodSeen(pod) if pod.node and pod.uid not in self._pods:
@@ -194,7 +194,7 @@ class FluidMeter:
 
 
 class _Free:
-    """The mean fragmentation of the free room, measured in the resource of which a typical worker takes most.
+    """The mean fragmentation of the free room, measured in one resource: the one that a typical worker takes most of.
 
     The typical worker has the request that most workers of the trace have. A node's free room is usable as far as whole
     typical workers fit into it; the rest is fragmented.
@@ -213,7 +213,7 @@ class _Free:
         self._seconds = self._lost = 0.0
 
     def run(self, passed: float) -> None:
-        """Count so many seconds with the present fragmentation."""
+        """Count ``passed`` seconds with the present fragmentation."""
         self._seconds += passed
         if self._all > 0:
             self._lost += (1.0 - self._useful / self._all) * passed
@@ -238,7 +238,7 @@ class _Free:
 
     @property
     def mean(self) -> float:
-        """Return the mean fragmentation over the time that passed."""
+        """Return the mean over time of the share of free room that is fragmented."""
         return self._lost / self._seconds if self._seconds else 0.0
 
 

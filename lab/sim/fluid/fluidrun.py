@@ -10,16 +10,15 @@ import math
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from lab.sim.engine import Engine
+from lab.sim.engine import START, Engine
 from lab.sim.fluid import faults as faultkinds
 from lab.sim.fluid.flow import Activity, Do, Flow
 from lab.sim.fluid.fluidcluster import FluidCluster
 from lab.sim.fluid.fluidmeter import FluidMeter
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.objects import JobSpec
-from lab.sim.pods.podrun import START
-from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.report import RunResult
+from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import Trace
 from lab.sim.utilityslots import slot_of
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize
@@ -72,15 +71,15 @@ class FluidRun:
         self._quiet_seconds = max(settings.quiet_seconds, policy.base.ahead_seconds)
         self._snapshot = Snapshot(rules=settings.rules)
         self._cluster = FluidCluster(trace)
-        self._events: Engine[Do] = Engine()  # events that change the simulated cluster
+        self._events: Engine[Do] = Engine()  # events that change the simulated cluster, such as arrivals
         self._clock: Engine[Do] = Engine()  # ticks, deadlines and reports, which only cause a step
         self._flow = Flow(settings, self._events, self._finish)
         self._meter = FluidMeter(trace, START, settings.speeds, slot_of(settings.slot_seconds, trace, policy))
         self._uids = _uids(trace)
         self._to_come = len(trace.jobs)
         self._inbox: list[Event] = []
-        # facts about job objects that were deleted in this instant; they are sent one batch after the facts about their
-        # pods
+        # facts about job objects that were deleted in this instant; they are sent
+        # one batch after the facts about their pods
         self._ended: list[Event] = []
         self._forgotten: list[Event] = []  # facts about deleted job objects that are sent with the next batch
         # jobs whose pods may change in a later step although no effect of that step names them
@@ -89,7 +88,7 @@ class FluidRun:
         self._stalls: dict[str, float] = {}
         self._stepped = self._happened = START
         self._due = START + settings.tick_seconds  # when the next tick is due
-        self._ticks_at: tuple[float, int] | None = None  # (time, ticket) of the timer for that tick
+        self._ticks_at: tuple[float, int] | None = None  # the time and the ticket of the timer for the next tick
         self._quiet = False  # whether the last step had no effects, so that the next tick may be skipped
         self._post([*(NodeSeen(node) for node in trace.nodes), Synced()])
         self._events.schedule(START, lambda: None)

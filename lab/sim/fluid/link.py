@@ -36,7 +36,7 @@ class Trained:
     contention: float
 
     def throughput(self, workers: int) -> float:
-        """Return the images per second of so many workers, all beside their ps."""
+        """Return how many images per second ``workers`` workers process together, all beside their ps."""
         measured = len(self.images)
         if workers <= measured:
             return self.images[workers - 1]
@@ -68,7 +68,7 @@ class SharedLinks:
     coupled: bool = True
 
     def work_seconds(self, model: str, steps: int) -> float:
-        """Return the seconds that one worker beside its ps needs for so many steps (a job's work)."""
+        """Return a job's work: the seconds that one worker beside its ps needs for ``steps`` steps."""
         return steps * self.batch / self._model(model).throughput(1)
 
     def rates(self, running: Mapping[str, RunningGang], nodes: Mapping[str, Node]) -> Mapping[str, float]:

@@ -51,12 +51,12 @@ class Members:
 
     @property
     def asked(self) -> int:
-        """Return the job object's worker replicas."""
+        """Return how many workers the job object asks for."""
         return self.job.worker.replicas if self.job.worker else 0
 
     @property
     def bound(self) -> frozenset[str]:
-        """Return the UIDs of the bound pods."""
+        """Return the UIDs of the job's bound pods."""
         return frozenset(pod.uid for pod in self.pods.values() if pod.node)
 
     def running(self, nodes: Mapping[str, Node]) -> RunningGang | None:
@@ -106,7 +106,7 @@ class Members:
             yield PodSeen(made)
 
     def drop(self, slot: Slot) -> PodGone:
-        """Remove the pod in that slot."""
+        """Remove the pod in that slot, and return the event of its deletion."""
         return PodGone(self.pods.pop(slot).uid)
 
     def unfinished(self, gang: Gang) -> bool:

@@ -32,7 +32,7 @@ class Speeds(Protocol):
         ...
 
     def rates(self, running: Mapping[str, RunningGang], nodes: Mapping[str, Node]) -> Mapping[str, float]:
-        """Return the rate of each of these gangs, by job UID."""
+        """Return the rate at which each of these gangs works, by job UID."""
         ...
 
 
@@ -66,7 +66,7 @@ class SharedCpu:
     coupled: bool = True
 
     def rates(self, running: Mapping[str, RunningGang], nodes: Mapping[str, Node]) -> Mapping[str, float]:
-        """Return the rates of all gangs together."""
+        """Return the rates of all gangs, which depend on one another."""
         del nodes
         crowd = Counter(node for gang in running.values() for node in gang.workers)
         share = {node: 1.0 / (n * (1.0 + self.gamma * (n - 1))) for node, n in crowd.items()}

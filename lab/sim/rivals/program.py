@@ -18,7 +18,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.placement.fit import accepts
 from policy.systems.shares import Pools
 
-Column = NDArray[np.float64]  # one number for each job
+Column = NDArray[np.float64]  # an array with one number for each job
 VARIABLES = ("n", "x", "l", "r")
 
 

@@ -29,7 +29,7 @@ OPTIONAL = (
     "worker_gpus", "ps", "ps_millicores", "ps_memory_bytes", "contention", "clean_pods", "utility", "model",
     "local_batch", "decay", "migratable", "ps_elastic", *SELECTORS, *TRAINING,
 )  # fmt: skip
-MOST_MEMBERS = 100_000  # in one role of a job; the simulator makes an object of each
+MOST_MEMBERS = 100_000  # members of one role of a job: the simulator makes an object for each of them
 OF_NODES, ALSO_OF_NODES = ("name", "cpu_millicores", "memory_bytes"), ("gpus", "pods", "gbps", "labels")
 
 
@@ -95,7 +95,7 @@ def _training_row(training: Training) -> dict[str, object]:
 
 
 def trace_of(jobs: Table, nodes: Sequence[Node] = (), models: Collection[str] | None = None) -> Trace:
-    """Return the trace of such rows; without nodes, no job is too large. Raises TraceError.
+    """Return the trace of rows in this format; if no nodes are given, no job is too large. Raises TraceError.
 
     ``models`` are the models that the speed model knows, None for any.
     """
@@ -103,12 +103,12 @@ def trace_of(jobs: Table, nodes: Sequence[Node] = (), models: Collection[str] | 
 
 
 def jobs_of(table: Table) -> tuple[JobSpec, ...]:
-    """Return the jobs of such rows, by arrival. Raises TraceError."""
+    """Return the jobs of rows in this format, by arrival. Raises TraceError."""
     return trace_of(table).jobs
 
 
 def nodes_of(table: Table) -> tuple[Node, ...]:
-    """Return the nodes of such rows. Raises TraceError."""
+    """Return the nodes of rows in this format. Raises TraceError."""
     return checked_nodes(read(table, lambda line: (line.where, _node(line))), "name")
 
 

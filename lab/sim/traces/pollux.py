@@ -33,12 +33,12 @@ class Application:
 
 
 APPLICATIONS: Mapping[str, Application] = {
-    "cifar10": Application(0.95, 0.041),  # 100 epochs of 50,000 images at 1,461 a second
+    "cifar10": Application(0.95, 0.041),  # derived from 100 epochs of 50,000 images at 1,461 a second
     "ncf": Application(0.3, 0.78),
-    "bert": Application(3.8, 0.013),  # 2 epochs of 88,641 examples at 13 a second
+    "bert": Application(3.8, 0.013),  # derived from 2 epochs of 88,641 examples at 13 a second
     "deepspeech2": Application(6.0, 0.011),
     "yolov3": Application(16.0, 0.11),
-    "imagenet": Application(148.0, 0.029),  # 90 epochs of 1.28 million images at 217 a second
+    "imagenet": Application(148.0, 0.029),  # derived from 90 epochs of 1.28 million images at 217 a second
 }
 
 

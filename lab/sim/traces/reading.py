@@ -16,6 +16,7 @@ from policy.cluster.words import and_more
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
+SHOWN = 200  # characters of a wrong value that a message shows
 TOLD = 20  # an error message lists at most so many faults, and only counts the others
 
 Table = Sequence[tuple[str, Mapping[str, object]]]
@@ -31,10 +32,16 @@ class TraceError(ValueError):
 
 
 class FieldError(ValueError):
-    """A faulty field of one row."""
+    """The error for one wrong field of a row."""
 
     def __init__(self, where: str, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"{where}: {name}: {value!r} is not allowed; allowed: {allowed}")
+        super().__init__(f"{where}: {name}: {shortened(value)} is not allowed; allowed: {allowed}")
+
+
+def shortened(value: object) -> str:
+    """Return the value as Python text for a message, cut if it is long: it may be a whole file."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 class ColumnError(ValueError):
@@ -69,7 +76,7 @@ class TraceRow:
         return self.values.get(name) not in (None, "")
 
     def text(self, name: str) -> str:
-        """Return the field, which must not be empty."""
+        """Return the field's text, which must not be empty."""
         self.columns([name])
         if not self.has(name):
             raise FieldError(self.where, name, self.values[name], "a value")
@@ -96,11 +103,11 @@ class TraceRow:
         return found
 
     def truth(self, name: str) -> bool:
-        """Return a boolean, written as in JSON or as a word."""
+        """Return the field as a boolean; it must be true, True, false or False."""
         return self.choice(name, {"true": True, "True": True, "false": False, "False": False})
 
     def member(self, name: str, of: type[E]) -> E:
-        """Return an enum's member by its value."""
+        """Return the member of the enum that has the field's text as its value."""
         return self.choice(name, {str(member.value): member for member in of})
 
     def choice(self, name: str, choices: Mapping[str, T]) -> T:
@@ -144,7 +151,8 @@ def read(table: Table, one: Callable[[TraceRow], T]) -> list[T]:
     Raises TraceError with the first fault of each faulty row, and with each fault of the columns once.
     """
     found, faults = [], []
-    columns = defaultdict[str, list[tuple[str, str]]](list)  # by fault: location and details of each row that has it
+    # for each fault of the columns: location and details of each row that has it
+    columns = defaultdict[str, list[tuple[str, str]]](list)
     for position, (where, values) in enumerate(table, 1):
         try:
             found.append(one(TraceRow(where, values, position)))
@@ -159,7 +167,9 @@ def read(table: Table, one: Callable[[TraceRow], T]) -> list[T]:
 
 
 def _once(fault: str, rows: Sequence[tuple[str, str]], count: int) -> str:
-    """Return the fault of the columns of these rows; ``count`` is the number of rows in the whole table."""
+    """Return one message for a fault of the columns that these rows have; ``count``: how many rows the whole table
+    has.
+    """
     where, details = rows[0]
     others = len(rows) - 1
     if others and len(rows) == count:

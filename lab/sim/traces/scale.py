@@ -30,7 +30,7 @@ def sampled(rows: Sequence[T], count: int | None, seed: int, name: str = "sample
 
 
 def elastic(asked: int) -> tuple[int, int]:
-    """Return the bounds of a job that asks for so many workers: half as many (at least one) and twice as many."""
+    """Return the bounds of a job that asks for ``asked`` workers: half as many (at least one) and twice as many."""
     return max(1, asked // 2), 2 * asked
 
 

@@ -152,7 +152,7 @@ def _search(costs: Array, need: int, worth: Callable[[int], float], begin: int |
     best: tuple[float, int, float] | None = None
     for slot in range(costs.shape[0]):
         if best is not None and worth(slot) <= best[0]:
-            break  # no later completion is worth as much, whatever it costs
+            break  # completing later is worth no more than the best payoff so far, even at no cost
         if begin is not None:
             table, of_slot = _holding(table, costs[slot], fresh=slot <= begin and low == 0)
         else:
@@ -177,7 +177,7 @@ def _search(costs: Array, need: int, worth: Callable[[int], float], begin: int |
 
 
 def _holding(table: Array, cost: Array, *, fresh: bool) -> tuple[Array, Array]:
-    """Return the table and the costs of a time slot for a job that cannot pause, so that no time slot has 0 workers.
+    """Return a time slot's table and costs, changed so that a job that cannot pause has workers in the time slot.
 
     fresh: the job may still start in this time slot.
     """
@@ -196,7 +196,7 @@ def most_work(costs: Array, work: int, *, gaps: bool = True) -> int:
 
 
 def _tops(costs: Array) -> Counts:
-    """Return the most workers that each time slot takes."""
+    """Return the largest number of workers that fits into each time slot."""
     tops: Counts = np.where(np.isfinite(costs), np.arange(costs.shape[1]), 0).max(axis=1, initial=0)
     return tops
 

@@ -36,6 +36,6 @@ def drift_of(snapshot: Snapshot, uid: str, slot_seconds: float, tolerance: float
 def _follows(plan: Plan, slot: int, needed: float, scheduled: float, tolerance: float) -> str:
     """Return in words how the plan will be changed at the next time slot because of the drift; empty if it will not."""
     if needed > scheduled * (1.0 + tolerance):
-        return "the rest is planned anew at the next slot"
+        return "the rest is planned again at the next time slot"
     spare = plan.last > slot + 1 and scheduled - plan.shifts[-1].units >= needed
-    return "the last of its slots are given back at the next slot" if spare else ""
+    return "its last time slots are given back at the next time slot" if spare else ""

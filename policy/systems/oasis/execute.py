@@ -48,7 +48,7 @@ class Slotwork:
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Give every planned job its orders."""
+        """Decide for every planned job what it gets in this time slot: workers and nodes, a pause, or nothing."""
         self._room = Room.of(self.snapshot)
         self._free = self._planned_free()
         for uid in sorted(self.plans):
@@ -82,9 +82,9 @@ class Slotwork:
     def _pausing(self, uid: str) -> Verdict:
         later = self.plans[uid].after(self.slot)
         if later is None:
-            return Verdict(Reason.PAUSED, "its schedule is over and no room was found for what is left")
+            return Verdict(Reason.SCHEDULE_OVER)
         seconds = later.slot * self.slot_seconds - self.now
-        return Verdict(Reason.PAUSED, f"it goes on in slot {later.slot}, {seconds:.0f} s from now")
+        return Verdict(Reason.PAUSED, f"it goes on in time slot {later.slot}, {seconds:.0f} s from now")
 
     # -- jobs that have members ------------------------------------------------------------------
 
@@ -94,8 +94,8 @@ class Slotwork:
                 self._pause(job, later)
             return  # the job runs past the end of its plan: it stays unchanged until it ends or is planned again
         if gang.state is State.MIGRATING or not within(job, shift):
-            # the user's new bounds forbid this shift's number of workers; later time slots are planned within the
-            # bounds
+            # the user's new bounds forbid this shift's number of workers; later
+            # time slots are planned within the bounds
             return
         if _lacks_ps(job, shift):
             self._pause(job, shift)

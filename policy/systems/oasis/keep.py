@@ -25,8 +25,8 @@ MOST_SLOT = 10**10
 MOST_COUNT = 10**6
 LONGEST_SLOT = 10.0**8  # seconds; a time slot that is longer is not read back
 LONGEST_TEXT = 1000
-# the largest number of offers of one job that is read back; the wait for the next offer doubles each time, so that no
-# job gets that far
+# the largest number of offers of one job that is read back; the wait for the next offer doubles
+# each time, so that no job gets that far
 MOST_OFFERS = 60
 
 Json = dict[str, Any]

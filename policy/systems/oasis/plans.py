@@ -165,7 +165,7 @@ class Plans:
         self._force(self.snapshot.jobs[uid], rest, freed=True)
 
     def _stake(self, uid: str) -> float:
-        """Return what the job is worth if it completes as planned."""
+        """Return the utility of the job if it completes as planned."""
         return self.by_uid[uid].work.worth(self.by_uid[uid].last)
 
     def obey_edits(self) -> None:

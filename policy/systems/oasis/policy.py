@@ -80,7 +80,7 @@ class Oasis(Policy):
 
     @property
     def pricing(self) -> Pricing:
-        """The parameters by which prices are found."""
+        """The parameters from which the prices are computed."""
         return Pricing(self.floor, self.price_ratio, self.u_scale, self.l_scale, self.switching_cost)
 
     def again(self, refusal: Refusal) -> float:
@@ -261,13 +261,14 @@ class OasisCycle:
 
     def _refused(self, one: Refusal) -> str:
         again = self.policy.again(one)
-        return one.why if math.isinf(again) else f"{one.why}; it is offered again in slot {again}"
+        return one.why if math.isinf(again) else f"{one.why}; it is offered again in time slot {again}"
 
     def _undecided(self) -> list[Job]:
         """Return the waiting jobs without plan or refusal that may be considered now, in order of arrival."""
         found = list[Job]()
         for job in self.snapshot.waiting():
-            if job.uid in self.plans.by_uid or self._stays_refused(job):
+            refusal = self.rejected.get(job.uid)
+            if job.uid in self.plans.by_uid or (refusal is not None and self.slot < self.policy.again(refusal)):
                 continue
             verdict = bar(self.snapshot, job, self.now)
             if verdict is None:
@@ -275,10 +276,6 @@ class OasisCycle:
             else:
                 self.verdicts[job.uid] = verdict
         return sorted(found, key=lambda job: (job.arrival, job.uid))
-
-    def _stays_refused(self, job: Job) -> bool:
-        refusal = self.rejected.get(job.uid)
-        return refusal is not None and self.slot < self.policy.again(refusal)
 
     def _admit_or_reject(self, job: Job) -> None:
         """Admit the job if its best schedule is worth more than it costs at the present prices."""
@@ -318,12 +315,12 @@ class OasisCycle:
     def _why(self, quote: Quote) -> str:
         """Return the refusal in words: payoff, price and worth, and the time slot in which its workers cost least."""
         if quote.best is None:
-            return f"it does not fit into the {self.window.slots} slots that are planned"
+            return f"it does not fit into the {self.window.slots} time slots that are planned"
         best = quote.best
         text = f"payoff {best.payoff:.4g}: worth {best.worth:.4g}, price {best.cost:.4g}"
         if quote.cheapest is not None:
             slot, price = quote.cheapest
-            text += f"; cheapest slot is {slot}, {price:.4g} for its fewest workers"
+            text += f"; the cheapest time slot is {slot}, {price:.4g} for its fewest workers"
         return text
 
     def _adopted(self) -> list[Job]:

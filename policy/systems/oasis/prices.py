@@ -182,7 +182,9 @@ def _offered(ground: Ground, role: str, slots: int) -> float:
 
 
 class Prices:
-    """The prices p and q (22) of each resource: L (U / L)^(used share), for the whole cluster's amount of it."""
+    """The prices p and q (22) of each resource: L (U / L)^(used share), for the cluster's whole amount of the
+    resource.
+    """
 
     def __init__(self, ground: Ground, worker: Bounds | None, server: Bounds | None) -> None:
         self.ground = ground

@@ -17,7 +17,7 @@ from policy.systems.oasis.workload import Work
 
 MEMORY = "oasis"
 MOST_SLOTS = 10_000  # a plan that is converted to shorter time slots gets at most so many
-Layout = tuple[tuple[str, str, int], ...]  # role, node, how many members there; sorted
+Layout = tuple[tuple[str, str, int], ...]  # the entries of a layout: role, node, and how many members are there; sorted
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class Shift:
     layout: Layout
 
     def count(self, role: str) -> int:
-        """Return the number of members of that role."""
+        """Return the number of members of that role in this time slot."""
         return sum(count for name, _, count in self.layout if name == role)
 
     @property
     def workers(self) -> int:
-        """The number of workers (y)."""
+        """The number of workers (y) in this time slot."""
         return self.count(WORKER)
 
     @property
@@ -42,7 +42,7 @@ class Shift:
         return self.workers or 1
 
     def on(self, role: str) -> dict[str, int]:
-        """Return the members of that role by node."""
+        """Return how many members of that role run on each node."""
         return {node: count for name, node, count in self.layout if name == role}
 
 

@@ -66,7 +66,7 @@ def _search(
     best: tuple[float, int] | None = None
     for slot, of_slot in enumerate(costs):
         if best is not None and worth(slot) <= best[0]:
-            break  # no later completion is worth as much, whatever it costs
+            break  # completing later is worth no more than the best payoff so far, even at no cost
         came = _came(table, switching, fresh=begin is None or slot <= begin)
         table = came[before, np.arange(size)] + of_slot
         if begin is not None:
@@ -80,10 +80,11 @@ def _search(
 
 
 def _came(table: Array, switching: float, *, fresh: bool) -> Array:
-    """Return, before a time slot, the least cost of n worker-slots if y workers follow, with the cost of the change to
-    y.
+    """Return the least cost of the schedules that end just before a time slot, with the cost of changing to its
+    workers.
 
-    The result is an array [n, y]. fresh: the job may start in this time slot.
+    The result is an array [n, y]: the schedules have done n worker-slots, and y workers run in the time slot. fresh:
+    the job may start in this time slot.
     """
     each = switching * np.arange(table.shape[1])
     fewer = np.minimum.accumulate(table - each, axis=1) + each

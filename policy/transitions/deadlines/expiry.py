@@ -21,7 +21,7 @@ from policy.placement.holes import is_there
 from policy.transitions.deadlines.freeing import end_freeing
 from policy.transitions.deadlines.growth import end_growth
 from policy.transitions.deadlines.patience import Expired, until
-from policy.transitions.gangs import any_goes, forget, refuse_held, rules_of
+from policy.transitions.gangs import any_goes, forget, refuse_held
 from policy.transitions.migrate import end_checkpoint, end_migration
 from policy.transitions.recovery.release import give_up
 from policy.transitions.refusals import avoid_refused
@@ -70,7 +70,7 @@ def _end_deadline(draft: Draft, gang: Gang, over: Deadline, now: float, *, gives
     """
     job: Job = draft.now.jobs[gang.job_uid]
     if job.invalid and gang.state in ADMITTED:
-        draft.put_gang(replace(gang, deadline=Deadline(over.awaits, now + rules_of(draft).repair_seconds)))
+        draft.put_gang(replace(gang, deadline=Deadline(over.awaits, now + draft.base.rules.repair_seconds)))
         return []
     return DEADLINES[gang.state, over.awaits](draft, Expired(job, gang, now, gives_back))
 
@@ -142,4 +142,6 @@ def _why(draft: Draft, gang: Gang) -> Reason:
         return Reason.PREEMPTED
     if gang.refused is not None:
         return Reason.BIND_FAILED
-    return Reason.MEMBER_REFUSED if trouble_of(draft.now, gang.job_uid) else Reason.BARRIER_TIMEOUT
+    if trouble_of(draft.now, gang.job_uid):
+        return Reason.MEMBER_REFUSED
+    return Reason.REPAIR_FAILED if gang.state is State.REPAIRING else Reason.BARRIER_TIMEOUT

@@ -16,7 +16,7 @@ from policy.cluster.gang import Gang, State
 from policy.cluster.model import WORKER, Pod
 from policy.cluster.reasons import Reason
 from policy.transitions.deadlines.patience import Expired
-from policy.transitions.gangs import pod_of, retarget
+from policy.transitions.gangs import retarget
 from policy.transitions.recovery.release import give_up
 
 
@@ -27,7 +27,7 @@ def end_freeing(draft: Draft, expired: Expired) -> list[Effect]:
     shrunk for it keep their workers, and the gang backs off.
     """
     gang, now = expired.gang, expired.now
-    awaited = [pod for uid in gang.waits_for if (pod := pod_of(draft, uid)) is not None]
+    awaited = [pod for uid in gang.waits_for if (pod := draft.now.pods.get(uid)) is not None]
     if any(pod.terminating for pod in awaited):
         return give_up(draft, gang, now, Reason.ROOM_BEING_FREED, back_off=False)
     stalled: list[Effect] = [*stalled_shrinks(draft, gang)]

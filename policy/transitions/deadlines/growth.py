@@ -16,9 +16,9 @@ from policy.cluster.gang import Gang, State, Tries
 from policy.cluster.lifecycle import Awaits
 from policy.cluster.model import WORKER, Job, Phase, Slot
 from policy.transitions.deadlines.patience import Expired, until
-from policy.transitions.gangs import nobody_awaited, plan_name, retarget, rules_of
+from policy.transitions.gangs import nobody_awaited, plan_name, retarget
 
-MOST_DOUBLINGS: Final = 4  # limit of how often the back-off after failed growths doubles
+MOST_DOUBLINGS: Final = 4  # the back-off after failed growths doubles at most so many times
 
 
 def absent(draft: Draft, job: Job, gang: Gang) -> int:
@@ -97,7 +97,7 @@ def give_back(draft: Draft, gang: Gang, now: float) -> list[Effect]:
     """
     left, attempts = gang.awaited, gang.tries.attempts + 1
     fewer = retarget(draft, gang, gang.workers - left, {}, now)
-    back_off = rules_of(draft).growing_seconds * 2.0 ** min(attempts, MOST_DOUBLINGS)
+    back_off = draft.base.rules.growing_seconds * 2.0 ** min(attempts, MOST_DOUBLINGS)
     tries = replace(fewer.tries, attempts=attempts, not_before=now + back_off)
     draft.put_gang(replace(fewer, tries=tries))
     return [Stalled(gang.job_uid, gang.workers, left, given_back=True), Resize(gang.job_uid, fewer.workers)]

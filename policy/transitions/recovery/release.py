@@ -10,7 +10,7 @@ from policy.cluster.lifecycle import Awaits, Move
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules
 from policy.transitions.deadlines.patience import until
-from policy.transitions.gangs import any_bound, move, refuse_held, rules_of
+from policy.transitions.gangs import any_bound, move, refuse_held
 
 
 def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: bool = True) -> list[Effect]:
@@ -22,7 +22,8 @@ def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: b
     effects: list[Effect] = [*refuse_held(gang, reason), Released(gang.job_uid, gang.plan, reason)]
     if back_off:
         attempts = gang.tries.attempts + 1
-        tries = replace(gang.tries, attempts=attempts, not_before=now + _back_off(rules_of(draft), attempts))
+        not_before = now + _back_off(draft.base.rules, attempts)
+        tries = replace(gang.tries, attempts=attempts, not_before=not_before, why=reason)
         gang = replace(gang, tries=tries)
     if any_bound(draft, gang.job_uid) or gang.in_flight or gang.state is State.RUNNING:
         move(draft, cleared(gang), Move.RELEASE, deadline=until(draft, Awaits.RELEASE, now))

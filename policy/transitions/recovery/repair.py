@@ -17,7 +17,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import priority_of
 from policy.placement.holes import fill, holes
 from policy.placement.room import Room
-from policy.transitions.gangs import any_bound, forget, job_of, plan_name, pod_of, retarget
+from policy.transitions.gangs import any_bound, forget, plan_name, retarget
 from policy.transitions.recovery.release import give_up
 
 
@@ -30,7 +30,7 @@ def repair(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
     """
     effects: list[Effect] = []
     for uid in draft.index.lacking:
-        job = job_of(draft, uid)
+        job = draft.now.jobs.get(uid)
         if job is not None:
             effects += _mend(draft, job, draft.gang(uid), now)
             effects += shrink_to_rest(draft, job, draft.gang(uid), now) if gives_back else []
@@ -93,5 +93,5 @@ def shrink_to_rest(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effec
 
 
 def _is_made(draft: Draft, job: Job, index: int) -> bool:
-    pod = pod_of(draft, draft.now.members.get(job.uid, {}).get(Slot(WORKER, index), ""))
+    pod = draft.now.pods.get(draft.now.members.get(job.uid, {}).get(Slot(WORKER, index), ""))
     return pod is not None and not pod.terminating

@@ -19,7 +19,7 @@ from policy.cluster.preemption import NOTHING_PROMISED, taken_on
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import priority_of
-from policy.transitions.gangs import any_bound, forget, job_of
+from policy.transitions.gangs import any_bound, forget
 from policy.transitions.recovery.release import give_up
 
 
@@ -112,7 +112,7 @@ def _allocatable(draft: Draft, name: str) -> Resources:
 
 
 def _arrival(draft: Draft, gang: Gang) -> tuple[float, str]:
-    job: Job | None = job_of(draft, gang.job_uid)
+    job: Job | None = draft.now.jobs.get(gang.job_uid)
     return (job.arrival if job is not None else 0.0), gang.job_uid
 
 

@@ -10,7 +10,7 @@ JOB: dict[str, Any] = {
     "workers": 0, "max_workers": 4, "replicas": 2, "elastic": True, "utility": 1.0, "weight": 0.75, "arrival": 0.0,
     "waited_seconds": 192.0, "keeps_pods": False, "waits": WAITS,
 }  # fmt: skip
-EXPECTED = {"at": 290.0, "in_seconds": 90.0, "basis": "if nobody else comes, once team/run has ended"}
+EXPECTED = {"at": 290.0, "in_seconds": 90.0, "basis": "if no other job comes, once team/run has ended"}
 AMOUNTS = {"cpu": {"quantity": "1500m", "exact": 1500}, "memory": {"quantity": "8Gi", "exact": 8 * 2**30}}
 HELD = [{"job": "team/done", "pod": "done-ps-0", "node": "n1", "requests": AMOUNTS}]
 ANSWERS: dict[str, Any] = {
@@ -66,7 +66,7 @@ ANSWERS: dict[str, Any] = {
             {"step": 3, "at": 0.0, "because": ["PodSeen"], "told": ["scaled in to 2 workers"],
              "inputs": {"weight": "0.7500", "for": "team/run"}},
         ], "ahead": [{"job": "team/run", "why": "came first"}],
-        "missing_pods": "worker 1 of 2",
+        "missing_pods": "worker 1 of 2", "checked_singly": "worker-0 has volumes",
         "needs": [{"role": "ps", "members": 1, "requests": AMOUNTS}], "shrunk_for": "team/run",
         "waits_for": ["team/run-worker-1"],
         "members": [{"role": "ps", "index": 0, "pod": "big-ps-0", "node": "", "state": "gated"}],

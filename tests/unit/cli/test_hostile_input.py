@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import errno
+import subprocess
 import sys
 from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
+from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import Result
 
-from extender.cli import commands
+from extender.cli import commands, whatifoptions
 from extender.cli.console import out
 from extender.cli.errors import CliError, errors
+from lab.study.specs import spec
+from tests.unit.cli.conftest import Server
+from tests.unit.study.test_tracefiles import JOBS
 
 Run = Callable[..., Result]
+ROOT = Path(__file__).parents[3]
 NO_TEXT = "\udcff"  # how Python shows a byte that is not UTF-8
 
 REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
@@ -85,3 +91,70 @@ def test_what_the_terminal_cannot_show_is_replaced(monkeypatch: pytest.MonkeyPat
         commands.app(["version"])
     out().print("1 → 2")
     assert shown.getvalue().endswith(b"1 ? 2\n")
+
+
+OUTPUTS = {
+    "a full disk": (">/dev/full", 1, "kohort: No space left on device"),
+    "a closed output": (">&-", 0, ""),
+    "a closed input": ("-f - <&-", 2, "kohort: -f: -: holds no job (nothing)"),
+    "a reader that has ended": ("| true", 0, ""),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("end", "code", "told"), OUTPUTS.values(), ids=OUTPUTS.keys())
+def test_standard_streams_that_fail_leave_no_traceback(
+    server: Server, tmp_path: Path, end: str, code: int, told: str
+) -> None:
+    command = "what-if" if "-f" in end else "queue"
+    environ = {"KOHORT_CLI_SERVER": server.url, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": "/bin:/usr/bin"}
+    done = subprocess.run(
+        f"{sys.executable} -m extender {command} {end}", shell=True, env=environ, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert told in done.stderr
+    assert not any(word in done.stderr for word in ("Traceback", "Exception"))
+
+
+def test_a_manifest_without_end_is_refused(kohort: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whatifoptions, "MOST_BYTES", 1000)
+    found = kohort("what-if", "-f", "/dev/zero")
+    assert (found.exit_code, "-f: /dev/zero: is longer than the allowed 1000 bytes" in found.stderr) == (2, True)
+
+
+def test_brackets_without_end_are_no_journal(kohort: Run, tmp_path: Path) -> None:
+    (tmp_path / "deep").write_text("[" * 100_000)
+    for args in (("what-if", "--cordon", "n1", "--snapshot"), ("replay",)):
+        found = kohort(*args, str(tmp_path / "deep"))
+        assert found.exit_code == 2
+        assert "deep, line 1: this is no beginning of a journal (" in found.stderr
+
+
+def test_a_message_shows_only_the_start_of_a_long_value(kohort: Run, tmp_path: Path) -> None:
+    (tmp_path / "long.json").write_text('{"a": "' + "x" * 100_000 + '"}')
+    found = kohort("simulate", "--policy", "kod2", "--trace", str(tmp_path / "long.json"))
+    assert found.exit_code == 2
+    assert len(found.stderr) < 1000
+    assert "x... is not allowed; allowed: a list of objects" in found.stderr
+
+
+@pytest.mark.parametrize("option", ["--out", "--json", "--journal"])
+def test_a_result_does_not_overwrite_the_trace(
+    kohort: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("jobs.csv").write_text(JOBS)
+    given = (option, "." if option == "--out" else "jobs.csv")
+    found = kohort("simulate", "--policy", "kod2", "--trace", "jobs.csv,nodes=2x9x9", *given)
+    assert found.exit_code == 2
+    assert f"{option}: jobs.csv is a file of the trace and would be overwritten; name another place" in found.stderr
+    assert Path("jobs.csv").read_text() == JOBS
+    assert [path.name for path in tmp_path.iterdir()] == ["jobs.csv"]
+
+
+def test_names_that_look_like_numbers_stay_names() -> None:
+    assert spec("kod2,label=01,faults=none,step_times=1e400,jobs=01", "").given() == {
+        "faults": "none", "step_times": "1e400", "jobs": 1,
+    }  # fmt: skip
+    assert spec("kod2,label=01", "").label == "01"

@@ -49,12 +49,20 @@ REFUSED = {
         "holds a list within a list; allowed: one job's manifest, or a list of objects",
     ),
     "a number in a List": (b"kind: List\napiVersion: v1\nitems:\n- 3\n", "holds a single value"),
-    "aliases that grow": (BOMB.encode(), "a document has more than 1000000 values, or an alias of itself"),
+    "aliases that grow": (BOMB.encode(), "a document has more than 200000 values, or an alias of itself"),
     "an alias of itself": (b"kind: Pod\nmetadata: &m {x: *m}\n", "or an alias of itself; give one job's manifest"),
     "compressed": (b"\x1f\x8b\x08\x00\x00", "neither JSON nor YAML: unacceptable character #x008b"),
     "a control character": (b"kind: TFJob\nmetadata: {name: \x01}\n", "special characters are not allowed"),
     "an open bracket": (b"a: [", "neither JSON nor YAML: "),
+    "a number without end": (f"{JOB}x: .inf\n".encode(), "inf is not allowed; allowed: text, numbers, booleans, lists"),
     "an unknown anchor": (b"kind: TFJob\nx: *none\n", "found undefined alias"),
+}
+# Manifests that kubectl reads, and that are refused here, because JSON cannot express them as they are.
+ONLY_HERE = {
+    "NaN in JSON": b'{"kind": "TFJob", "x": NaN}',
+    "bytes": f"{JOB}x: !!binary aGVsbG8=\n".encode(),
+    "a set": f"{JOB}x: !!set {{a, b}}\n".encode(),
+    "a date": f"{JOB}x: !!timestamp 2026-01-01\n".encode(),
 }
 # Texts that YAML 1.1 would read as a date or as a number of base 60.
 SCALARS = {"2026-01-01": "2026-01-01", "12:30": "12:30", "2026-01-01T00:00:00Z": "2026-01-01T00:00:00Z", "0o17": 15}
@@ -79,6 +87,12 @@ def test_what_kubectl_refuses_is_refused(tmp_path: Path, content: bytes, told: s
     assert str(error.value).startswith(f"-f: {tmp_path / 'job.yaml'}: ")
     assert told in str(error.value)
     assert error.value.code == 2
+
+
+@pytest.mark.parametrize("content", ONLY_HERE.values(), ids=ONLY_HERE.keys())
+def test_what_json_cannot_express_is_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(CliError, match="is not allowed; allowed: text, numbers, booleans, lists and"):
+        read(tmp_path, content)
 
 
 @pytest.mark.parametrize(("text", "value"), SCALARS.items())

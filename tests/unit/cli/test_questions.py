@@ -13,13 +13,13 @@ from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from extender.cli import commands, processes
-from extender.cli.console import clean
 from extender.cli.errors import CliError
 from extender.cli.service import path_of
 from extender.config.settings import Settings
 from extender.http.server import AddressError
 from extender.kube.api import ClusterError
 from lab.demo import sides as demo
+from policy.cluster.words import visible
 from tests.unit.cli.bodies import ANSWERS, JOB, WHAT_IF
 from tests.unit.cli.conftest import Server
 
@@ -32,12 +32,12 @@ TABLES = {
     "queue": (
         ("queue",),
         ["# NAMESPACE NAME WEIGHT WAITED MEMBERS NEEDS EXPECTED WHY",
-         "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi in 1m30s WaitingForRoom ([red]3?[2J cpu)", *HELD_TABLE],
+         "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi in 1m30s WaitingForRoom ([red]3\ufffd[2J cpu)", *HELD_TABLE],
     ),
     "jobs": (
         ("jobs",),
         ["NAMESPACE NAME KIND WORKERS STATE WAITED WHY",
-         "team big TFJob 0 (2-4) waiting 3m12s WaitingForRoom ([red]3?[2J cpu)",
+         "team big TFJob 0 (2-4) waiting 3m12s WaitingForRoom ([red]3\ufffd[2J cpu)",
          "team run TFJob 2 → 0 (2-4) running 3m12s -"],
     ),
     "nodes": (
@@ -58,8 +58,9 @@ TABLES = {
         ("explain", "team/big"),
         ["job team/big (TFJob)", "state waiting", "workers 0 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
          "waited 3m12s", "needs 1 ps of 1.5 cpu 8Gi", "reason WaitingForRoom", "kohort: the gang waits for room",
-         "detail [red]3?[2J cpu", "room 1 of 2 workers would fit",
-         "expected in 1m30s: if nobody else comes, once team/run has ended", "pods missing: worker 1 of 2",
+         "detail [red]3\ufffd[2J cpu", "room 1 of 2 workers would fit",
+         "expected in 1m30s: if no other job comes, once team/run has ended", "pods missing: worker 1 of 2",
+         "binding once each member is checked: worker-0 has volumes",
          "ahead team/run: came first", "shrunk for team/run",
          "freeing team/run-worker-1", "held 1.5 cpu 8Gi on n1 by done-ps-0 of team/done, which has finished",
          "what helps add nodes", "would admit add 2 nodes like n1",
@@ -76,7 +77,7 @@ TABLES = {
     "describe": (
         ("describe", "team/big"),
         ["job team/big (TFJob)", "state waiting", "workers 0 given, 2 asked for, 2 to 4 allowed", "weight 0.7500",
-         "waited 3m12s", "reason WaitingForRoom", "kohort: the gang waits for room", "detail [red]3?[2J cpu",
+         "waited 3m12s", "reason WaitingForRoom", "kohort: the gang waits for room", "detail [red]3\ufffd[2J cpu",
          "what helps add nodes", "", "ROLE REPLICAS EACH ASKS FOR", "worker 2 1.5 cpu 8Gi", "", "MEMBER POD NODE STATE",
          "ps-0 big-ps-0 - gated", *HISTORY],
     ),
@@ -86,7 +87,7 @@ TABLES = {
          "NODE CPU FREE MEMBERS",
          "n1 ........................ 0% 1.5 cpu 8Gi team/run 1 ps+2 workers, team/done 1 ps", "",
          "# WAITS FOR NEEDS WHY",
-         "1 team/big 3m12s 1.5 cpu 8Gi WaitingForRoom ([red]3?[2J cpu)"],
+         "1 team/big 3m12s 1.5 cpu 8Gi WaitingForRoom ([red]3\ufffd[2J cpu)"],
     ),
     "wide decisions": (
         ("decisions", "-o", "wide"),
@@ -96,8 +97,8 @@ TABLES = {
     "wide queue": (
         ("queue", "-o", "wide"),
         ["# NAMESPACE NAME WEIGHT WAITED MEMBERS NEEDS EXPECTED WHY GATED BASIS BEHIND REFUSED",
-         "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi in 1m30s WaitingForRoom ([red]3?[2J cpu) 3 "
-         "if nobody else comes, once team/run has ended - -", *HELD_TABLE],
+         "1 team big 0.7500 3m12s 3 1.5 cpu 8Gi in 1m30s WaitingForRoom ([red]3\ufffd[2J cpu) 3 "
+         "if no other job comes, once team/run has ended - -", *HELD_TABLE],
     ),
     "another namespace": (("queue", "-n", "other"), ["no job of namespace other waits", *HELD_TABLE]),
     "jobs of another namespace": (
@@ -111,7 +112,7 @@ TABLES = {
     "all namespaces": (
         ("jobs", "-A"),
         ["NAMESPACE NAME KIND WORKERS STATE WAITED WHY",
-         "team big TFJob 0 (2-4) waiting 3m12s WaitingForRoom ([red]3?[2J cpu)",
+         "team big TFJob 0 (2-4) waiting 3m12s WaitingForRoom ([red]3\ufffd[2J cpu)",
          "team run TFJob 2 → 0 (2-4) running 3m12s -"],
     ),
     "nodes of a namespace": (
@@ -516,7 +517,7 @@ def test_an_unknown_setting_stops_the_start_by_name(kohort: Callable[..., Result
 
 
 def test_texts_of_users_do_not_steer_the_terminal() -> None:
-    assert clean("a\x1b[31mb\nc[red]") == "a?[31mb?c[red]"
+    assert visible("a\x1b[31mb\nc[red]") == "a\ufffd[31mb\ufffdc[red]"
 
 
 def test_check_config_exits_by_its_verdict(kohort: Callable[..., Result], tmp_path: Path) -> None:

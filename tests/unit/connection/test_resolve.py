@@ -178,7 +178,6 @@ READ = {
     "1_000": 1000,
     "1e3": 1000.0,
     ".5": 0.5,
-    "-.inf": float("-inf"),
     "y": True,
     "Off": False,
 }
@@ -188,6 +187,13 @@ AS_TEXT = ["2026-01-01", "12:30:45", "._", "0x", "1-2", "yep", "e5", "'y'"]
 @pytest.mark.parametrize(("text", "want"), READ.items())
 def test_what_is_no_text_to_go_is_none_to_us(text: str, want: object) -> None:
     assert plain(f"a: {text}".encode()) == {"a": want}
+
+
+@pytest.mark.parametrize("text", ["-.inf", ".NaN", "!!binary aGVsbG8=", "!!timestamp 2026-01-01", "&a [*a]"])
+def test_what_json_cannot_express_is_refused(text: str) -> None:
+    """Every kubeconfig must be convertible to JSON, as in kubectl."""
+    with pytest.raises(ValueError, match=r"is not allowed; allowed: text, numbers, |an alias of itself"):
+        plain(f"a: {text}".encode())
 
 
 @pytest.mark.parametrize("text", AS_TEXT)

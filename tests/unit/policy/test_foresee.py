@@ -27,7 +27,7 @@ def test_the_end_of_a_running_job_by_its_training() -> None:
     world = busy()
     start = foresee(world.snapshot, world.policy, world.now)["job-waits"]
     assert start.at == pytest.approx(START + 100)
-    assert start.basis == "if nobody else comes, once team/runs has ended"
+    assert start.basis == "if no other job comes, once team/runs has ended"
 
 
 def test_what_has_been_trained_is_not_waited_for_again() -> None:
@@ -84,7 +84,7 @@ def test_time_alone_may_be_enough() -> None:
     world.pass_time(world.snapshot.rules.plan_seconds)  # nobody comes to the barrier: it backs off
     start = foresee(world.snapshot, world.policy, world.now)["job-a"]
     assert start.at == pytest.approx(world.gang("a").tries.not_before, abs=1.5)
-    assert start.basis == "if nobody else comes, once its back-off is over"
+    assert start.basis == "if no other job comes, once its back-off is over"
 
 
 def test_a_job_that_comes_first_once_it_starves_is_told_so() -> None:

@@ -116,7 +116,7 @@ def test_a_job_that_does_not_pay_is_refused_for_good_with_its_price() -> None:
     assert refused.reason is Reason.REJECTED
     assert "payoff -" in refused.detail
     assert "price" in refused.detail
-    assert "cheapest slot is" in refused.detail
+    assert "the cheapest time slot is" in refused.detail
     made.end(trains("a", 40))
     made.pass_time(SLOT)
     assert made.reason("cheap") == "JobRejected"
@@ -140,7 +140,7 @@ def refused(**parameters: object) -> tuple[World, int]:
 def test_a_refused_job_is_offered_again_where_it_may_be_once_its_time_has_come(offer_again: int) -> None:
     made, slot = refused(**({"offer_again": 2} if offer_again else {}))
     told = made.snapshot.verdicts["job-cheap"].detail
-    assert told.endswith(f"; it is offered again in slot {slot + 2}") is bool(offer_again)
+    assert told.endswith(f"; it is offered again in time slot {slot + 2}") is bool(offer_again)
     made.end(trains("a", 40))
     next_slot(made)
     assert made.reason("cheap") == "JobRejected"
@@ -192,7 +192,7 @@ def test_a_job_worth_nothing_is_refused_and_leaves_the_prices_as_they_are(floor:
 def test_a_job_larger_than_the_window_is_refused() -> None:
     made = world()
     effects = made.submit(trains("long", 100).done())
-    assert any(isinstance(e, Reject) and "does not fit into the 10 slots" in e.detail for e in effects)
+    assert any(isinstance(e, Reject) and "does not fit into the 10 time slots" in e.detail for e in effects)
 
 
 def test_what_is_forgotten_with_the_job() -> None:
@@ -219,6 +219,21 @@ def test_jobs_share_the_slots_and_nothing_is_promised_twice() -> None:
     assert sum(both.values()) == 8
     assert max(both.values()) <= 2  # 6 cores: a ps of one and two workers of two, of one job only
     assert made.over() == []
+
+
+def test_a_job_whose_schedule_is_over_without_room_for_the_rest_is_not_told_that_it_goes_on_later() -> None:
+    made = world(node("n1", cpu=6))
+    slow, urgent = trains("slow", 6, most=2, utility=Utility(100.0, 0.0, 1.0)), trains("b", 2, most=2)
+    run(made, slow)
+    shifts = tuple(replace(shift, slot=shift.slot + (i > 0)) for i, shift in enumerate(plan(made, "slow").shifts))
+    waits = replace(plan(made, "slow"), shifts=shifts)
+    made.snapshot = replace(made.snapshot, memory={MEMORY: replace(book(made), plans={"job-slow": waits})})
+    run(made, urgent)
+    next_slot(made, slow, urgent)
+    assert made.reason("slow") == "JobPaused"
+    over = replace(book(made), plans={**book(made).plans, "job-slow": replace(waits, shifts=shifts[:1])})
+    cycle = made.policy.decide(replace(made.snapshot, memory={**made.snapshot.memory, MEMORY: over}), made.now)
+    assert cycle.verdicts["job-slow"].reason is Reason.SCHEDULE_OVER
 
 
 def test_an_empty_slot_is_a_pause_and_the_job_goes_on_in_the_next() -> None:

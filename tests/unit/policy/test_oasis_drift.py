@@ -31,10 +31,10 @@ def drift(made: World) -> Drift:
     ("done", "behind", "follows"),
     [
         (1 / 6, 0.0, ""),
-        (1 / 12, 1.0, "the rest is planned anew at the next slot"),
+        (1 / 12, 1.0, "the rest is planned again at the next time slot"),
         (0.16, 0.08, ""),  # less than 5 %
         (0.25, -1.0, ""),
-        (0.6, -5.2, "the last of its slots are given back at the next slot"),
+        (0.6, -5.2, "its last time slots are given back at the next time slot"),
     ],
     ids=["on it", "behind", "hardly behind", "ahead", "a slot ahead"],
 )
@@ -91,7 +91,7 @@ def test_a_rebalanced_system_tells_its_base_s() -> None:
     ("done", "text"),
     [
         (1 / 12, "1 worker-slot (8 % of its work) behind: it needs 11 more, and its schedule has 10, "
-                 "by its report of 100 s ago; the rest is planned anew at the next slot"),
+                 "by its report of 100 s ago; the rest is planned again at the next time slot"),
         (0.25, "1 worker-slot (8 % of its work) ahead: it needs 9 more, and its schedule has 10, "
                "by its report of 100 s ago"),
         (1 / 6, "on time: it needs 10 more, and its schedule has 10, by its report of 100 s ago"),

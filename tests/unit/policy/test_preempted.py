@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from lab.sim.invariants import bound_into_taken
-from policy.answers.explain import explain
+from policy.answers.explain import explain, verdict_of
 from policy.cluster.actions import Preempted
 from policy.cluster.model import Job, Phase, Pod
 from policy.cluster.preemption import VACATED_SECONDS, Preemption
+from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from tests.builders import (
     START,
@@ -87,6 +88,18 @@ def try_to_bind(world: World, members: list[Pod]) -> None:
 
 
 # -- nominations ----------------------------------------------------------------------------------
+
+
+def test_members_that_are_preempted_say_by_whom_also_when_the_preemptor_is_bound() -> None:
+    world, made = full_cluster(least=6)
+    victims = on(world, made, "n1")[:1]
+    world.see(preemptor(cpu=1), replace(guest("lesser", "n1", cpu=0), priority=-1))
+    evict(world, victims)
+    recreate(world, victims)
+    said = f"{victims[0].slot} lost its room on n1 to team/other"
+    assert verdict_of(world.snapshot, world.snapshot.jobs[made.uid]) == Verdict(Reason.PREEMPTED, said)
+    world.see(replace(world.pod("other"), nominated="", node="n1", phase=Phase.RUNNING))
+    assert verdict_of(world.snapshot, world.snapshot.jobs[made.uid]) == Verdict(Reason.PREEMPTED, said)
 
 
 @pytest.mark.parametrize("cpu", [1, 3])

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from policy.answers.explain import verdict_of
 from policy.answers.inputs import SHORT, inputs_of
 from policy.answers.standing import held_back
 from policy.cluster.actions import Effect, Resize
 from policy.cluster.events import PodGone, PodSeen, QuotaGone, QuotaSeen
 from policy.cluster.model import WORKER, Pod, Requirement, Slot
 from policy.cluster.quota import Quota
+from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import NOTHING, Resources
 from policy.systems import make_policy
 from policy.systems.quotas import GRACE_SECONDS, late_moments
@@ -44,6 +46,23 @@ def arrive(world: World, one: JobBuilder, pods: int = 0) -> tuple[Effect, ...]:
 def shrinks(world: World) -> dict[str, int]:
     resized = [one for one in world.effects if isinstance(one, Resize) and one.on_behalf_of]
     return {one.job_uid.removeprefix("job-"): one.workers for one in resized}
+
+
+# -- what is told ------------------------------------------------------------------------------
+
+
+def test_growth_that_a_quota_eats_is_told_at_once_with_the_quota() -> None:
+    world = World().nodes(node("n1", cpu=20, memory=100)).start(job("big").workers(1, 4, asked=1, cpu=1))
+    there = [replace(one) for one in world.snapshot.pods_of("job-big")]
+    world.do(*(PodGone(one.uid) for one in there if one.slot is not None and one.slot.index >= 2))
+    seen = world.snapshot.jobs["job-big"]
+    assert verdict_of(world.snapshot, seen) is None, "pods that are on their way are no reason"
+    world.limit(pods=2)
+    assert verdict_of(world.snapshot, seen) == Verdict(
+        Reason.WAITING_FOR_PODS, "given 4 workers, 2 without a pod; ResourceQuota team/few has 0 of 2 pods left"
+    )
+    world.limit(pods=4)
+    assert verdict_of(world.snapshot, seen) is None
 
 
 # -- giving back ---------------------------------------------------------------------------------

@@ -108,12 +108,24 @@ def test_a_gang_that_cannot_be_mended_is_released_whole_and_queues_with_its_firs
     world.do(PodGone("uid-a-worker-1"))
     world.pass_time(world.snapshot.rules.repair_seconds - 1)
     assert world.state("a") is State.REPAIRING
-    world.pass_time(2)
+    effects = world.pass_time(2)
+    assert [e.reason for e in effects if isinstance(e, Released)] == [Reason.REPAIR_FAILED]
     assert world.state("a") is State.RELEASING
     orders = desired(world.snapshot, 500).release
     assert {o.name for o in orders} == {"a-ps-0", "a-worker-0"}
     world.do(*(PodGone(o.uid) for o in orders))
     assert (world.state("a"), world.snapshot.jobs["job-a"].arrival) == (State.WAITING, START)
+
+
+def test_a_job_that_backs_off_after_a_failed_repair_does_not_say_that_a_start_failed() -> None:
+    world = World(Kod2(starve_limit=20)).nodes("n1").start(GANG)
+    world.do(PodGone("uid-a-worker-1"))
+    world.pass_time(world.snapshot.rules.repair_seconds + 1)
+    world.do(*(PodGone(o.uid) for o in desired(world.snapshot, 500).release))
+    world.see(*(world.fresh(pod) for pod in members(GANG.done())))
+    told = reason_of(world.snapshot, world.snapshot.jobs["job-a"])
+    assert told.reason is Reason.BACKING_OFF
+    assert told.detail == "the repair failed: lost members of the running gang were not bound again in time"
 
 
 def test_a_plan_whose_only_bound_member_is_going_already_is_given_up_without_a_release() -> None:

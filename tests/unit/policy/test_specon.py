@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from policy.cluster.actions import Action, Effect, Migrate
+from policy.cluster.actions import Action, Decision, Effect, Migrate
 from policy.cluster.events import Reported, UsageSeen
 from policy.cluster.model import Node, Phase
+from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.training import Goal, Report, Training
+from policy.systems.fleet import at_rest
 from policy.systems.growth import Category, Growth, Ladder, Progress
 from policy.systems.moving import Balance
 from policy.systems.specon import CLOCK, COUNTS, KEY, Counts, FirstNode, Gate, SpeCon
@@ -437,6 +439,12 @@ def test_nobody_moves_while_somebody_waits_for_room() -> None:
     assert moves(rounds(world, a=CONVERGING[4:5], b=GROWING[4:5], c=GROWING[4:5])) == {}
     world.do(PodGone("uid-x-worker-0"))
     assert moves(rounds(world, a=CONVERGING[5:], b=GROWING[5:], c=GROWING[5:])) == {"a": "n2"}
+
+
+def test_nor_while_somebody_may_not_shrink_others_yet() -> None:
+    decided = Decision((), {"job-x": Verdict(Reason.RESIZES_LIMITED)})
+    assert not at_rest(crowded().snapshot, decided)
+    assert at_rest(crowded().snapshot, Decision((), {"job-x": Verdict(Reason.TOO_LARGE)}))
 
 
 # -- Algorithm 3 ---------------------------------------------------------------------------------------

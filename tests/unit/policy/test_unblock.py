@@ -10,11 +10,11 @@ import pytest
 
 from policy.answers.change import Change, Kind
 from policy.answers.unblock import unblock
-from policy.cluster.model import WORKER, Slot
+from policy.cluster.model import WORKER, Pod, Slot
 from policy.cluster.snapshot import Snapshot
 from policy.systems import SYSTEMS, make_policy
 from policy.systems.base import Policy
-from tests.builders import World, guest, job, node
+from tests.builders import State, World, guest, job, node
 from tests.unit.policy.lesser import smaller
 
 
@@ -79,6 +79,46 @@ def test_a_cordoned_node_is_named() -> None:
     world = World().nodes("n1", node("n2", unschedulable=True)).start(job("a").workers(5, cpu=2))
     world.submit(job("b").workers(2, cpu=2).arrived(1))
     assert asked(world, "b")[Kind.UNCORDON].text == "uncordon node n2"
+
+
+def test_nodes_that_must_be_uncordoned_together_are_named_together() -> None:
+    closed = [node(name, cpu=4, unschedulable=True) for name in ("n1", "n2", "n3")]
+    world = World().nodes(*closed)
+    world.submit(job("a").workers(2, cpu=4, memory=1))
+    change = asked(world, "a")[Kind.UNCORDON]
+    assert (change.size, change.text) == (2, "uncordon nodes n1, n2")
+
+
+def kept(pod: Pod) -> Pod:
+    return replace(pod, terminating=True, finalizers=("example.com/backup",))
+
+
+def test_a_terminating_pod_that_a_finalizer_keeps_is_what_the_job_waits_for() -> None:
+    world = World().nodes("n1")
+    world.see(kept(guest("other", "n1", cpu=6)), guest("small", "n1", cpu=1))
+    world.submit(job("a").workers(2, cpu=4, memory=1))
+    change = asked(world, "a")[Kind.GONE]
+    assert change.text == "wait until team/other (kept by its finalizer example.com/backup) is gone"
+    assert admitted(change.apply(world.snapshot), "job-a", world.policy, world.now)
+
+
+def test_the_end_of_a_job_whose_pod_a_finalizer_keeps_starts_nobody() -> None:
+    world = World().nodes("n1").start(job("a").workers(1, cpu=6))
+    world.submit(job("b").workers(1, cpu=6).arrived(1))
+    assert Kind.END in asked(world, "b")
+    world.see(kept(world.pod("a-worker-0")))
+    assert Kind.END not in asked(world, "b")
+
+
+def test_a_plan_into_room_that_is_never_freed_is_no_start() -> None:
+    world = World().nodes(node("n1", cpu=8)).start(job("a", utility=4).workers(1, 4, asked=4, cpu=2))
+    world.submit(job("b").workers(1, cpu=2).arrived(1))
+    assert Kind.UTILITY in asked(world, "b")
+    world.see(kept(world.pod("a-worker-3")))
+    found = asked(world, "b")
+    assert world.state("b") is State.WAITING
+    assert Kind.NODES in found
+    assert Kind.UTILITY not in found
 
 
 def test_the_fewest_workers_of_the_running_jobs_whatever_their_weight() -> None:

@@ -112,7 +112,7 @@ def test_those_that_wait_are_told_a_change() -> None:
 
 # Worlds with a job that is told nothing, and why no change of them has it run in the next slot.
 TAKEN = {((0, 2), 19, "job-r6"): NOT_FREE.detail, ((0, 2), 28, "job-r4"): NOT_FREE.detail}
-LATER = {((3, 12), 38, "job-r6"): "it goes on in slot"}
+LATER = {((3, 12), 38, "job-r6"): "it goes on in time slot"}
 
 
 @pytest.mark.timeout(300)
@@ -205,7 +205,7 @@ def test_a_refused_job_is_told_what_it_would_have_to_be_worth_and_when_it_would_
     assert world.reason("late") == Reason.REJECTED.value
     found = {change.kind: change for change in unblock(world.snapshot, "job-late", world.policy, world.now)}
     assert found[Kind.NODES].size == 1
-    assert found[Kind.END].text.startswith("wait for the end of team/first, and submit it anew")
+    assert found[Kind.END].text.startswith("wait for the end of team/first, and submit it again")
     assert Kind.WAIT not in found  # no slot of its own will ever come
 
 

@@ -1,0 +1,116 @@
+"""Finds what in a pod's spec kube-scheduler's plugins look at and Kohort's placement does not check.
+
+The names of the fields are those of the table of plugins (``policy/placement/plugins.py``). A field that cannot be read
+counts as in use, because the API server has accepted it and a plugin may look at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from extender.kube.fields import Json, ObjectError, each, items, mapping, part, string
+from extender.kube.podspec import DEVICE_CLASS_PREFIX, unsupported_in
+from policy.cluster.resources import HOST_PORT, Resources
+from policy.placement.eligible import EVERY_NAMESPACE
+from policy.placement.plugins import (
+    AFFINITY,
+    DEVICE_CLASS,
+    FIELDS,
+    HOST_PORTS,
+    MOUNT_OPTIONS,
+    REQUESTS,
+    RESTART_ALL,
+    USER_NAMESPACE,
+    VOLUMES,
+)
+
+WITHOUT_NODE: Final = frozenset({"configMap", "downwardAPI", "emptyDir", "projected", "secret"})
+"""Kinds of volumes that every node can mount, and that no plugin looks at."""
+PROMISED_OR_NOT: Final = frozenset(
+    {"affinity", "resourceClaims", "schedulingGates", "schedulingGroup", "topologySpreadConstraints"}
+)
+"""Keys of a spec whose contents decide whether a plan can promise what they ask for (``podspec.unsupported_in``)."""
+PREFIXES: Final = {HOST_PORTS: HOST_PORT, DEVICE_CLASS: DEVICE_CLASS_PREFIX}  # of the names of requested resources
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def unchecked_in(spec: Json, requests: Resources | None) -> tuple[str, ...]:
+    """Return the parts of the pod's spec that plugins of kube-scheduler look at and Kohort does not check, sorted.
+
+    ``requests``: the pod's requests with its host ports; None if they cannot be read.
+    """
+    found = {name for name, asks in ASKS.items() if _asks(asks, spec)}
+    names = requests.amounts if requests is not None else ()
+    found |= {field for field, prefix in PREFIXES.items() if any(name.startswith(prefix) for name in names)}
+    if requests is None:
+        found.add(REQUESTS)
+    if not spec.keys().isdisjoint(PROMISED_OR_NOT):
+        found |= _unsupported(spec)
+    return tuple(sorted(found))
+
+
+def _unsupported(spec: Json) -> set[str]:
+    try:
+        return {*FIELDS.intersection(unsupported_in(spec, "spec"))}
+    except ObjectError:
+        return {*FIELDS.intersection(spec)} | ({AFFINITY} if "affinity" in spec else set())
+
+
+def repels_in(spec: Json, namespace: str) -> tuple[str, ...]:
+    """Return the namespaces whose pods the pod's required anti-affinity may keep from a node; "*" for all of them.
+
+    A term that selects namespaces by their labels counts for all of them, because Kohort does not read namespaces.
+    """
+    affinity = part(spec, "affinity")
+    if "podAntiAffinity" not in affinity:
+        return ()
+    try:
+        terms = [term for _, term in each(mapping(affinity["podAntiAffinity"], "affinity"), "affinity", REQUIRED)]
+        found = {name for term in terms for name in _namespaces(term, namespace)}
+    except ObjectError:
+        return (EVERY_NAMESPACE,)
+    return (EVERY_NAMESPACE,) if EVERY_NAMESPACE in found else tuple(sorted(found))
+
+
+def _namespaces(term: Json, own: str) -> list[str]:
+    if term.get("namespaceSelector") is not None:
+        return [EVERY_NAMESPACE]
+    return [string(name, "namespaces") for name in items(term.get("namespaces"), "namespaces")] or [own]
+
+
+def _asks(asks: Callable[[Json], bool], spec: Json) -> bool:
+    try:
+        return asks(spec)
+    except ObjectError:
+        return True
+
+
+def _volumes(spec: Json) -> bool:
+    """Tell whether a volume is of a kind that may not be on every node; a volume without a kind is an emptyDir."""
+    return any(not volume.keys() - {"name"} <= WITHOUT_NODE for _, volume in each(spec, "spec", "volumes"))
+
+
+def _restarts_all(spec: Json) -> bool:
+    return any(items(one.get("restartPolicyRules"), "restartPolicyRules") for one in _containers(spec))
+
+
+def _user_namespace(spec: Json) -> bool:
+    return spec.get("hostUsers") is False and spec.get("hostNetwork") is True
+
+
+def _mount_options(spec: Json) -> bool:
+    mounts = (mount for one in _containers(spec) for _, mount in each(one, "containers", "volumeMounts"))
+    return any(items(mount.get("bindMountOptions"), "bindMountOptions") for mount in mounts)
+
+
+def _containers(spec: Json) -> list[Json]:
+    return [one for kind in ("containers", "initContainers") for _, one in each(spec, "spec", kind)]
+
+
+ASKS: Final[Mapping[str, Callable[[Json], bool]]] = {
+    VOLUMES: _volumes,
+    RESTART_ALL: _restarts_all,
+    USER_NAMESPACE: _user_namespace,
+    MOUNT_OPTIONS: _mount_options,
+}

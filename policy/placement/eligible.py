@@ -1,0 +1,113 @@
+"""Whether a gang may be bound at its first bind call (``barrier.commit: first``), when plugins have seen one member.
+
+Everything that kube-scheduler's plugins would look at must be absent from every member, or be checked here. The first
+thing that is in the way is returned in words, so that ``kohort explain`` can show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.model import Pod, Slot, queued
+from policy.cluster.reasons import Reason
+from policy.cluster.refusal import surplus_first
+from policy.cluster.resources import NOTHING
+from policy.cluster.snapshot import Snapshot, is_over
+from policy.cluster.trouble import OWN
+from policy.placement.fit import accepts
+from policy.placement.plugins import REPELS, plugins_at, unknown
+
+EVERY_NAMESPACE = "*"
+
+
+def looked_at(snapshot: Snapshot, job_uid: str) -> str:
+    """Return in words what kube-scheduler's plugins would look at in the job's pods and Kohort does not check.
+
+    It is empty if there is nothing, so that the gang may be bound at its first bind call once it is complete. With the
+    setting ``barrier.commit: all`` the result says nothing about how the gang is bound.
+    """
+    return next(_lasting(snapshot, job_uid), "")
+
+
+def in_the_way(snapshot: Snapshot, gang: Gang) -> str:
+    """Return in words why the gang's members cannot be bound together now by one bind call; empty if they can."""
+    return next(chain(_lasting(snapshot, gang.job_uid), _passing(snapshot, gang)), "")
+
+
+def sends_all(snapshot: Snapshot, uid: str) -> bool:
+    """Tell whether a bind call of this pod sends the bindings of its whole gang at once."""
+    pod = snapshot.pods.get(uid)
+    if not snapshot.rules.commit_first or pod is None:
+        return False
+    gang = snapshot.gang(pod.job_uid)
+    return gang.state is State.PLANNED and gang.whole and not in_the_way(snapshot, gang)
+
+
+def _lasting(snapshot: Snapshot, job_uid: str) -> Iterator[str]:
+    """Yield what depends on kube-scheduler's profile and on the specs of pods alone."""
+    for plugin in unknown(snapshot.rules.plugins):
+        yield f"kube-scheduler has the plugin {plugin}, which Kohort does not know"
+    for pod in snapshot.pods_of(job_uid):
+        if pod.node or pod.ended or pod.terminating:
+            continue
+        for field in pod.unchecked:
+            yield f"{pod.slot} has {field}, at which {' and '.join(plugins_at(field))} of kube-scheduler would look"
+        if pod.places is None:
+            yield f"{pod.slot} has a node selector, an affinity or tolerations that cannot be read"
+        if repelled := _repelled(snapshot, pod):
+            yield repelled
+
+
+def _repelled(snapshot: Snapshot, pod: Pod) -> str:
+    """Return in words which pod has a required anti-affinity that may concern this one; empty if there is none.
+
+    Only the namespaces of the anti-affinity are compared: its labels and its topology are not, which is never wrong.
+    """
+    for uid, namespaces in sorted(snapshot.repelling.items()):
+        if uid != pod.uid and (pod.namespace in namespaces or EVERY_NAMESPACE in namespaces):
+            other = snapshot.pods[uid]
+            # Whoever asks about the job may not know other namespaces.
+            which = f"pod {other.name}" if other.namespace == pod.namespace else "a pod of another namespace"
+            return f"{which} has a required anti-affinity, at which {REPELS} would look"
+    return ""
+
+
+def _passing(snapshot: Snapshot, gang: Gang) -> Iterator[str]:
+    """Yield what will change: members that are not there yet, and nodes that do not take them now."""
+    job = snapshot.jobs.get(gang.job_uid)
+    if job is None or not queued(job) or gang.state not in ADMITTED or gang.waits_for:
+        yield "the gang has no plan whose room is free"
+        return
+    if gang.in_flight:
+        yield "the outcome of an earlier binding is not known"
+    if surplus_first(snapshot, job, gang):
+        yield Reason.SURPLUS_FIRST.text.removeprefix(OWN)
+    for slot, node in sorted(gang.nodes.items()):
+        pod = snapshot.member(gang.job_uid, slot)
+        if not is_over(job, slot, pod):
+            yield from _of_member(snapshot, slot, pod, node)
+    for pod in (snapshot.pods[uid] for uid in sorted(snapshot.strays.get(gang.job_uid, ()))):
+        if pod.holds_room:
+            yield f"the replaced pod {pod.name} still holds room"
+    for name in sorted(set(gang.nodes.values())):
+        if not snapshot.charged.get(name, NOTHING).fits(snapshot.nodes[name].allocatable):
+            yield f"{name} has no room for all that is planned there"
+
+
+def _of_member(snapshot: Snapshot, slot: Slot, pod: Pod | None, name: str) -> Iterator[str]:
+    """Yield why the member cannot be bound to its planned node now; nothing if it can, or if it is bound."""
+    node = snapshot.nodes.get(name)
+    if pod is None or pod.terminating or pod.ended:
+        yield f"{slot} has no pod yet"
+    elif node is None or not node.usable:
+        yield f"{name} takes no pods now"
+    elif pod.node:
+        return
+    elif pod.gated:
+        yield f"{slot} still has its scheduling gate"
+    elif not pod.opted_in:
+        yield f"{slot} does not name Kohort's scheduler"
+    elif pod.places is None or not accepts(node, pod.places):
+        yield f"{name} does not take {slot} by its taints or labels"

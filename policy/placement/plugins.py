@@ -1,0 +1,86 @@
+"""What each plugin of kube-scheduler 1.37 looks at when it decides whether a node takes a pod, and who checks it here.
+
+With ``barrier.commit: first`` Kohort binds members that no plugin has seen. That is safe only if each plugin would look
+at nothing but what Kohort's own placement checks (``policy/placement/fit.py``, ``room.py``). The sources are
+``pkg/scheduler/framework/plugins`` of Kubernetes and the list of default plugins in ``pkg/scheduler/apis/config/v1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+GATES: Final = "schedulingGates"
+HOST_PORTS: Final = "hostPort"
+VOLUMES: Final = "volumes"
+SPREAD: Final = "topologySpreadConstraints"
+AFFINITY: Final = "affinity.podAffinity"
+ANTI_AFFINITY: Final = "affinity.podAntiAffinity"
+CLAIMS: Final = "resourceClaims"
+DEVICE_CLASS: Final = "a device class"
+REQUESTS: Final = "requests that cannot be read"
+GROUP: Final = "schedulingGroup"
+RESTART_ALL: Final = "restartPolicyRules"
+USER_NAMESPACE: Final = "hostUsers"
+MOUNT_OPTIONS: Final = "bindMountOptions"
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One plugin of kube-scheduler.
+
+    fields: the parts of a pod's spec that make the plugin look at the pod and that Kohort does not check.
+    checked: what else the plugin looks at; Kohort's placement checks it. Both are empty for a plugin that only orders
+    or scores, or that only acts after nodes have been refused: it can refuse no node.
+    others: whether pods that are already there can make the plugin refuse a node for another pod.
+    """
+
+    name: str
+    fields: tuple[str, ...] = ()
+    checked: str = ""
+    others: bool = False
+
+
+_ROWS: Final = (
+    Plugin("SchedulingGates", (GATES,)),
+    Plugin("PrioritySort"),
+    # A pod whose spec names a node never enters the queue.
+    Plugin("NodeName"),
+    Plugin("NodeUnschedulable", checked="spec.unschedulable of the node"),
+    Plugin("TaintToleration", checked="the node's taints and the pod's tolerations"),
+    Plugin("NodeAffinity", checked="nodeSelector and the required node affinity"),
+    Plugin("NodePorts", (HOST_PORTS,)),
+    Plugin("NodeResourcesFit", (REQUESTS,), checked="requests, allocatable resources and the number of pods"),
+    Plugin("VolumeRestrictions", (VOLUMES,)),
+    Plugin("NodeVolumeLimits", (VOLUMES,)),
+    Plugin("VolumeBinding", (VOLUMES,)),
+    Plugin("VolumeZone", (VOLUMES,)),
+    Plugin("PodTopologySpread", (SPREAD,)),
+    Plugin("InterPodAffinity", (AFFINITY, ANTI_AFFINITY), others=True),
+    Plugin("DynamicResources", (CLAIMS, DEVICE_CLASS)),
+    Plugin("DefaultPreemption"),
+    Plugin("NodeResourcesBalancedAllocation"),
+    Plugin("ImageLocality"),
+    Plugin("DefaultBinder"),
+    Plugin("NodeDeclaredFeatures", (RESTART_ALL, USER_NAMESPACE, MOUNT_OPTIONS)),
+    # The following are off by default. DeferredPodScheduling looks only at bound pods that wait for a resize.
+    Plugin("DeferredPodScheduling"),
+    Plugin("GangScheduling", (GROUP,)),
+    Plugin("TopologyPlacementGenerator", (GROUP,)),
+    Plugin("PodGroupPodsCount", (GROUP,)),
+)
+PLUGINS: Final[Mapping[str, Plugin]] = {plugin.name: plugin for plugin in _ROWS}
+FIELDS: Final = frozenset(field for plugin in _ROWS for field in plugin.fields)
+"""The parts of a pod's spec that are looked for in pods; ``Pod.unchecked`` has those that a pod has."""
+REPELS: Final = next(plugin.name for plugin in _ROWS if plugin.others)
+
+
+def plugins_at(field: str) -> tuple[str, ...]:
+    """Return the names of the plugins that look at this part of a pod's spec."""
+    return tuple(plugin.name for plugin in _ROWS if field in plugin.fields)
+
+
+def unknown(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the plugins that are not in the table, in order."""
+    return tuple(name for name in names if name not in PLUGINS)
