@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from lab.sim.objects import JobObject, PodObject
 from lab.sim.pods.world import SimulatedWorld
+from lab.virtual.clocks import loop_time
 from policy.cluster.model import WORKER
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, resizes_left
 from policy.placement.gang import ask_of
 from policy.systems.elastic import may_give
 from policy.systems.queue import bar, never_fits
-from tests.simulation.clocks import loop_time
 from tests.simulation.past import broken
 
 if TYPE_CHECKING:
