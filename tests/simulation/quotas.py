@@ -8,7 +8,7 @@ becomes of that decision is for other rules.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab.sim.objects import JobObject, PodObject
 from lab.sim.pods.world import SimulatedWorld
@@ -24,7 +24,8 @@ from tests.simulation.past import broken
 if TYPE_CHECKING:
     from tests.simulation.processes import Replica
 
-LIMIT: Final = 30.0  # seconds: the grace is 5, and a write is tried again within 15
+LIMIT: Final = 20.0  # seconds: the grace is 5, and a watch may be 6 late
+KNOWN: Final = 8.0  # seconds for which the leader's ledger itself has the job short of pods
 
 
 def _counted(world: SimulatedWorld, job: JobObject) -> list[PodObject]:
@@ -74,6 +75,13 @@ def _jobs(world: SimulatedWorld, namespace: str) -> Iterator[JobObject]:
     return (job for job in world.store.jobs.values() if job.spec.namespace == namespace and waits(job))
 
 
+class Context(NamedTuple):
+    """What must stay for the time to count, and since when the leader's ledger has the job short of pods, if it has."""
+
+    stays: Hashable
+    since: float | None = None
+
+
 class QuotaRule:
     """Checks L10; ``denies`` tells whether a job's resizes are refused now."""
 
@@ -81,25 +89,40 @@ class QuotaRule:
         self, world: SimulatedWorld, violated: Callable[[str, str], None], denies: Callable[[str], bool]
     ) -> None:
         self._world, self._violated, self._denies = world, violated, denies
-        self._since: dict[str, tuple[Hashable, float]] = {}
+        self._since: dict[str, tuple[Context, float]] = {}
         self.seen = 0  # how often a job was short while others could give
 
     def look(self, leader: Replica) -> None:
         """Check every job that is short of pods now."""
-        found = dict(self._short(leader))
+        found = {**dict(self._short(leader)), **dict(self._unknown(leader))}
         now = loop_time()
         for uid, context in found.items():
             known = self._since.get(uid)
             since = known[1] if known is not None and known[0] == context else now
             self.seen += known is None
             self._since[uid] = context, since
-            if now - since > LIMIT:
-                job = self._world.store.jobs[uid]
-                self._violated("L10", f"{job.key} lacks pods since {now - since:.0f} s, and others could give workers")
+            if now - since > (LIMIT if context.since is None else KNOWN):
+                job = self._world.store.jobs.get(uid)
+                lacks = (
+                    f"{job.key} lacks pods, and others could give workers"
+                    if job
+                    else f"the quota of {uid} is not known"
+                )
+                self._violated("L10", f"{lacks}, since {now - since:.0f} s")
                 self._since[uid] = context, now
         self._since = {uid: kept for uid, kept in self._since.items() if uid in found}
 
-    def _short(self, leader: Replica) -> Iterator[tuple[str, Hashable]]:
+    def _unknown(self, leader: Replica) -> Iterator[tuple[str, Context]]:
+        """Yield each namespace whose quota the leader's ledger does not have as it is."""
+        if not leader.extender.leads or leader.extender.clock.paused:
+            return
+        known = leader.extender.live.ledger.snapshot.quotas.values()
+        limits = {quota.namespace: quota.hard["pods"] for quota in known}
+        for namespace, (most, _) in self._world.quotas().items():
+            if limits.get(namespace) != most:
+                yield namespace, Context((leader.name, leader.extender.incarnation, most))
+
+    def _short(self, leader: Replica) -> Iterator[tuple[str, Context]]:
         """Yield each job that lacks pods which others could give, with all that must stay for the time to count."""
         extender, controller = leader.extender, leader.controller
         works = extender.leads and controller.up and not (extender.clock.paused or controller.clock.paused)
@@ -116,7 +139,7 @@ class QuotaRule:
             pod = leader.name, extender.incarnation, controller.incarnation, self._world.quotas()[namespace][0]
             for job in jobs:
                 if missing(self._world, job) and _starts(snapshot, job, now):
-                    yield job.uid, (*pod, missing(self._world, job))
+                    yield job.uid, Context((*pod, missing(self._world, job)), snapshot.short.get(_uid(job)))
 
     def _gives(self, snapshot: Snapshot, job: JobObject, jobs: list[JobObject], now: float) -> bool:
         """Tell whether the leader may shrink the job for any of the others."""

@@ -15,6 +15,7 @@ from lab.sim.objects import JobObject, JobSpec, WorkloadKind
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Role
+from policy.systems import quotas
 from tests.simulation.past import complete
 from tests.simulation.quotas import shortage, surplus
 from tests.simulation.run import SeedReport, Simulation, play
@@ -25,6 +26,7 @@ SPACE: Final = "default"
 LATE: Final = "late"  # the job that waits
 ARRIVES: Final = 40.0
 LONGEST: Final = 160
+LOOK: Final = 2.0  # seconds between two looks of the seeds' rules
 Act = tuple[float, Callable[[SimulatedWorld], object]]
 
 
@@ -99,7 +101,7 @@ def run(scene: Scene) -> tuple[Course, Simulation, SeedReport]:
     policy = {"policy": scene.policy, "parameters": PARAMETERS.get(scene.policy, {})}
     settings = settings_of(kod2={"cooldown_seconds": 5.0}, **policy)
     nodes = tuple(node(f"node-{index}", 10, 32) for index in range(2))
-    scenario = Scenario(0, Trace(nodes, scene.jobs), settings, scheduler_of(settings), LONGEST, LONGEST)
+    scenario = Scenario(0, Trace(nodes, scene.jobs), settings, scheduler_of(settings), LONGEST, LOOK)
 
     def make() -> Simulation:
         sim = Simulation(scenario, kinds=(), longest=LONGEST)
@@ -118,4 +120,11 @@ def test_a_job_whose_pods_a_quota_refuses_starts_soon_after_another_can_give(nam
     assert course.able is not None
     assert course.started is not None, f"not started; violations {report.violations}"
     assert course.started - course.able <= LIMIT, (course, report.run_log[-5:])
+    assert report.violations == []
     assert all(one.spec.workers >= one.spec.min_workers for one in sim.world.store.jobs.values())
+
+
+def test_the_seeds_rule_notices_a_job_that_nobody_gives_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas._Return, "shrinks", lambda self, waiting: ())
+    _, _, report = run(SCENES["a job that came earlier gives"])
+    assert report.violations[0].startswith("L10: default/late lacks pods, and others could give workers")
