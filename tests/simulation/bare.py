@@ -19,10 +19,10 @@ from lab.embedded.apirules import StatusError
 from lab.sim.objects import PodObject, WorldRefusal
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import pod_requests
+from lab.virtual.clocks import loop_time
 from policy.cluster.model import Phase
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import Resources
-from tests.simulation.clocks import loop_time
 from tests.simulation.past import STALE, any_goes
 from tests.simulation.witness import PARTIAL_CALM
 
@@ -248,6 +248,10 @@ class BarePods:
         """Return since when the minimum of the pod's group has been running, or None if it is not."""
         name = pod.labels.get(GROUP_LABEL)
         return next((bare.whole_since for bare in self._there if bare.name == name), None)
+
+    def group_of(self, pod: PodObject) -> str:
+        """Return the name of the pod's group, or "" if it belongs to none."""
+        return pod.labels.get(GROUP_LABEL, "")
 
     def too_few(self, pod: PodObject, asked: set[str]) -> str:
         """Return why the first pod of the group must not be bound, or "" if it may; ``asked`` are the pods with a bind
