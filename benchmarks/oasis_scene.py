@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from lab.sim.papers.oasis_jobs import Draw, trace
-from lab.sim.papers.oasis_world import oasis, run
+from lab.papers.oasis_jobs import Draw, trace
+from lab.papers.oasis_world import oasis, run
 from policy.cluster.actions import Decision, Remember
 from policy.cluster.snapshot import Snapshot
 from policy.systems.oasis import Oasis

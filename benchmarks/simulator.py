@@ -24,7 +24,7 @@ from benchmarks.report import BenchmarkReport, progress
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.objects import JobSpec
-from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import Trace, node, pod_requests
 from lab.sim.traces.philly import philly
 from lab.sim.traces.reading import numbered

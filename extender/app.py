@@ -121,8 +121,8 @@ class Live:
     def deliver(self, batch: WatchBatch) -> None:
         """Pass a reflector's batch to the ledger.
 
-        The ledger applies the pages of a list at the list's end, and the changes of a watch after a short delay, as it
-        does a list of ResourceQuotas, which says nothing about who is there.
+        The ledger applies the pages of a list at the list's end, and the changes of a watch after a short delay. A list
+        of ResourceQuotas is also applied after a short delay, because no job or pod is found missing by it.
         """
         events = [e for change in batch.events for e in self.translator.events(batch.resource, change)]
         if batch.kind == "page":

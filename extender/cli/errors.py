@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EPIPE
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -37,6 +39,7 @@ def errors() -> Iterator[None]:
     """Print an error as one sentence on standard error, without a traceback, and set the exit code."""
     try:
         yield
+        sys.stdout.flush()
     except CliError as error:
         typer.echo(f"kohort: {_harmless(str(error))}", err=True)
         raise typer.Exit(error.code) from None
@@ -45,13 +48,20 @@ def errors() -> Iterator[None]:
         typer.echo(f"kohort: {around!r} is not UTF-8 text; correct it", err=True)
         raise typer.Exit(2) from None
     except OSError as error:
-        if error.errno == EPIPE:  # the reader of our output has ended, which is no fault; click ends the process
+        if error.errno == EPIPE:  # the program that reads our output has ended, as `head` does; click exits quietly
             raise
+        _forget_output()
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"kohort: {_harmless(where)}{error.strerror or error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def _forget_output() -> None:
+    """Discard what standard output has buffered, which Python would otherwise try to write again at the end."""
+    with suppress(OSError, ValueError), Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _harmless(text: str) -> str:
@@ -65,7 +75,7 @@ class Commands(TyperGroup):
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Parse the options that stand before the command's name; a wrong value is shown in the error."""
         for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, TextIOWrapper):  # a terminal may not be able to show every name
+            if isinstance(stream, TextIOWrapper):  # or a name that the terminal cannot show would end the command
                 stream.reconfigure(errors="replace")
         with _naming_wrong_values():
             return super().make_context(*args, **extra)

@@ -23,7 +23,8 @@ MOST_AHEAD: Final = 10
 MOST_MEMBERS: Final = 20
 MOST_STEPS: Final = 10
 HELPS: Final = "what helps"  # heads the general advice for the reason
-ADMITS: Final = "would admit"  # heads a change that was tried on a copy of the state
+# heads a single change to the job that was tried on a copy of the state and would let it start
+ADMITS: Final = "would admit"
 WIDE: Final = "-o wide"
 
 

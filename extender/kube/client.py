@@ -108,7 +108,7 @@ class KubeApi:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(max(1, round(timeout))),
         }
-        async with self._in_time():  # the API server sends the head of its answer at once
+        async with self._in_time():  # only status and headers, which the API server sends at once
             response = await self._open("GET", responses.url_path(resource), query)
         try:
             if response.status != 200:

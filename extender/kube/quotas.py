@@ -1,4 +1,6 @@
-"""Translates a ResourceQuota into a fact. Only what it counts of pods is read, and a malformed amount is left out."""
+"""Translates a ResourceQuota for the policy. Only the amounts that pods use are read; a malformed amount is left
+out.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ REQUESTS, HUGE_PAGES, OF_VOLUMES = "requests.", "hugepages-", "requests.storage"
 def quota_events(item: dict[str, object], *, gone: bool) -> list[Event]:
     """Return the event that follows from a ResourceQuota, or from its deletion (``gone``).
 
-    Its status counts, as for the API server's admission, and not its spec.
+    The limits are read from its status, which the API server's admission uses as well, and not from its spec.
     """
     meta = part(item, "metadata")
     namespace, name = text(meta, "namespace"), text(meta, "name")
@@ -50,7 +52,7 @@ def _amounts(status: Json) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _name(entry: str) -> str:
-    """Return how a pod's charge names what the quota's entry limits; empty for what pods have no part in."""
+    """Return the name that a pod's charge has for the quota's entry; empty for an entry that pods do not use up."""
     if entry in PLAIN or entry.startswith((LIMITS, HUGE_PAGES)):
         return entry
     return entry.removeprefix(REQUESTS) if entry.startswith(REQUESTS) and entry != OF_VOLUMES else ""

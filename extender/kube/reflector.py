@@ -59,7 +59,8 @@ class ReflectorTimes:
     backoff_seconds: float = 0.5
     backoff_cap_seconds: float = 30.0
     missing_seconds: float = 10.0  # between attempts for a resource whose CRD is missing, or that we may not read
-    forbidden_seconds: float = 10.0  # refusals count only after this time, as the API server may not know a new right
+    # refusals with 403 are an error only after this time: a new right takes effect late
+    forbidden_seconds: float = 10.0
 
 
 class Reflector:

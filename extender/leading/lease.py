@@ -48,7 +48,7 @@ class Leads(Protocol):
         """Return the part of the Lease's holderIdentity before the underscore while this replica leads."""
 
     def leading(self) -> bool:
-        """Tell whether this replica may write now."""
+        """Tell whether this replica leads, and so may write, now."""
 
     async def check(self) -> None:
         """Read the Lease again; needed before a write for which the API server cannot check that its sender leads."""

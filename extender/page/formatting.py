@@ -41,6 +41,8 @@ CAUSES: Final = {
     "JobGone": "a job went",
     "PodSeen": "pods came or changed",
     "PodGone": "pods went",
+    "QuotaSeen": "a ResourceQuota came or changed",
+    "QuotaGone": "a ResourceQuota went",
     "Synced": "the first lists were complete",
     "Led": "this replica began or ceased to lead",
     "PolicyChanged": "another policy decides",

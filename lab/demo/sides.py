@@ -13,12 +13,12 @@ import json
 import logging
 import random
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import httpx
 
@@ -32,11 +32,10 @@ from extender.http.server import AddressError, listen, serve
 from extender.kube.client import KubeApi
 from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
-from extender.kubescheduler.wire import VERBS_PATH
 from extender.leading.lease import EVERYBODY
 from lab.demo import view
-from lab.embedded.config import ExtenderConfig, ProfileConfig, SchedulerConfig
-from lab.embedded.embeddedcluster import LOOPBACK, EmbeddedCluster, served
+from lab.embedded.config import SchedulerConfig, config_for
+from lab.embedded.embeddedcluster import LOOPBACK, EmbeddedCluster, running, served
 from lab.embedded.observer import RunObserver
 from lab.embedded.paced import paced
 from lab.sim.report import RunResult
@@ -50,9 +49,6 @@ SEEDS: Final = (
     "with the others it finishes later than Kohort."
 )
 OURS, PLAIN = "kod2", "fifo-pod"
-
-
-Part = Callable[[], Coroutine[Any, Any, None]]
 
 
 def run(
@@ -135,7 +131,7 @@ async def plain_side(clock: Clock, seed: int) -> AsyncIterator[view.DemoSide]:
     cluster = EmbeddedCluster(rigid(kod2(seed)), clock, seed)
     scheduler = cluster.scheduler(SchedulerConfig())
     observer = RunObserver(PLAIN, cluster, clock, HORIZON)
-    async with _running(cluster.run, scheduler.run, observer.run):
+    async with running(cluster.run, scheduler.run, observer.run):
         yield view.DemoSide(observer)
 
 
@@ -153,12 +149,12 @@ async def kohort_side(clock: Clock, seed: int, port: int = 0) -> AsyncIterator[v
         url = await stack.enter_async_context(_serving(live))
         client = await stack.enter_async_context(httpx.AsyncClient(base_url=url, trust_env=False))
         controller = Controller(api, http_fetch(client), http_post(client), settings, clock, live.lease, chance=chance)
-        scheduler = cluster.scheduler(scheduler_config(url, settings))
-        await stack.enter_async_context(_running(live.run, controller.run, scheduler.run, cluster.run))
+        scheduler = cluster.scheduler(config_for(url, settings))
+        await stack.enter_async_context(running(live.run, controller.run, scheduler.run, cluster.run))
         while not (live.synced and scheduler.ready):
             await clock.sleep(1)
         observer = RunObserver(OURS, cluster, clock, HORIZON)
-        await stack.enter_async_context(_running(observer.run))
+        await stack.enter_async_context(running(observer.run))
         yield view.DemoSide(observer, live, url)
 
 
@@ -174,47 +170,11 @@ def settings_for(port: int = 0) -> Settings:
     )
 
 
-BIND_TIMEOUT = 5.0  # seconds; the bindTimeoutSeconds of manifests/base/scheduler-config.yaml
-
-
-def scheduler_config(url: str, settings: Settings) -> SchedulerConfig:
-    """Return a configuration of the embedded scheduler that matches the manifests' KubeSchedulerConfiguration.
-
-    url: where the verbs are served.
-    """
-    extender = ExtenderConfig(
-        url=f"{url}{VERBS_PATH}",
-        filter_verb="filter",
-        prioritize_verb="prioritize",
-        bind_verb="bind",
-        weight=20,
-        timeout=settings.barrier.http_timeout_seconds,
-    )
-    return SchedulerConfig(
-        profiles={settings.scheduler_name: ProfileConfig(percentage=100, preemption=False, bind_timeout=BIND_TIMEOUT)},
-        extenders=(extender,),
-        initial_backoff=settings.scheduler.pod_initial_backoff_seconds,
-        max_backoff=settings.scheduler.pod_max_backoff_seconds,
-    )
-
-
 @asynccontextmanager
 async def _serving(live: service.Live) -> AsyncIterator[str]:
     """Serve the verbs and REST on a free port, and yield the URL."""
     ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     verbs = service.endpoints(live)[0]
-    async with _running(lambda: serve([verbs], lambda bound: ready.set_result(bound[0][1]))):
+    async with running(lambda: serve([verbs], lambda bound: ready.set_result(bound[0][1]))):
         yield f"http://{LOOPBACK}:{await ready}"
         await live.close_connections()  # a listener that stops waits for its open connections
-
-
-@asynccontextmanager
-async def _running(*parts: Part) -> AsyncIterator[None]:
-    """Run all parts as tasks while the context lasts; if a part fails, the context raises its error."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(part()) for part in parts]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()

@@ -41,7 +41,7 @@ class Bridge:
         self._seen = 0
         self._stir = asyncio.Event()
         self._gate = gate
-        self._quotas: dict[str, tuple[int, int]] = {}  # as the store shows them
+        self._quotas: dict[str, tuple[int, int]] = {}  # by namespace: limit and used pods, as stored
         server.commit = self.commit
         if gate is not None:
             item = {"metadata": {"name": gate.name}, "data": {"gate": "off"}}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extender.config.goduration import go_duration_seconds
+from extender.config.settings import Settings
 from extender.kubescheduler.schedulerconfig import (
     DEFAULT_BIND_TIMEOUT_SECONDS,
     DEFAULT_HTTP_TIMEOUT,
@@ -14,6 +15,7 @@ from extender.kubescheduler.schedulerconfig import (
     Profile,
     parse_config,
 )
+from extender.kubescheduler.wire import VERBS_PATH
 
 DEFAULT_PREEMPTION = "DefaultPreemption"
 
@@ -61,6 +63,30 @@ class SchedulerConfig:
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     lag: float = 0.0
+
+
+BIND_TIMEOUT = 5.0  # seconds; the bindTimeoutSeconds of manifests/base/scheduler-config.yaml
+
+
+def config_for(url: str, settings: Settings) -> SchedulerConfig:
+    """Return the configuration that matches the manifests' KubeSchedulerConfiguration, for Kohort with these settings.
+
+    url: where Kohort's server is.
+    """
+    extender = ExtenderConfig(
+        url=f"{url}{VERBS_PATH}",
+        filter_verb="filter",
+        prioritize_verb="prioritize",
+        bind_verb="bind",
+        weight=20,
+        timeout=settings.barrier.http_timeout_seconds,
+    )
+    return SchedulerConfig(
+        profiles={settings.scheduler_name: ProfileConfig(percentage=100, preemption=False, bind_timeout=BIND_TIMEOUT)},
+        extenders=(extender,),
+        initial_backoff=settings.scheduler.pod_initial_backoff_seconds,
+        max_backoff=settings.scheduler.pod_max_backoff_seconds,
+    )
 
 
 def read_config(config: Mapping[str, Any]) -> SchedulerConfig:

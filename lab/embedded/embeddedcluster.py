@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from extender.clock import Clock
 from extender.http.limits import Limits
@@ -25,6 +26,7 @@ from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import Trace
 
 LOOPBACK = "127.0.0.1"
+Part = Callable[[], Coroutine[Any, Any, None]]
 
 
 class EmbeddedCluster:
@@ -43,6 +45,7 @@ class EmbeddedCluster:
         self.bridge = Bridge(self.world, self.server, clock, gate)
         self._chance = chance
         self._begun = asyncio.Event()
+        self._to_come = len(trace.jobs)
 
     def begin(self) -> None:
         """Start the trace now. Call this when all components are ready."""
@@ -59,6 +62,7 @@ class EmbeddedCluster:
         await self._begun.wait()
         for spec in sorted(self.trace.jobs, key=lambda job: job.arrival):
             await self.clock.sleep(self.started + spec.arrival - self.clock.now())
+            self._to_come -= 1
             self.submit(spec)
 
     def submit(self, spec: JobSpec) -> None:
@@ -76,8 +80,20 @@ class EmbeddedCluster:
 
     @property
     def all_ended(self) -> bool:
-        """Tell whether every job of the trace was submitted and has ended."""
-        return len(self.jobs) == len(self.trace.jobs) and all(job.phase.ended for job in self.jobs)
+        """Tell whether every job of the trace was submitted and has ended, or was deleted."""
+        return not self._to_come and all(job.phase.ended for job in self.world.store.jobs.values())
+
+
+@asynccontextmanager
+async def running(*parts: Part) -> AsyncIterator[None]:
+    """Run all parts as tasks while the context lasts; if a part fails, the context raises its error."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(part()) for part in parts]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
 
 
 @asynccontextmanager

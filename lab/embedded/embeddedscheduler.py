@@ -1,8 +1,7 @@
 """The scheduling loop of kube-scheduler as an extender sees it: one pod at a time, and binds that run beside it.
 
-The verbs filter, prioritize and bind go over HTTP to the configured extenders; without extenders, this is the default
-scheduler, which places pod by pod. The loop has watches, a queue and a cache of its own, so its view lags behind the
-API server's.
+The verbs filter, prioritize and bind go to the configured extenders; without extenders, this is the default scheduler,
+which places pod by pod. The loop has watches, a queue and a cache of its own, so its view lags behind the API server's.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ import random
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
-import aiohttp
-
 from extender.clock import Clock
 from extender.kube.api import PODS, Api, Json, Ref, Refused, Unknown
 from lab.embedded import defaultpreemption, informer, plugins
@@ -22,7 +19,7 @@ from lab.embedded.apirules import condition, with_condition
 from lab.embedded.cache import PodInfo, SchedulerCache
 from lab.embedded.config import ProfileConfig, SchedulerConfig
 from lab.embedded.diagnosis import Diagnosis
-from lab.embedded.extenderclient import ExtenderClient, ExtenderError
+from lab.embedded.extenderclient import ExtenderClient, ExtenderError, Send, over_http
 from lab.embedded.plugins import ClusterChange, ClusterEvent
 from lab.embedded.schedulingqueue import QueuedPod, SchedulingQueue
 from lab.embedded.volumes import Volumes
@@ -61,14 +58,21 @@ class EmbeddedScheduler:
         return self._informer.ready
 
     async def run(self) -> None:
-        """Schedule pods until cancelled."""
-        connector = aiohttp.TCPConnector(limit=0)  # no limit on concurrent binds, as in kube-scheduler
-        async with aiohttp.ClientSession(connector=connector) as session:
-            self._extenders = [ExtenderClient(config, session, self._clock) for config in self.config.extenders]
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._informer.run())
-                tasks.create_task(self.queue.flush())
-                tasks.create_task(self._loop())
+        """Schedule until cancelled, with the extenders called over HTTP."""
+        async with over_http() as send:
+            await self.run_with(send)
+
+    async def run_with(self, send: Send) -> None:
+        """Schedule until cancelled, with the extenders called by ``send``."""
+        self.connect(send)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._informer.run())
+            tasks.create_task(self.queue.flush())
+            tasks.create_task(self._loop())
+
+    def connect(self, send: Send) -> None:
+        """Call the extenders by ``send`` from now on."""
+        self._extenders = [ExtenderClient(config, send, self._clock) for config in self.config.extenders]
 
     async def _loop(self) -> None:
         await self._informer.synced()

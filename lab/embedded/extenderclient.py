@@ -1,8 +1,9 @@
-"""Calls extenders over HTTP as kube-scheduler does, with its rules on which answers are valid."""
+"""Calls extenders as kube-scheduler does, by HTTP or within the process, with its rules on which answers are valid."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,25 @@ from extender.clock import Clock
 from extender.kube.api import Json
 from lab.embedded.cache import PodInfo
 from lab.embedded.config import ExtenderConfig
+
+Send = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
+"""URL and body of a POST -> status and body of the answer. Raises OSError where there is no answer."""
+
+
+@asynccontextmanager
+async def over_http() -> AsyncIterator[Send]:
+    """Yield a function that sends over HTTP."""
+    connector = aiohttp.TCPConnector(limit=0)  # no limit on concurrent binds, as in kube-scheduler
+    async with aiohttp.ClientSession(connector=connector) as session:
+
+        async def send(url: str, body: bytes) -> tuple[int, bytes]:
+            try:
+                async with session.post(url, data=body, headers={"Content-Type": "application/json"}) as response:
+                    return response.status, await response.read()
+            except aiohttp.ClientError as error:
+                raise OSError(f"{type(error).__name__}: {error}") from error
+
+        yield send
 
 
 class ExtenderError(Exception):
@@ -34,9 +54,9 @@ class Filtered:
 class ExtenderClient:
     """A client for one configured extender."""
 
-    def __init__(self, config: ExtenderConfig, session: aiohttp.ClientSession, clock: Clock) -> None:
+    def __init__(self, config: ExtenderConfig, send: Send, clock: Clock) -> None:
         self.config = config
-        self._session = session
+        self._send = send
         self._clock = clock
 
     async def filter(self, pod: PodInfo, nodes: Mapping[str, Json]) -> Filtered:
@@ -89,17 +109,14 @@ class ExtenderClient:
     async def _post(self, verb: str, args: Json) -> Any:
         url, body = f"{self.config.url}/{verb}", msgspec.json.encode(args)
         try:
-            async with (
-                self._clock.timeout(self.config.timeout),
-                self._session.post(url, data=body, headers={"Content-Type": "application/json"}) as response,
-            ):
-                data = await response.read()
+            async with self._clock.timeout(self.config.timeout):
+                status, data = await self._send(url, body)
         except TimeoutError:
             raise ExtenderError("Client.Timeout exceeded while awaiting headers") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise ExtenderError(f"{type(error).__name__}: {error}") from None
-        if response.status != 200:
-            raise ExtenderError(f"failed {verb} with extender at URL {self.config.url}, code {response.status}")
+        except OSError as error:
+            raise ExtenderError(str(error)) from None
+        if status != 200:
+            raise ExtenderError(f"failed {verb} with extender at URL {self.config.url}, code {status}")
         try:
             return msgspec.json.decode(data)
         except msgspec.MsgspecError as error:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import yaml
+
 from extender.kube.api import BATCHJOBS, DEPLOYMENTS, NODES, PODS, QUOTAS, STATEFULSETS, TFJOBS, Json, Resource
 from extender.kube.jobkinds import (
+    ELASTIC_PS,
     INDEX_LABEL,
     INDEXED_JOB,
     MAX_WORKERS,
+    MIGRATABLE,
     MIN_WORKERS,
     RELEASED,
     ROLE_LABEL,
     TFJOB,
+    TRAINING,
     UTILITY,
 )
+from extender.kube.trainingannotation import FIELDS, LONGEST
 from lab.embedded.apirules import condition, timestamp, typed
-from lab.sim.objects import SCHEDULING_GATED, JobObject, JobPhase, PodObject, WorkloadKind
+from lab.sim.objects import SCHEDULING_GATED, JobObject, JobPhase, JobSpec, PodObject, WorkloadKind
 from lab.sim.pods.apps import TEMPLATE_HASH
 from policy.cluster.model import WORKER, Constraints, Node, Phase, Requirement, Role
 from policy.cluster.resources import HOST_PORT, Resources
+from policy.cluster.training import Training
 
 JOB_LABEL: Final = "training.kubeflow.org/job-name"
 OPERATOR_LABEL: Final = "training.kubeflow.org/operator-name"
@@ -210,6 +218,7 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
     spec, meta = job.spec, _old(old, "metadata")
     notes = {MIN_WORKERS: str(spec.min_workers), MAX_WORKERS: str(spec.max_workers), UTILITY: f"{spec.utility:g}"}
     marks = {RELEASED: "true"} if job.released else {}
+    notes |= _training_notes(spec)
     metadata: Json = {
         **meta,
         "name": spec.name,
@@ -232,6 +241,18 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
             "status": {"conditions": list(_job_conditions(job)), **_job_times(job)},
         },
     )
+
+
+def _training_notes(spec: JobSpec) -> dict[str, str]:
+    """Return the annotations by which a user describes the training, and what may be done with the job."""
+    said = {MIGRATABLE: spec.migratable, ELASTIC_PS: spec.ps_elastic}
+    notes = {name: "true" for name, holds in said.items() if holds}
+    if spec.training is None:
+        return notes
+    stated, default = dataclasses.asdict(spec.training), dataclasses.asdict(Training())
+    stated["goal"], default["goal"] = spec.training.goal.value, default["goal"].value
+    fields = {key: stated[name] for key, (name, _) in FIELDS.items() if stated[name] != default[name]}
+    return {**notes, TRAINING: yaml.safe_dump(fields, default_flow_style=True, width=LONGEST)}
 
 
 def _own_spec(job: JobObject) -> Json:

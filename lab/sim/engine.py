@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 E = TypeVar("E")
+START = 1_000_000.0  # when a run starts, in seconds since the epoch; an arbitrary time, on which no result may depend
 
 
 class Engine(Generic[E]):

@@ -1,8 +1,7 @@
 """The objects that the simulated API server stores (nodes, training jobs, pods), and the record of each change.
 
 A ``Node`` is the one of the policy's model. A ``JobObject`` is shaped like a TFJob, or has a single role for the other
-kinds; a ``PodObject`` has those fields of a core/v1 Pod that a scheduler reads or writes. ``facts`` turns a change into
-the event that the live translator would make of it, except for the pods of a Deployment, whose names have no number.
+kinds; a ``PodObject`` has those fields of a core/v1 Pod that a scheduler reads or writes.
 """
 
 from __future__ import annotations
@@ -12,18 +11,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
-from policy.cluster.model import ANYWHERE, WORKER, Constraints, Job, Node, Phase, Pod, Role, Slot
+from policy.cluster.model import ANYWHERE, WORKER, Constraints, Job, Node, Phase, Role, Slot
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.training import Training
 
 KOHORT = "kohort"
 GATE = "kohort.dev/admission"
-WAKE = "kohort.dev/wake"
-PLAN = "kohort.dev/plan"
-SLOT = "kohort.dev/slot"
 SCHEDULING_GATED = "SchedulingGated"
-FAILED_ATTEMPT = "SchedulerError"
 
 
 class WorkloadKind(Enum):
@@ -252,21 +246,6 @@ class WorldRefusal:
     message: str
 
 
-def facts(change: WorldChange, scheduler: str = KOHORT) -> Event | None:
-    """Return the event that Kohort's translator would make of this change, or None if it would ignore the change.
-
-    ``scheduler``: the schedulerName by which pods opt in.
-    """
-    gone, found = change.verb is Verb.DELETED, change.object
-    if isinstance(found, Node):
-        return NodeGone(found.name) if gone else NodeSeen(found)
-    if isinstance(found, PodObject):
-        return PodGone(found.uid) if gone else PodSeen(pod_fact(found, scheduler))
-    if found.spec.scheduler != scheduler:
-        return None
-    return JobGone(found.uid) if gone else JobSeen(job_fact(found))
-
-
 def job_fact(job: JobObject) -> Job:
     """Return the job as a Job of ``policy``, as Kohort's translator would."""
     spec = job.spec
@@ -293,37 +272,4 @@ def job_fact(job: JobObject) -> Job:
         released=job.released,
         keeps_pods=spec.kind is WorkloadKind.TFJOB and spec.clean_pods is CleanPods.NONE,
         version=job.version,
-    )
-
-
-def pod_fact(pod: PodObject, scheduler: str = KOHORT) -> Pod:
-    """Return the pod as a Pod of ``policy``; a pod of another scheduler only occupies room."""
-    ours = pod.scheduler == scheduler
-    seen = pod.scheduled
-    refused = seen is not None and not seen.status and seen.reason != SCHEDULING_GATED
-    return Pod(
-        uid=pod.uid,
-        namespace=pod.namespace,
-        name=pod.name,
-        requests=pod.requests,
-        node=pod.node,
-        phase=pod.phase,
-        job_uid=pod.owner if ours else "",
-        slot=pod.slot if ours else None,
-        owner=pod.job if ours else "",
-        opted_in=ours,
-        places=pod.constraints if ours else None,
-        terminating=pod.deleted is not None,
-        gated=GATE in pod.gates,
-        refused=refused,
-        refusal=seen.message if seen is not None and refused else "",
-        woken=pod.annotations.get(WAKE, ""),
-        plan=pod.annotations.get(PLAN, ""),
-        failed_attempt=refused and seen is not None and seen.reason == FAILED_ATTEMPT,
-        volumes=pod.volumes if ours else (),
-        nominated=pod.nominated,
-        preempted=pod.preempted,
-        priority=pod.priority,
-        since=pod.created,
-        version=pod.version,
     )

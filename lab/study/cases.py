@@ -9,8 +9,6 @@ from typing import Any
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.fluid.speedmodels import Saturating
 from lab.sim.objects import KOHORT
-from lab.sim.pods.podrun import HORIZON
-from lab.sim.pods.podrun import simulate as simulate_pods
 from lab.sim.report import RunResult
 from lab.sim.rivals import RIVALS
 from lab.sim.traces import rigid
@@ -22,6 +20,7 @@ from lab.study.scenes import SIM, scene
 from lab.study.specs import SEED, NamedSpec, Value
 from lab.study.studyerrors import StudyError, refuse
 from lab.study.tracespeeds import name_of
+from policy.cluster.snapshot import Rules
 from policy.systems import built, make_policy
 from policy.systems.base import Policy
 
@@ -98,11 +97,24 @@ def result_of(run: StudyRun, at: StudyScene, on_step: Any = None) -> RunResult:
     trace = rigid(at.trace, KOHORT) if run.policy.name in PLAIN else at.trace
     if not run.pods:
         return simulate(trace, policy, at.settings, faults=at.faults, on_step=on_step)
+    from lab.virtual.podrun import HORIZON  # it imports the whole service, which other runs do not need
+    from lab.virtual.podrun import simulate as simulate_pods
+
     horizon = at.settings.horizon
     if math.isinf(horizon):
         horizon = HORIZON + max((job.arrival for job in trace.jobs), default=0.0)
     look = (lambda step, _: on_step(step)) if on_step is not None else None
     return simulate_pods(trace, policy, patience=at.settings.patience, horizon=horizon, on_step=look)
+
+
+def rules_of_run(run: StudyRun, at: StudyScene, policy: Policy) -> Rules:
+    """Return the rules that the run's first step follows."""
+    if not run.pods:
+        return at.settings.rules
+    from lab.virtual.podrun import settings_for
+    from lab.virtual.service import rules_under
+
+    return rules_under(policy, settings_for())
 
 
 def check_pods(trace: NamedSpec, simulator: tuple[tuple[str, Value], ...], at: StudyScene) -> None:

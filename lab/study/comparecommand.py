@@ -11,7 +11,7 @@ from rich.console import Console
 
 from extender.state.record import head, line_of
 from lab.study import files, plots, show
-from lab.study.cases import policy_of, result_of
+from lab.study.cases import policy_of, result_of, rules_of_run
 from lab.study.consoles import err, out
 from lab.study.donerows import DoneRows, Row
 from lab.study.hints import hints
@@ -107,7 +107,7 @@ def record(plan: ComparisonPlan, path: Path) -> None:
     try:
         with path.open("wb") as file:
             policy = policy_of(run.policy, run.seed, at.settings.slot_seconds)
-            file.write(head(policy, Snapshot(rules=at.settings.rules)))
+            file.write(head(policy, Snapshot(rules=rules_of_run(run, at, policy))))
             result_of(run, at, lambda step: file.write(line_of(step.at, step.events, step.effects)))
     except OSError as error:
         raise StudyError(f"--journal: {path}: {error.strerror}; name a file that can be written") from None

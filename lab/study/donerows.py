@@ -1,7 +1,7 @@
 """Finished rows in an append-only file of JSON lines, so that an interrupted study can continue.
 
-A row is valid only for the code that made it: after a change in ``policy``, ``lab.sim`` or ``lab.study``, every case
-runs again.
+A row is valid only for the code that made it: after a change in ``policy``, ``extender`` or ``lab``, every case runs
+again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
-import lab.sim
-import lab.study
+import extender
+import lab
 import policy
 from lab.study.studyerrors import StudyError
 
@@ -23,9 +23,9 @@ Row = dict[str, Any]
 
 @cache
 def code_version() -> str:
-    """Return a hash of the sources of the simulator, the policies and the studies."""
+    """Return a hash of the sources of the policies, of the service, which pod-level runs contain, and of the lab."""
     sources: list[tuple[str, Path]] = []
-    for package in (policy, lab.sim, lab.study):
+    for package in (policy, extender, lab):
         root = Path(next(iter(package.__path__)))
         paths = sorted(root.rglob("*.py"))
         sources += [(f"{package.__name__}/{path.relative_to(root).as_posix()}", path) for path in paths]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 
+from lab.papers import dragonworld, drs, newcomers, oasis_jobs, speconworld
 from lab.sim.fluid.faults import Fault
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.speedmodels import Linear
-from lab.sim.papers import dragonworld, drs, newcomers, oasis_jobs, speconworld
 from lab.sim.traces import Trace, kod2
 from lab.study.specs import NamedSpec, Value
 from lab.study.studyerrors import StudyError, refuse

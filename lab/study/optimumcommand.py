@@ -76,10 +76,10 @@ def _cells(row: _Row) -> tuple[str, ...]:
 
 
 def _row(asked: OptimumOptions, seed: int) -> _Row:
+    from lab.papers.oasis_jobs import SLOT_SECONDS, tiny, trace
+    from lab.papers.oasis_world import oasis
+    from lab.papers.oasis_world import run as earn
     from lab.sim.optimum import TooLargeError, optimum
-    from lab.sim.papers.oasis_jobs import SLOT_SECONDS, tiny, trace
-    from lab.sim.papers.oasis_world import oasis
-    from lab.sim.papers.oasis_world import run as earn
 
     drawn = trace(tiny(asked.jobs, asked.servers, asked.slots), seed)
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lab.sim.papers.experiment import Experiment, Mutant
+from lab.papers.experiment import Experiment, Mutant
 from lab.study import files, papers, show
 from lab.study.consoles import err, out
 from lab.study.donerows import DoneRows, Row

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-import lab.sim.papers
-from lab.sim.papers.experiment import Bar, Experiment, Mutant, with_own_rows
+import lab.papers
+from lab.papers.experiment import Bar, Experiment, Mutant, with_own_rows
 from lab.study.donerows import Row
 from lab.study.pool import StudyCase
 from lab.study.studyerrors import refuse
@@ -22,13 +22,13 @@ from lab.study.studyerrors import refuse
 
 @cache
 def experiments() -> dict[str, Experiment]:
-    """Return every experiment of lab/sim/papers by name, in the order of the modules.
+    """Return every experiment of lab/papers by name, in the order of the modules.
 
     Raises ValueError if two experiments have the same name.
     """
     found: dict[str, Experiment] = {}
-    for module in sorted(info.name for info in pkgutil.iter_modules(lab.sim.papers.__path__)):
-        listed = getattr(importlib.import_module(f"lab.sim.papers.{module}"), "EXPERIMENTS", ())
+    for module in sorted(info.name for info in pkgutil.iter_modules(lab.papers.__path__)):
+        listed = getattr(importlib.import_module(f"lab.papers.{module}"), "EXPERIMENTS", ())
         for experiment in listed:
             if found.get(experiment.name, experiment) is not experiment:
                 raise ValueError(f"two experiments are named {experiment.name}")

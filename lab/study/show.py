@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from lab.sim.papers.experiment import Bar
+from lab.papers.experiment import Bar
 from lab.study.papers import ExperimentOutcome, Judged, MutantOutcome
 
 

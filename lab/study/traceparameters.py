@@ -13,8 +13,8 @@ from lab.study.studyerrors import StudyError, refuse
 
 OURS = frozenset({"models"})  # arguments that the study passes itself; the command line may not give them
 LEAST = {SEED: 0}  # lowest allowed value of parameters that are whole numbers, where it is not 1
+MOST = 100_000  # highest allowed whole number, except for seeds; to replay a trace of that size takes hours
 # bounds of parameters that are numbers, where they are other than "at least 0"
-MOST = 100_000  # the highest allowed whole number, except of seeds: such a trace takes hours, and memory has its limits
 NUMBERS: Mapping[str, Mapping[str, float]] = {
     "load": {"above": 0.0},
     "traffic": {"above": 0.0},

@@ -16,7 +16,7 @@ from policy.placement.quotaroom import left_in_words
 from policy.systems.base import Policy
 
 MOST = 64  # the figures of at most so many effects are recorded in one step, because a step may resize hundreds of jobs
-SHORT = "its pods"  # the key of the ResourceQuotas that leave no room for pods of the job for which others are shrunk
+SHORT = "its pods"  # the name of the figure that tells which quotas do not admit the pods of the job to be helped
 
 
 def inputs_of(

@@ -126,7 +126,7 @@ class RefuseBind:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The plan ``plan`` of the job's gang was given up, for this reason."""
+    """The gang of the job gave up its plan, for this reason. ``plan``: the name of that plan."""
 
     job_uid: str
     plan: str
@@ -226,5 +226,5 @@ Outcome = Edited | Released | Stalled | ShrinkStalled | Preempted | Shown | Writ
 Instruction = Bind | RefuseBind
 """An effect that the service carries out at once."""
 DecisionRecord = Action | Outcome
-"""An effect that is only recorded and shown: what was decided, which the new snapshot has already, or found out."""
+"""An effect that is only recorded and shown: an action that the new snapshot already has, or the outcome of one."""
 Effect = Instruction | DecisionRecord

@@ -105,7 +105,7 @@ class Preemption:
         return replace(self, vacated=tuple(rest)) if len(rest) != len(self.vacated) else self
 
     def by(self, now: float) -> Preemption:
-        """Return what is promised without the vacated room whose time is over."""
+        """Return these promises without the vacated room that is no longer kept at that time."""
         left = tuple(gone for gone in self.vacated if gone.until > now)
         return self if len(left) == len(self.vacated) else replace(self, vacated=left)
 

@@ -1,7 +1,7 @@
-"""A ResourceQuota as a fact: what the pods of a namespace may have together, and how much of it is taken.
+"""A ResourceQuota as a fact: how much the pods of a namespace may have together, and how much of it they use.
 
-Its amounts are named as in a pod's charge: what pods request has the plain name of the resource, what they are limited
-to has the prefix ``limits.``, and ``pods`` and ``count/pods`` count the pods themselves.
+Its amounts have the names that they have in a pod's charge: a requested amount has the plain name of the resource, a
+limit has the prefix ``limits.``, and ``pods`` and ``count/pods`` count the pods themselves.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Quota:
 
 
 def exceeded(charge: Resources, left: Mapping[str, int]) -> list[str]:
-    """Return the names of the resources of which ``left`` has an entry and less than the charge asks for, sorted.
+    """Return the names of the resources of which the charge asks for more than ``left`` has, sorted.
 
-    A resource of which the charge asks for nothing is never among them.
+    A resource without an entry in ``left`` is not limited, and a charge of 0 is never too much.
     """
     return sorted(name for name, amount in left.items() if charge[name] > max(0, amount))
 

@@ -30,10 +30,14 @@ HOLDERS: Final = (LEAVING, JOBS, HELD, OTHERS)
 CLOSED: Final = "closed nodes"
 REFUSED: Final = "refused nodes"
 SHAPE: Final = "shape"
-"""What the gang itself asks for, by constraint: a resource's name, ``TAINT`` and a taint's key, ``LABEL`` and a key."""
+"""The kind of the constraints that are in the gang's own requests: the name of a resource, ``TAINT`` and the key of a
+taint that its pods do not tolerate, or ``LABEL`` and the key of a node label that its pods require.
+"""
 TAINT: Final = "taint "
 LABEL: Final = "label "
-"""All of the node selector and the required node affinity that asks for this label, or for the field metadata.name."""
+"""Such a constraint stands for every entry of the node selector and the required node affinity with this key; the key
+may also be the field metadata.name.
+"""
 MOST_NODES_NAMED: Final = 3
 T = TypeVar("T")
 # returns the room as if these of HOLDERS and CLOSED were lifted; its callers must not change the room
@@ -75,8 +79,9 @@ class Blocker:
 class Binding:
     """The constraints that keep a gang from being placed.
 
-    names: these must all be lifted; none if the gang has no nodes even then. instead: if ``names`` is one constraint of
-    ``SHAPE``, the others of that kind each of which could be lifted in place of it.
+    names: the constraints that must all be lifted; empty if the gang could not be placed even with every constraint
+    lifted. instead: if ``names`` is one constraint of kind ``SHAPE``, the others of that kind each of which could be
+    lifted in place of it.
     """
 
     ask: Ask
@@ -126,12 +131,12 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
 
 
 def is_shape(name: str) -> bool:
-    """Tell whether the constraint is of ``SHAPE``."""
+    """Tell whether the constraint is in the gang's own requests (``SHAPE``)."""
     return name not in HOLDERS and name not in (REFUSED, CLOSED)
 
 
 def lift(ask: Ask, lifted: Collection[str]) -> Ask:
-    """Return the request without these constraints: those of ``SHAPE`` and ``REFUSED``."""
+    """Return the gang's request without those of these constraints that are of kind ``SHAPE`` or ``REFUSED``."""
     names = {name for name in lifted if is_shape(name)}
     if REFUSED in lifted and ask.barred:
         ask = replace(ask, barred=frozenset())
@@ -154,7 +159,7 @@ def _less(requests: Resources, names: Collection[str]) -> Resources:
 
 
 def _rules(room: Room, ask: Ask) -> Iterator[str]:
-    """Yield the taints that keep members from nodes, then the labels that members ask for."""
+    """Yield as constraints the taints that the members do not tolerate, then the labels that they require."""
     every = sorted(ask.constraints, key=repr)
     yield from sorted(
         {TAINT + taint.key for node in room.nodes.values() for rules in every for taint in untolerated(node, rules)}
@@ -165,14 +170,15 @@ def _rules(room: Room, ask: Ask) -> Iterator[str]:
 
 
 def _relaxed(rules: Constraints, lifted: Collection[str]) -> Constraints:
-    """Return the rules without these taints and labels."""
+    """Return the placement rules with these taints tolerated and these labels no longer required."""
     tolerated = tuple(
         Toleration(name.removeprefix(TAINT), "Exists", "", "") for name in sorted(lifted) if name.startswith(TAINT)
     )
     terms = tuple(Term(_kept(term.labels, lifted), _kept(term.fields, lifted)) for term in rules.terms)
     return Constraints(
         node_selector=tuple((key, value) for key, value in rules.node_selector if LABEL + key not in lifted),
-        terms=terms if all(term.labels or term.fields for term in terms) else (),  # one of them asks for nothing
+        # a term without requirements accepts every node
+        terms=terms if all(term.labels or term.fields for term in terms) else (),
         tolerations=(*rules.tolerations, *tolerated),
     )
 

@@ -242,9 +242,9 @@ def blockers_of_empty(snapshot: Snapshot, found: Binding) -> Iterator[Blocker]:
 
 
 def _shut(node: Node) -> str:
-    """Return why the node takes no pods until it is opened again; empty if it is open.
+    """Return why the node is closed to new pods; empty if it is open.
 
-    Kubernetes removes its taint a moment after the node was uncordoned or became ready.
+    For a moment after a node is uncordoned or becomes ready again, Kubernetes leaves its taint in place.
     """
     return node.closed or ("still tainted as closed" if node.taints != node.reopened.taints else "")
 

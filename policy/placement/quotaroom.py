@@ -1,4 +1,4 @@
-"""What the ResourceQuotas of a namespace leave, and the pods that its jobs wait for."""
+"""How many more pods the ResourceQuotas of a namespace admit, and which pods its jobs wait for."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from policy.cluster.words import in_words
 
 
 class Pods(NamedTuple):
-    """Alike pods of one role: what a quota counts for each of them (``charge``), and how many they are (``number``)."""
+    """A number of equal pods of one role. charge: what a quota counts for each of them. number: how many they are."""
 
     role: Role
     charge: Resources
     number: int = 1
 
 
-Lacks = Mapping[str, Collection[str]]  # by the quota's key: the resources of which it leaves too little
+Lacks = Mapping[str, Collection[str]]  # by the quota's key: the resources of which the quota leaves too little
 
 
 class QuotaRoom:
-    """A working copy of what the ResourceQuotas of one namespace leave."""
+    """A working copy of the amounts that the ResourceQuotas of one namespace leave unused."""
 
     def __init__(self, snapshot: Snapshot, namespace: str) -> None:
         self._quotas = [quota for quota in snapshot.quotas.values() if quota.namespace == namespace]
@@ -53,7 +53,7 @@ class QuotaRoom:
         return min([most, *shares])
 
     def copy(self) -> QuotaRoom:
-        """Return a working copy of this one."""
+        """Return a copy that can be changed without changing this one."""
         made = QuotaRoom.__new__(QuotaRoom)
         made._quotas, made._left = self._quotas, {key: dict(left) for key, left in self._left.items()}
         return made
@@ -70,17 +70,17 @@ def _counted(quota: Quota, pods: Iterable[Pods]) -> Resources:
 
 
 def adds_to(snapshot: Snapshot, lacks: Lacks, pods: Pods) -> bool:
-    """Tell whether the end of such a pod would add to something that is lacking."""
+    """Tell whether the end of one of these pods would free some of the resources in ``lacks``."""
     quotas = ((snapshot.quotas[key], names) for key, names in lacks.items())
     return any(quota.counts(pods.role) and any(pods.charge[name] for name in names) for quota, names in quotas)
 
 
 @until_job_changes
 def pod_of_role(snapshot: Snapshot, job: Job, name: str) -> Pods | None:
-    """Return what a quota counts for a pod of that role of the job; None if the job has no such role.
+    """Return what a quota counts for one pod of that role of the job; None if the job has no such role.
 
-    It is what it counts for the role's first pod, to which admission may have added requests and limits, or else what
-    follows from the template.
+    The amounts are those of the role's first pod, to which admission may have added requests and limits; while the role
+    has no pod, they are those of the pod template.
     """
     role = job.role(name)
     if role is None:
@@ -91,7 +91,7 @@ def pod_of_role(snapshot: Snapshot, job: Job, name: str) -> Pods | None:
 
 @until_job_changes
 def pods_awaited(snapshot: Snapshot, job: Job) -> tuple[Pods, ...]:
-    """Return the pods of the job's minimum that do not exist."""
+    """Return the pods that the job needs for its minimum and that do not exist yet."""
     there = members_there(snapshot, job).items()
     lacking = ((pod_of_role(snapshot, job, name), least - some) for name, (some, least) in there if some < least)
     return tuple(pods._replace(number=number) for pods, number in lacking if pods is not None)
@@ -122,7 +122,9 @@ def _exceeds(snapshot: Snapshot, job: Job, pods: Collection[Pods]) -> bool:
 
 
 def short_of_pods(snapshot: Snapshot, now: float) -> list[str]:
-    """Return the uids of the jobs for whose pods the quotas leave no room, pods that are about to go included."""
+    """Return the uids of the jobs whose missing pods the quotas do not admit, even after the pods that leave now are
+    gone.
+    """
     short: list[str] = []
     for space, jobs in waiting_for_pods(snapshot).items():
         room = QuotaRoom(snapshot, space)
@@ -139,10 +141,10 @@ def short_of_pods(snapshot: Snapshot, now: float) -> list[str]:
 
 
 def pods_leaving(snapshot: Snapshot, space: str, now: float) -> list[Pods]:
-    """Return the pods of the namespace that will soon be gone, so that they are not counted any more.
+    """Return the pods of the namespace that quotas will soon no longer count.
 
-    They are terminating, or workers beyond their job's target. A shrink that is not carried out in
-    ``Rules.freeing_seconds`` does not count any longer, nor does a pod on a node that is not ready.
+    They are the terminating pods, except those on a node that is not ready, and the workers beyond their job's target,
+    unless the shrink has not been carried out for ``Rules.freeing_seconds``.
     """
     found: list[Pods] = []
     for pod in snapshot.pods.values():

@@ -72,7 +72,7 @@ def may_give(snapshot: Snapshot, victim: Job, gang: Gang, job: Job, now: float) 
         return False
     scaling = gang.scaling
     if scaling.kept_at is not None and now - scaling.kept_at < TURN_SECONDS:
-        return False  # its workers did not go when it was last shrunk, so it is left alone for a while
+        return False  # the operator did not delete its workers at the last shrink; do not shrink it for a while
     turns = sum(1 for turn in scaling.turns if now - turn < TURN_SECONDS) if scaling.turns else 0
     # If the plan fails once more, the victim is grown back: that turn is counted in advance.
     return turns + 1 < TURNS or not snapshot.gang(job.uid).tries.attempts
@@ -253,9 +253,8 @@ class ElasticCycle:
     def may_shrink(self, victim: Job, job: Job) -> bool:
         """Tell whether the victim may be shrunk for the job now, and has not been shrunk in this cycle."""
         gang = self.gangs.running(victim.uid)
-        if victim.uid in self.scaled or victim.uid == job.uid:
-            return False
-        return may_give(self.snapshot, victim, gang, job, self.now)
+        free = victim.uid not in self.scaled and victim.uid != job.uid
+        return free and may_give(self.snapshot, victim, gang, job, self.now)
 
     def _plan(self, ask: Ask, victims: list[Reclaimable]) -> Shrink | None:
         return plan_shrink(self.room, ask, victims, self._order, by_node=self._by_node)

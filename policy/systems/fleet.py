@@ -110,7 +110,9 @@ class Fleet:
 
 
 def movable(snapshot: Snapshot, decided: Decision) -> Iterator[Movable]:
-    """Yield the jobs that can be moved: the whole gang runs on one usable node, untouched by ``decided``."""
+    """Yield the jobs that can be moved: all members run on one usable node, and no action of ``decided`` is about the
+    job.
+    """
     touched = {action.job_uid for action in decided.actions if isinstance(action, Admit | Resize | Migrate)}
     for job in snapshot.running():
         gang = snapshot.gang(job.uid)

@@ -1,7 +1,8 @@
-"""The rule of all systems about ResourceQuotas: their room goes to jobs that wait for pods before it goes to growth.
+"""The rule of all systems about ResourceQuotas: a quota's room goes to jobs that wait for pods, and only then to
+growth.
 
-Jobs of the namespace that have grown give it back, whatever their weight: what a job has beyond its minimum is its own
-only as long as nobody lacks it. A job waits for pods when those of its minimum have not been created.
+A job waits for pods when pods of its minimum have not been created. If the quota has no room for them, jobs of the
+namespace that have more than their minimum are shrunk, whatever their weight.
 """
 
 from __future__ import annotations
@@ -34,13 +35,16 @@ from policy.systems.elastic import may_give
 from policy.systems.queue import bar, in_order, never_fits
 
 GRACE_SECONDS: Final = 5.0
-"""For so long a job must be short of pods before others are shrunk for it, because the watches show a new pod and what
-its quota has left at different times."""
+"""A job must be short of pods for this long before others are shrunk for it: a new pod and the used amounts of its
+quota come by different watches, and not at the same time.
+"""
 Waiting = Mapping[str, Sequence[Job]]  # the jobs that wait for pods, by namespace
 
 
 def decide(snapshot: Snapshot, policy: Policy, now: float) -> Decision:
-    """Return the policy's decision, within what the ResourceQuotas leave beside the pods that are waited for."""
+    """Return the policy's decision, with growth cut to what the ResourceQuotas leave beside the pods that jobs wait
+    for.
+    """
     decision = policy.decide(snapshot, now)
     waiting = waiting_for_pods(snapshot)
     if not waiting:
@@ -54,7 +58,7 @@ def decide(snapshot: Snapshot, policy: Policy, now: float) -> Decision:
 
 
 def late_moments(snapshot: Snapshot) -> Iterator[float]:
-    """Yield when each job that is short of pods has been so for long enough, in seconds since the epoch."""
+    """Yield for each job that is short of pods when other jobs may be shrunk for it, in seconds since the epoch."""
     return (since + GRACE_SECONDS for since in snapshot.short.values())
 
 
@@ -67,7 +71,7 @@ def _verdicts(snapshot: Snapshot, decision: Decision) -> Iterator[tuple[str, Ver
 
 
 class _Growth:
-    """Limits the growth of one decision, namespace by namespace.
+    """Cuts the growth in one decision to what the quotas of each namespace leave.
 
     admits: whether a job may also be started with fewer workers than the policy wants.
     """
@@ -77,7 +81,9 @@ class _Growth:
         self._rooms: dict[str, QuotaRoom] = {}
 
     def within(self, action: Action) -> Iterator[Action]:
-        """Yield the action with as many new workers as there is room for; nothing if that leaves nothing to do."""
+        """Yield the action with as many new workers as the quotas admit; yield nothing if it would then change
+        nothing.
+        """
         job = self._snapshot.jobs.get(action.job_uid) if isinstance(action, Admit | Resize) else None
         if isinstance(action, Admit | Resize) and job is not None and job.worker and job.namespace in self._waiting:
             yield from self._cut(action, job, self._has(job))
@@ -85,7 +91,7 @@ class _Growth:
             yield action
 
     def _has(self, job: Job) -> int:
-        """Return how many workers the job has or asks for by itself."""
+        """Return how many workers the job has without this decision: its target, or what its own spec asks for."""
         gang, asked = self._snapshot.gang(job.uid), job.worker.replicas if job.worker else 0
         return gang.workers if gang.admitted else max(asked, job.min_workers)
 
@@ -96,7 +102,7 @@ class _Growth:
             return
         granted = self._room(job.namespace).how_many(pods.role, pods.charge, more)
         if granted < more and action.ps is not None:
-            granted = 0  # the number of ps was chosen for all of the workers
+            granted = 0  # the policy chose the number of ps to suit all of these workers
         self._room(job.namespace).take([pods._replace(number=granted)])
         given = has + granted
         nodes = {slot: node for slot, node in action.nodes.items() if slot.role != WORKER or slot.index < given}
@@ -104,7 +110,7 @@ class _Growth:
             yield action if granted == more else replace(action, workers=given, nodes=nodes)
 
     def _room(self, space: str) -> QuotaRoom:
-        """Return the room of the namespace without the pods that are waited for and those of earlier growth."""
+        """Return the quotas' room less the pods that jobs wait for, and the workers that jobs were already given."""
         if space not in self._rooms:
             room = self._rooms[space] = QuotaRoom(self._snapshot, space)
             for job in self._waiting[space]:
@@ -115,15 +121,16 @@ class _Growth:
 
 
 def _to_come(snapshot: Snapshot, job: Job, space: str) -> tuple[Pods, ...]:
-    """Return the workers without a pod that the job was given, if it is in the namespace."""
+    """Return the workers that the job was given and that have no pod yet; empty if it is in another namespace."""
     pods = pod_of_role(snapshot, job, WORKER) if job.namespace == space else None
     return () if pods is None else (pods._replace(number=workers_to_come(snapshot, job, snapshot.gang(job.uid))),)
 
 
 class _Return:
-    """Shrinks jobs that have grown for jobs that are short of pods.
+    """Shrinks jobs that have more than their minimum for jobs that are short of pods.
 
-    The rules are those of every shrink: turns, the limit of resizes, and the minimum of each job.
+    The limits of every shrink apply: how often a job may be shrunk (``TURNS``), how many resizes are made in a time,
+    and the job's minimum.
     """
 
     def __init__(self, snapshot: Snapshot, policy: Policy, actions: Sequence[Action], now: float) -> None:
@@ -149,7 +156,7 @@ class _Return:
                 yield from self._shrinks_for(job, room)
 
     def _is_late(self, job: Job) -> bool:
-        """Tell whether the job has been short for long enough, and could start if its pods were there."""
+        """Tell whether the job has been short of pods for ``GRACE_SECONDS``, and could start if its pods existed."""
         since = self._snapshot.short.get(job.uid)
         if since is None or self._now - since < GRACE_SECONDS:
             return False
@@ -160,7 +167,10 @@ class _Return:
         return fits and barred is not None and barred.reason is Reason.WAITING_FOR_PODS
 
     def _shrinks_for(self, job: Job, room: QuotaRoom) -> Iterator[Resize]:
-        """Yield the shrinks that make room for the job's pods, and take that room; nothing if all do not suffice."""
+        """Yield the shrinks that make room in the quotas for the job's missing pods, and take that room.
+
+        If all the permitted shrinks together do not make enough room, yield nothing.
+        """
         pods, gone, taken = pods_awaited(self._snapshot, job), list[Pods](), dict[Job, int]()
         trial = room.copy()
         for victim in self._victims(job):
@@ -179,7 +189,9 @@ class _Return:
             yield Resize(victim.uid, workers, on_behalf_of=job.uid)
 
     def _victims(self, job: Job) -> list[Job]:
-        """Return the jobs that may be shrunk: first those with workers still to come, then the lightest, the latest."""
+        """Return the jobs that may be shrunk, in this order: those with workers that have no pod yet, then by least
+        weight, then by latest arrival.
+        """
         snapshot, now = self._snapshot, self._now
         jobs = (snapshot.jobs[uid] for uid in snapshot.index.yielding if uid not in self._busy)
         found = [
@@ -196,10 +208,11 @@ class _Return:
         return sorted(found, key=rank)
 
     def _gives(self, victim: Job, trial: QuotaRoom, pods: Sequence[Pods]) -> tuple[int, list[Pods]]:
-        """Take workers from the victim, the last one first, until the pods fit or no worker adds to what lacks.
+        """Take workers from the victim, the last one first, until the pods fit or no worker would free a lacking
+        resource.
 
-        Return how many workers it gives, and the pods among them, which are counted as gone in ``trial``. A worker
-        that has not come yet is taken as well: its pod would be created in the room that becomes free.
+        Return how many workers it loses, and those of their pods that exist, which are counted as gone in ``trial``. A
+        worker without a pod is taken as well, because its pod would be created in the room that becomes free.
         """
         gone: list[Pods] = []
         gang, role = self._snapshot.gang(victim.uid), victim.worker

@@ -175,9 +175,10 @@ def retarget(
 
 
 def _awaiting(draft: Draft, gang: Gang, more: int, now: float) -> dict[str, object]:
-    """Return the changes to what a running gang awaits when it is given ``more`` workers (fewer, if negative).
+    """Return the changed fields of a running gang whose number of workers changes by ``more``, which may be negative.
 
-    Additional workers start the deadline for the growth again.
+    The gang awaits the additional workers, and the deadline of the growth starts again; workers that are taken away are
+    no longer awaited.
     """
     if gang.state is not State.RUNNING or not gang.whole:
         return {}
@@ -189,6 +190,8 @@ def _awaiting(draft: Draft, gang: Gang, more: int, now: float) -> dict[str, obje
 
 
 def nobody_awaited(draft: Draft, gang: Gang, now: float) -> dict[str, object]:
-    """Return the changes of a running gang that awaits no workers any more; it may still await bindings in flight."""
+    """Return the changed fields of a running gang that awaits no workers any more; it may still await bindings in
+    flight.
+    """
     deadline = until(draft, Awaits.OUTCOMES, now) if gang.in_flight else None
     return {"awaited": 0, "tries": replace(gang.tries, retried=False), "deadline": deadline}

@@ -1,4 +1,4 @@
-"""ResourceQuotas are kept as facts, and since when they leave no room for pods that a job waits for."""
+"""Events of ResourceQuotas, and since when each job has been short of pods because the quotas do not admit them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def lose_quota(draft: Draft, key: str) -> None:
 
 
 def note_short(draft: Draft, now: float) -> None:
-    """Note the jobs that are short of pods by a quota, each with the time since when it is."""
+    """Keep for each job that is short of pods, because a quota does not admit them, the time at which that began."""
     before = draft.now.short
     found = short_of_pods(draft.view(), now) if draft.now.quotas else ()
     short = {uid: before.get(uid, now) for uid in found}

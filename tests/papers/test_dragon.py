@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from lab.sim.papers.dragon import HUNDRED, TABLE_1
-from lab.sim.papers.dragondeadlock import DEADLOCK
-from lab.sim.papers.experiment import Experiment, Row, with_own_rows
+from lab.papers.dragon import HUNDRED, TABLE_1
+from lab.papers.dragondeadlock import DEADLOCK
+from lab.papers.experiment import Experiment, Row, with_own_rows
 
 FIRST, FEW = 1000, 8
 # The default scheduler's mean over so few seeds varies by 5 points; these bars hold regardless.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab.sim.papers.drs import DRAWN, EQUAL, EXPERIMENTS, LATE, drawn_utilities, late_large_job
-from lab.sim.papers.experiment import Experiment, with_own_rows
+from lab.papers.drs import DRAWN, EQUAL, EXPERIMENTS, LATE, drawn_utilities, late_large_job
+from lab.papers.experiment import Experiment, with_own_rows
 
 FIRST = 1000
 

@@ -1,26 +1,27 @@
-"""Tests of KOD2's experiments (lab/sim/papers/kod2.py) on fewer seeds than ``kohort paper kod2`` uses."""
+"""Tests of KOD2's experiments (lab/papers/kod2.py) on fewer seeds than ``kohort paper kod2`` uses."""
 
 from __future__ import annotations
 
 from functools import cache
+from statistics import fmean
 
 import pytest
 
+from lab.papers.experiment import Experiment
+from lab.papers.kod2 import EXPERIMENTS, TEN_JOBS
+from lab.papers.kod2cells import BATCHES, MODELS, NETWORK
 from lab.sim.invariants import violations
-from lab.sim.papers.experiment import Experiment
-from lab.sim.papers.kod2 import EXPERIMENTS, TEN_JOBS
-from lab.sim.papers.kod2cells import BATCHES, MODELS, NETWORK
-from lab.sim.pods.podrun import simulate
-from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.pods.world import SimulatedWorld
+from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import kod2
 from lab.study import papers
 from lab.study.donerows import Row
+from lab.virtual.podrun import simulate
 from policy.systems.kod2 import Kod2
 
 pytestmark = pytest.mark.timeout(300)
 
-SEEDS = {"kod2-ten-jobs": range(1000, 1020), "kod2-figure-4": range(1), "kod2-figure-7": range(1000, 1002)}
+SEEDS = {"kod2-ten-jobs": range(1000, 1010), "kod2-figure-4": range(1), "kod2-figure-7": range(1000, 1002)}
 FEW = range(1000, 1006)
 MUTANTS = [(experiment, mutant) for experiment in EXPERIMENTS for mutant in experiment.mutants if mutant.misses]
 
@@ -76,11 +77,11 @@ def test_every_step_keeps_the_invariants_and_no_node_holds_more_than_it_has(seed
 
 
 @pytest.mark.full
-def test_the_baseline_as_a_policy_loses_as_many_jobs_as_the_plain_scheduler() -> None:
+def test_the_baseline_as_a_policy_is_as_slow_as_the_plain_scheduler() -> None:
     """``fifo-pod`` uses the ledger, the other does not."""
-    lost = sum(10 - row["finished"] for row in rows(TEN_JOBS.name, "no gang"))
-    plain = sum(row["lost_1800"] for row in rows(TEN_JOBS.name))
-    assert lost == pytest.approx(plain, rel=0.2)
+    through = fmean(row["jct"] for row in rows(TEN_JOBS.name, "no gang"))
+    plain = fmean(row["jct_1800"] for row in rows(TEN_JOBS.name))
+    assert through == pytest.approx(plain, rel=0.15)
 
 
 def test_larger_batches_train_with_less_traffic() -> None:

@@ -1,4 +1,4 @@
-"""Tests of OASiS's experiments (lab/sim/papers/oasis.py): a few seeds; every bar and mutant in `make soak`."""
+"""Tests of OASiS's experiments (lab/papers/oasis.py): a few seeds; every bar and mutant in `make soak`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from functools import cache
 
 import pytest
 
+from lab.papers.experiment import Experiment
+from lab.papers.oasis import EXPERIMENTS, SLOTS, TESTBED
+from lab.papers.oasis_jobs import SLOT_SECONDS, Draw, trace
+from lab.papers.oasis_optimum import CASES, known
+from lab.papers.oasis_world import oasis, run
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.speedmodels import Linear
 from lab.sim.invariants import violations
-from lab.sim.papers.experiment import Experiment
-from lab.sim.papers.oasis import EXPERIMENTS, SLOTS, TESTBED
-from lab.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, trace
-from lab.sim.papers.oasis_optimum import CASES, known
-from lab.sim.papers.oasis_world import oasis, run
-from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.simulatedstep import SimulatedStep
 from lab.study import papers
 from lab.study.donerows import Row
 from policy.cluster.snapshot import Rules

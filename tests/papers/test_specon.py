@@ -8,12 +8,12 @@ from statistics import fmean
 
 import pytest
 
+from lab.papers import specon, speconmoves
+from lab.papers.experiment import Experiment, Row, with_own_rows
+from lab.papers.speconworld import AS_RUN, FIXED, MIXED, SETTINGS, RunTimes, compare, run, trace_of
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.invariants import promised_beyond, violations
-from lab.sim.papers import specon, speconmoves
-from lab.sim.papers.experiment import Experiment, Row, with_own_rows
-from lab.sim.papers.speconworld import AS_RUN, FIXED, MIXED, SETTINGS, RunTimes, compare, run, trace_of
-from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.simulatedstep import SimulatedStep
 from policy.systems.baselines import RoundRobin
 from policy.systems.guests import Guests
 from policy.systems.rebalanced import Rebalanced

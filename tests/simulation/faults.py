@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from tests.simulation.clocks import loop_time
+from lab.virtual.clocks import loop_time
 
 # Faults that hit a call: the share of the calls that each hits, if it is switched on.
 AT_CALLS: Final = {

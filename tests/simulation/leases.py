@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from extender.kube.api import Json
-from tests.simulation.clocks import loop_time
+from lab.virtual.clocks import loop_time
 
 DURATION: Final = 15.0  # leaseDurationSeconds
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from extender.kube.jobkinds import MEMORY
 from lab.sim.objects import JobObject
-from tests.simulation.clocks import loop_time
+from lab.virtual.clocks import loop_time
 from tests.simulation.scenario import PARAMETERS
 
 if TYPE_CHECKING:

@@ -433,8 +433,7 @@ def follower_decides() -> list[Patch]:
 
 def stale_deletion_costs() -> list[Patch]:
     """Once in Kohort: the number and the deletion cost of a Deployment's pod are never updated."""
-    return [(desired, "_renumberings", lambda snapshot, job: ()),
-            (desired, "_misnumbered", lambda snapshot, job: iter(()))]  # fmt: skip
+    return [(desired, "_misnumbered", lambda snapshot, job: iter(()))]
 
 
 def users_stop_undone() -> list[Patch]:

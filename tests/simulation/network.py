@@ -11,10 +11,8 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import aiohttp
 import msgspec
 
 from extender.kube.api import (
@@ -35,8 +33,9 @@ from extender.kube.jobkinds import LEADER
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.embeddedapi import EmbeddedApi, require
 from lab.embedded.objectstore import ExpiredError
+from lab.virtual.clocks import loop_time, sleep
 from policy.cluster.events import Event
-from tests.simulation.clocks import ProcessClock, loop_time, sleep
+from tests.simulation.clocks import ProcessClock
 from tests.simulation.faults import ANY, AT_WRITES, DrawnFault, FaultSource, plain
 
 if TYPE_CHECKING:
@@ -191,7 +190,7 @@ class ApiLine:
                 seen = (seen + events)[-12:]
 
     async def _undisturbed(self, found: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """Yield what the API server answers, without faults: reads of quotas draw nothing of the seed."""
+        """Yield the API server's answers without faults; they use none of the seed's random numbers."""
         async with aclosing(found) as answers:
             async for answer in answers:
                 await sleep(READ_SECONDS)
@@ -419,34 +418,8 @@ def _swapped(events: list[Json], chance: random.Random) -> list[Json]:
 # -- kube-scheduler to the extender ----------------------------------------------------------------
 
 
-class WireAnswer:
-    """The answer to a POST, in place of `aiohttp.ClientResponse`."""
-
-    def __init__(self, body: bytes) -> None:
-        self.status = 200
-        self._body = body
-
-    async def read(self) -> bytes:
-        return self._body
-
-
-class WireCall:
-    """One POST, as an async context manager."""
-
-    def __init__(self, wire: Wire, verb: str, body: bytes) -> None:
-        self._wire, self._verb, self._body = wire, verb, body
-
-    async def __aenter__(self) -> WireAnswer:
-        return WireAnswer(await self._wire.carry(self._verb, self._body))
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
-
-
 class Wire:
-    """kube-scheduler's connections to the extender that ``service`` returns, in place of `aiohttp.ClientSession`."""
+    """kube-scheduler's connections to the extender that ``service`` returns."""
 
     def __init__(
         self, name: str, service: Callable[[], ExtenderProcess], faults: FaultSource, clock: ProcessClock
@@ -458,11 +431,11 @@ class Wire:
         self._faults = faults
         self._chance = random.Random(f"wire {faults.chance.random()}")
 
-    def post(self, url: str, *, data: bytes, headers: Mapping[str, str]) -> WireCall:
-        return WireCall(self, url.rsplit("/", 1)[-1], data)
+    async def send(self, url: str, body: bytes) -> tuple[int, bytes]:
+        """Deliver the request and return the answer's status and body; the caller's time limit cancels it."""
+        return 200, await self._carry(url.rsplit("/", 1)[-1], body)
 
-    async def carry(self, verb: str, body: bytes) -> bytes:
-        """Deliver the request and return the answer; the caller's time limit cancels it."""
+    async def _carry(self, verb: str, body: bytes) -> bytes:
         await self._clock.awake()
         if self.dead:
             await forever()
@@ -478,10 +451,10 @@ class Wire:
         if fault == request_lost:
             if drawn.draw("silent", lambda chance: chance.random() < 0.5):
                 await forever()
-            raise aiohttp.ServerDisconnectedError
+            raise ConnectionResetError("the server disconnected")
         extender = self._service()
         if not extender.listens:
-            raise aiohttp.ClientConnectionError("connection refused")
+            raise ConnectionRefusedError("connection refused")
         hung_up = asyncio.Event()
         delay = drawn.uniform("late", 3.0, 30.0) if fault == f"{call}-late" else 0.0
         serving = extender.serve(verb, body, hung_up, delay)
@@ -490,7 +463,7 @@ class Wire:
         try:
             await asyncio.wait([serving])
             if serving.cancelled():
-                raise aiohttp.ServerDisconnectedError
+                raise ConnectionResetError("the server disconnected")
             await sleep(self._chance.uniform(0.0002, 0.002))
             if fault == answer_lost:
                 await forever()

@@ -16,9 +16,9 @@ from lab.embedded.bridge import JOBS, replicas_of
 from lab.embedded.config import ProfileConfig, SchedulerConfig
 from lab.sim.objects import JobObject, PodObject
 from lab.sim.traces import pod_requests
+from lab.virtual.clocks import loop_time
 from policy.cluster.model import WORKER, Constraints, Requirement, Term
 from policy.cluster.snapshot import Snapshot
-from tests.simulation.clocks import loop_time
 from tests.simulation.faults import DrawnFault, plain
 from tests.simulation.processes import IndependentScheduler
 

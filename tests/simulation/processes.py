@@ -19,21 +19,21 @@ from extender.access.visibility import ANYBODY_HERE
 from extender.config.settings import Settings
 from extender.control.controller import Controller
 from extender.control.extenderrest import ExtenderError
-from extender.http.headers import CONTROLLER
 from extender.kube.api import QUOTAS
 from extender.leading.lease import EVERYBODY, Lease
 from extender.present.views.refused import RefusedWritesBody
 from extender.routes.progress import Progress
 from extender.routes.refused import take_in
 from extender.routes.rest import Rest
-from extender.routes.restparameters import DecisionsParameters, DesiredParameters
+from extender.routes.restparameters import DecisionsParameters
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.config import SchedulerConfig
 from lab.embedded.embeddedapi import EmbeddedApi
 from lab.embedded.embeddedscheduler import EmbeddedScheduler
-from lab.embedded.extenderclient import ExtenderClient
 from lab.embedded.volumes import Volumes
-from tests.simulation.clocks import ProcessClock, loop_time, sleep
+from lab.virtual.clocks import loop_time, sleep
+from lab.virtual.service import DESIRED, call_desired, call_verb
+from tests.simulation.clocks import ProcessClock
 from tests.simulation.election import Elector
 from tests.simulation.faults import ANY, DrawnFault, FaultSource, RunLog
 from tests.simulation.network import ApiLine, Crash, Wire, WriteWatcher, forever
@@ -179,7 +179,7 @@ class ExtenderProcess(SimulatedProcess):
     def _make(self) -> Coroutine[Any, Any, None]:
         self.live = app.Live(self.settings, self.line, self.clock, self.chance)
         for reflector in self.live.reflectors:
-            if reflector.resource == QUOTAS:  # its watches are drawn apart, so that the others' draws stay the seed's
+            if reflector.resource == QUOTAS:  # its own random numbers, so that those of old seeds stay as they were
                 reflector._chance = random.Random(f"quotas of {self.name} {self.incarnation}")
         self.live.ledger.carry_with(lambda effects: self._stepped(self, effects))
         self.live.ledger.record_with(lambda at, events, *_: self.around.watcher.taken(self.name, events))
@@ -241,19 +241,14 @@ class ExtenderProcess(SimulatedProcess):
         if delay:
             await sleep(delay)
         await clock.awake()
-        first = [{"type": "http.request", "body": body, "more_body": False}]
 
-        async def receive() -> dict[str, Any]:
-            if first:
-                return first.pop()
+        async def gone() -> None:
             await hung_up.wait()
             await clock.awake()
-            return {"type": "http.disconnect"}
 
-        request = Request({"type": "http", "method": "POST", "path": f"/{verb}", "headers": []}, receive)
-        answer = await getattr(live.verbs, verb)(request)
+        answer = await call_verb(live.verbs, verb, body, gone)
         await clock.awake()
-        return bytes(answer.body)
+        return answer
 
 
 class ControllerProcess(SimulatedProcess):
@@ -295,7 +290,7 @@ class ControllerProcess(SimulatedProcess):
         if not done or asking.cancelled():
             asking.cancel()
             raise ExtenderError("ReadError")
-        self.looks += path == "/v1/desired"
+        self.looks += path == DESIRED
         return bytes(asking.result())
 
     async def _tell(self, path: str, body: bytes, seconds: float) -> None:
@@ -314,10 +309,10 @@ class ControllerProcess(SimulatedProcess):
 
     async def _asked(self, extender: ExtenderProcess, path: str, query: Mapping[str, str]) -> bytes:
         await extender.clock.awake()
-        if path == "/v1/desired":
-            found = await extender.rest.desired(DesiredParameters.model_validate(dict(query)), CONTROLLER)
+        if path == DESIRED:
+            found = await call_desired(extender.rest, query)
             await extender.clock.awake()
-            return found.model_dump_json().encode()
+            return found
         if path != "/v1/decisions":
             # the queue with its reasons is not needed, because only Events show it, and nothing reads Events here
             return b""
@@ -326,10 +321,7 @@ class ControllerProcess(SimulatedProcess):
 
 
 class _Scheduler(EmbeddedScheduler):
-    """The embedded scheduler, with simulated connections to the API server and the extender."""
-
-    def connect(self, wire: Wire) -> None:
-        self._extenders = [ExtenderClient(config, wire, self._clock) for config in self.config.extenders]  # type: ignore[arg-type]
+    """The embedded scheduler, which may need a Lease."""
 
     async def run_elected(self, elector: Elector | None) -> None:
         """Watch, and schedule once elected; return when the Lease is lost."""
@@ -382,7 +374,7 @@ class SchedulerProcess(SimulatedProcess):
     def _make(self) -> Coroutine[Any, Any, None]:
         self.scheduler = _Scheduler(self._config, self.line, self.clock, self.chance, self.around.volumes)
         self.wire = Wire(self.name, self._service, self.around.faults, self.clock)
-        self.scheduler.connect(self.wire)
+        self.scheduler.connect(self.wire.send)
         self.elector = Elector(self) if self.leased else None
         return self._until_unelected(self.scheduler, self.elector)
 

@@ -28,6 +28,7 @@ from lab.embedded.embeddedcluster import EmbeddedCluster
 from lab.sim.invariants import bound_into_taken, violations
 from lab.sim.objects import JobObject, WorkloadKind
 from lab.sim.pods.world import SimulatedWorld
+from lab.virtual.clocks import SimLoop, loop_time, sleep
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize
 from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import Gang, State
@@ -35,7 +36,7 @@ from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from tests.simulation.bare import BarePods
-from tests.simulation.clocks import ProcessClock, SimLoop, loop_time, sleep
+from tests.simulation.clocks import ProcessClock
 from tests.simulation.decisions import Decisions
 from tests.simulation.election import lease_of_scheduler
 from tests.simulation.errors import heard

@@ -10,8 +10,7 @@ from typing import Any
 from extender.config.settings import Settings
 from extender.kube.jobkinds import ELASTIC_PS, MIGRATABLE, MIN_WORKERS, TRAINING
 from extender.leading.lease import EVERYBODY
-from lab.demo.sides import scheduler_config
-from lab.embedded.config import ProfileConfig, SchedulerConfig
+from lab.embedded.config import ProfileConfig, SchedulerConfig, config_for
 from lab.sim.objects import CleanPods, JobSpec, WorkloadKind
 from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import Trace, node, pod_requests
@@ -177,7 +176,7 @@ def settings_of(**changes: Any) -> Settings:
 
 def scheduler_of(settings: Settings) -> SchedulerConfig:
     """Return kube-scheduler's configuration with Kohort's profile and one for other pods."""
-    ours = scheduler_config("http://kohort", settings)
+    ours = config_for("http://kohort", settings)
     return replace(ours, profiles={**ours.profiles, BYSTANDER: ProfileConfig(preemption=False)})
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from lab.virtual.clocks import loop_time
 from policy.cluster.gang import ADMITTED
 from policy.cluster.model import Pod
 from policy.cluster.resources import NOTHING, Resources, total
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.trouble import is_turned_away
-from tests.simulation.clocks import loop_time
 
 if TYPE_CHECKING:
     from tests.simulation.processes import ExtenderProcess

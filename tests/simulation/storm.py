@@ -13,9 +13,9 @@ from lab.embedded.apirules import StatusError
 from lab.sim.objects import KOHORT, JobObject, PodObject, WorkloadKind, WorldRefusal
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import pod_requests
+from lab.virtual.clocks import loop_time, sleep
 from policy.cluster.model import Node, Phase
 from policy.cluster.resources import Resources, total
-from tests.simulation.clocks import loop_time, sleep
 from tests.simulation.faults import CHEAPEST, DrawnFault, plain
 from tests.simulation.scenario import BYSTANDER
 

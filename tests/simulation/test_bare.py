@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from lab.sim.objects import PodObject
+from lab.virtual.clocks import SimLoop, sleep
 from policy.cluster.model import Phase
 from policy.cluster.resources import NOTHING
 from tests.simulation.bare import Bare, BarePods
-from tests.simulation.clocks import SimLoop, sleep
 from tests.simulation.witness import PARTIAL_CALM
 
 POD = PodObject("u-1", "bare", "group-1-0", node="n1", phase=Phase.RUNNING)

@@ -13,7 +13,7 @@ from functools import cache
 import pytest
 
 from lab.sim.pods.world import SimulatedWorld
-from tests.simulation.clocks import loop_time
+from lab.virtual.clocks import loop_time
 from tests.simulation.crashes import (
     CRASHING,
     PLOTS,

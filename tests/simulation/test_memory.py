@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from extender.kube.jobkinds import MEMORY
+from lab.virtual.clocks import SimLoop, sleep
 from policy.systems.growth import Category, Progress, write_progress
 from tests.simulation import memory
-from tests.simulation.clocks import SimLoop, sleep
 from tests.simulation.memory import PROGRESS, oasis, specon
 
 Json = dict[str, Any]

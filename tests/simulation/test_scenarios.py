@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 from pydantic import ValidationError
 
+from lab.virtual.clocks import SimLoop, sleep
 from tests.simulation.catching import judge_gate
-from tests.simulation.clocks import SimLoop, sleep
 from tests.simulation.faults import ANY, DrawnFault, RunLog, plain
 from tests.simulation.keeping import NotKeptError, check_clean, keep, smallest, smallest_that_fails
 from tests.simulation.kept import KeptScenario, names, read

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from extender.access.reviews import POD_UID
 from extender.kube.api import Done, Outcome
 from lab.sim.objects import JobObject, JobPhase, PodObject
-from tests.simulation.clocks import loop_time, sleep
+from lab.virtual.clocks import loop_time, sleep
 
 if TYPE_CHECKING:
     from tests.simulation.run import Simulation

@@ -19,10 +19,10 @@ from extender.kube.jobobjects import identity
 from lab.embedded.bridge import JOBS
 from lab.sim.objects import KOHORT, JobObject, PodObject, Verb, WorkloadKind, WorldChange
 from lab.sim.pods.world import SimulatedWorld
+from lab.virtual.clocks import loop_time
 from policy.cluster.events import Event, PodGone
 from policy.cluster.model import Phase, Slot
 from policy.cluster.resources import total
-from tests.simulation.clocks import loop_time
 from tests.simulation.cooling import CoolDown
 from tests.simulation.faults import RunLog
 from tests.simulation.leases import Leases

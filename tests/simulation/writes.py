@@ -23,7 +23,7 @@ from extender.kube.jobkinds import (
 from lab.embedded.apirules import HAS_SCALE
 from lab.sim.objects import KOHORT, JobObject, PodObject, WorkloadKind
 from lab.sim.pods.world import SimulatedWorld
-from tests.simulation.clocks import loop_time
+from lab.virtual.clocks import loop_time
 from tests.simulation.past import STALE, Past, broken
 
 MOST_MOVES: Final = 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PURE = (ROOT / "policy", ROOT / "lab" / "sim")
+PURE = (ROOT / "policy", ROOT / "lab" / "sim", ROOT / "lab" / "papers")
 
 BUILTINS = {"breakpoint", "eval", "exec", "id", "input", "open", "print", "__import__"}
 CLOCK_METHODS = {"monotonic", "monotonic_ns", "now", "perf_counter", "sleep", "time", "time_ns", "today", "utcnow"}

@@ -3,6 +3,7 @@
 import logging
 import threading
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,11 @@ from extender.state.codec import CodecError
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.record import Recorder, RecordError, effects_of, head, line_of, read
-from lab.sim.pods.podrun import simulate
-from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.pods.world import SimulatedWorld
+from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import kod2
 from lab.study import replay
+from lab.virtual.podrun import simulate
 from policy.cluster.actions import Admit, Decision, Remember
 from policy.cluster.events import (
     BindDone,
@@ -61,6 +62,7 @@ CHOOSY = Constraints(
 TRAINED = job("a").ps(1).workers(1, 4).made
 
 
+@cache
 def steps_of_a_run(seed: int = 1) -> list[SimulatedStep]:
     seen: list[SimulatedStep] = []
 

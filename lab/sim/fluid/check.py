@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lab.sim.fluid.pricecheck import falling_prices
 from lab.sim.invariants import violations
-from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.simulatedstep import SimulatedStep
 from policy.cluster.actions import Admit, Migrate, Resize
 from policy.cluster.gang import Gang, State
 from policy.cluster.model import WORKER, Job, Slot

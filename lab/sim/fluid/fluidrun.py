@@ -10,16 +10,15 @@ import math
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from lab.sim.engine import Engine
+from lab.sim.engine import START, Engine
 from lab.sim.fluid import faults as faultkinds
 from lab.sim.fluid.flow import Activity, Do, Flow
 from lab.sim.fluid.fluidcluster import FluidCluster
 from lab.sim.fluid.fluidmeter import FluidMeter
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.objects import JobSpec
-from lab.sim.pods.podrun import START
-from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.report import RunResult
+from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import Trace
 from lab.sim.utilityslots import slot_of
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize

@@ -29,7 +29,7 @@ OPTIONAL = (
     "worker_gpus", "ps", "ps_millicores", "ps_memory_bytes", "contention", "clean_pods", "utility", "model",
     "local_batch", "decay", "migratable", "ps_elastic", *SELECTORS, *TRAINING,
 )  # fmt: skip
-MOST_MEMBERS = 100_000  # in one role of a job; the simulator makes an object of each
+MOST_MEMBERS = 100_000  # members of one role of a job: the simulator makes an object for each of them
 OF_NODES, ALSO_OF_NODES = ("name", "cpu_millicores", "memory_bytes"), ("gpus", "pods", "gbps", "labels")
 
 

@@ -24,16 +24,20 @@ from extender.kube.api import (
 )
 from extender.kube.translate import Translator
 from lab.embedded.apiserver import ApiServer, GatePolicy
-from lab.embedded.bridge import Bridge, resource_of
+from lab.embedded.bridge import Bridge
 from lab.embedded.embeddedapi import EmbeddedApi
 from lab.embedded.objectstore import ObjectStore
-from lab.sim.objects import JobSpec, WorkloadKind, WorldChange, facts
+from lab.embedded.render import RESOURCE_OF
+from lab.sim.objects import JobSpec, WorkloadKind, job_fact
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import kod2
 from policy.cluster.events import JobSeen, NodeSeen, PodSeen
-from policy.cluster.model import WORKER, Job, Pod, Role
+from policy.cluster.model import WORKER, Job, Pod, Role, Slot
+from policy.cluster.training import Goal, Training, Utility
 from tests.stage import HandClock
+
+SAID = Training(3, 2, 4, 0.5, 30.0, 1.0, 2.0, Utility(10.0, 0.1, 8.0), goal=Goal.MAX, alpha=1e-5)
 
 
 def own(spec: JobSpec, kind: WorkloadKind) -> JobSpec:
@@ -46,10 +50,9 @@ def own(spec: JobSpec, kind: WorkloadKind) -> JobSpec:
 class Bench:
     """KOD2's nodes and its first job, behind an API, with time by hand."""
 
-    def __init__(self, kind: WorkloadKind = WorkloadKind.TFJOB) -> None:
+    def __init__(self, kind: WorkloadKind = WorkloadKind.TFJOB, **said: Any) -> None:
         self.clock = HandClock()
         self.world = SimulatedWorld(WorldSettings(), self.clock.now())
-        self.changes: list[WorldChange] = []
         trace = kod2(0)
         for node in trace.nodes:
             self.world.add_node(node)
@@ -57,9 +60,8 @@ class Bench:
         self.store = ObjectStore()
         server = ApiServer(self.store, self.clock, random.Random(0), gate)
         self.bridge = Bridge(self.world, server, self.clock, gate)
-        self.bridge.observe = lambda now, changes: self.changes.extend(changes)
         self.api = EmbeddedApi(server, self.clock)
-        self.spec = trace.jobs[0] if kind.ends else own(trace.jobs[0], kind)
+        self.spec = replace(trace.jobs[0] if kind.ends else own(trace.jobs[0], kind), **said)
         self.bridge.do(lambda world: world.submit(self.spec))
         self.wait(5)
 
@@ -80,38 +82,47 @@ class Bench:
         return await self.api.patch(Ref(PODS, "default", name), patch, **options)
 
 
-def same(event: object) -> object:
-    """A fact without what legitimately differs: versions, parts of seconds, the namespace in a job's identity.
+def same(job: Job) -> Job:
+    """A job without what legitimately differs: its version, parts of seconds, and the namespace in its identity.
 
     And the simulator has no object to write notes on.
     """
-    match event:
-        case NodeSeen(node):
-            return replace(node, version=0)
-        case JobSeen(job):
-            return replace(job, version=0, arrival=int(job.arrival), uid=job.uid.rpartition("/")[2], holds_notes=False)
-        case PodSeen(pod):
-            shown = pod.refusal if pod.refused else ""
-            owner = pod.job_uid.rpartition("/")[2]
-            return replace(pod, version=0, since=int(pod.since), job_uid=owner, refusal=shown)
-        case _:
-            return event
+    uid = job.uid.rpartition("/")[2]
+    return replace(job, version=0, arrival=int(job.arrival), uid=uid, holds_notes=False)
 
 
+@pytest.mark.parametrize("training", [None, SAID])
 @pytest.mark.parametrize("kind", [WorkloadKind.TFJOB, WorkloadKind.STATEFULSET])
-async def test_what_the_live_translator_reads_is_what_the_simulator_takes_for_facts(kind: WorkloadKind) -> None:
-    bench = Bench(kind)
-    await bench.api.bind("default", bench.pods[0], "", "node-1", {"kohort.dev/plan": "p"})
+def test_the_live_translator_reads_a_job_as_the_job_level_simulator_makes_it(
+    kind: WorkloadKind, training: Training | None
+) -> None:
+    bench = Bench(kind, training=training, migratable=training is not None)
+    job = bench.world.store.job_named("default", "job-0")
+    assert job is not None
+    shown = {"type": "ADDED", "object": bench.store.get(RESOURCE_OF[kind], "default", "job-0")}
+    seen = [event for event in Translator("kohort").events(RESOURCE_OF[kind], shown) if isinstance(event, JobSeen)]
+    assert [same(event.job) for event in seen] == [same(job_fact(job))]
+
+
+def test_a_job_with_elastic_ps_says_so_to_the_live_translator() -> None:
+    bench = Bench(training=SAID, ps_elastic=True)
+    shown = {"type": "ADDED", "object": bench.store.get(TFJOBS, "default", "job-0")}
+    (seen,) = Translator("kohort").events(TFJOBS, shown)
+    assert isinstance(seen, JobSeen)
+    assert seen.job.ps_restarts
+
+
+async def test_the_live_translator_reads_nodes_and_bound_pods() -> None:
+    bench = Bench()
+    await bench.api.bind("default", "job-0-ps-0", "", "node-1", {"kohort.dev/plan": "p"})
     bench.wait(5)
     read = Translator("kohort")
-    latest = {getattr(change.object, "uid", ""): change for change in bench.changes}
-    for change in latest.values():
-        resource, found = resource_of(change), change.object
-        namespace = "" if resource == NODES else "default"
-        name = getattr(found, "name", "") or getattr(getattr(found, "spec", None), "name", "")
-        shown = {"type": "MODIFIED", "object": bench.store.get(resource, namespace, name)}
-        assert [same(event) for event in read.events(resource, shown)] == [same(facts(change))]
-    assert len(latest) == 1 + len(bench.spec.slots)
+    for name, node in bench.world.store.nodes.items():
+        (seen,) = read.events(NODES, {"type": "ADDED", "object": bench.store.get(NODES, "", name)})
+        assert seen == NodeSeen(replace(node, version=seen.node.version))  # type: ignore[union-attr]
+    (event,) = read.events(PODS, {"type": "ADDED", "object": bench.pod("job-0-ps-0")})
+    assert isinstance(event, PodSeen)
+    assert (event.pod.node, event.pod.plan, event.pod.slot) == ("node-1", "p", Slot("ps", 0))
 
 
 def test_pods_carry_the_operators_labels_and_their_job_as_controller() -> None:

@@ -21,14 +21,15 @@ from lab.embedded.embeddedapi import EmbeddedApi
 from lab.embedded.objectstore import ObjectStore
 from lab.embedded.plugins import refuses
 from lab.embedded.volumes import Volumes
-from lab.sim.objects import PodObject, pod_fact
+from lab.sim.objects import PodObject
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import node, pod_requests
+from lab.virtual.clocks import SimLoop, sleep
 from policy.cluster.events import PodSeen
 from policy.cluster.model import Pod
 from policy.cluster.resources import Resources
-from tests.simulation.clocks import ProcessClock, SimLoop, sleep
+from tests.simulation.clocks import ProcessClock
 from tests.simulation.processes import _Scheduler
 from tests.unit.embedded.test_plugins import cached, pod
 from tests.unit.embedded.test_plugins import node as node_item
@@ -127,7 +128,7 @@ def test_the_preemptor_is_nominated_its_victim_marked_and_deleted_and_then_it_is
         assert (urgent.nominated, urgent.node) == ("n1", "")
         assert victim.preempted
         assert victim.deleted is not None
-        assert pod_fact(victim).preempted
+        assert victim.preempted
         assert fact(bench, "low").preempted
         await sleep(5.0)
         assert (bench.pod("urgent").node, bench.pod("urgent").nominated) == ("n1", "")

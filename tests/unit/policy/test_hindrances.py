@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from lab.sim.pods.podrun import simulate
-from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import kod2
+from lab.virtual.podrun import simulate
 from policy.answers.hindrances import grows
 from policy.answers.operated import without
 from policy.answers.standing import held_back

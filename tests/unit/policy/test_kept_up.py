@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from lab.sim.fluid.fluidrun import simulate
-from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.simulatedstep import SimulatedStep
 from policy.cluster.capacity import Capacity
 from policy.cluster.index import Index
 from policy.cluster.layered import SMALL, Layered, copied

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lab.sim.engine import START
 from lab.sim.objects import JobSpec
-from lab.sim.pods.podrun import START
 from policy.cluster.actions import Action, Admit, Decision, Remember
 from policy.cluster.gang import State
 from policy.cluster.model import Slot

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from lab.sim.engine import START
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.objects import JobObject, JobSpec, job_fact
-from lab.sim.pods.podrun import START
 from lab.sim.report import JobOutcome
 from lab.sim.traces import Trace, node, pod_requests
 from lab.sim.utilityslots import delay

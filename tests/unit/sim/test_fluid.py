@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from lab.sim.engine import START
 from lab.sim.fluid import faults
 from lab.sim.fluid.fluidrun import RestlessError, simulate
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.invariants import violations
 from lab.sim.objects import KOHORT, JobSpec
-from lab.sim.pods.podrun import START
-from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.report import JobOutcome, RunResult
+from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.cluster.actions import Admit, Decision, Migrate, Reject, Resize
 from policy.cluster.events import Reported

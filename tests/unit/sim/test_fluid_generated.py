@@ -6,8 +6,8 @@ import pytest
 
 from lab.sim.fluid.check import Checker
 from lab.sim.fluid.fluidrun import simulate
-from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.report import RunResult
+from lab.sim.simulatedstep import SimulatedStep
 from policy.cluster.actions import Migrate
 from policy.placement.gang import ask_of
 from policy.placement.room import Room

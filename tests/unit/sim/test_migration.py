@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from lab.sim.engine import START
 from lab.sim.invariants import violations
-from lab.sim.pods.podrun import START, simulate
-from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.report import RunResult
+from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import Trace, node
+from lab.virtual.podrun import simulate
 from policy.cluster.actions import Decision, Migrate, Remember
 from policy.cluster.gang import State
 from policy.cluster.snapshot import Snapshot

@@ -11,7 +11,7 @@ from lab.sim.fluid.check import Checker
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.objects import JobSpec
-from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.actions import Migrate, Resize
 from policy.cluster.model import WORKER, Role

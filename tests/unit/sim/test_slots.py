@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from lab.sim.engine import START
 from lab.sim.fluid import fluidrun as fluid
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.speedmodels import Linear
 from lab.sim.objects import JobSpec
-from lab.sim.pods import podrun as pods
-from lab.sim.pods.podrun import START
-from lab.sim.pods.simulatedservice import Delays, ServiceSettings, SimulatedStep
+from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import Trace, node, pod_requests
+from lab.virtual import podrun
 from policy.cluster.model import PS, WORKER, Role
 from policy.cluster.training import Training, Utility
 from policy.systems.base import Policy
@@ -90,8 +90,8 @@ def test_the_job_level_simulator_steps_at_the_beginning_of_each_slot() -> None:
 
 def test_the_pod_level_simulator_steps_at_the_beginning_of_each_slot() -> None:
     watch = Watch()
-    settings = ServiceSettings(delays=replace(Delays(), tick_seconds=LONG))
-    pods.simulate(crowded(), Oasis(slot_seconds=SLOT), settings, horizon=8 * SLOT, on_step=watch)
+    settings = podrun.settings_for(tick_seconds=LONG)
+    podrun.simulate(crowded(), Oasis(slot_seconds=SLOT), settings, horizon=8 * SLOT, on_step=watch)
     assert watch.beside_plan() == []
 
 

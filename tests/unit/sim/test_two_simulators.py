@@ -6,12 +6,10 @@ import pytest
 
 from lab.sim.fluid import fluidrun as job_level
 from lab.sim.fluid.fluidsettings import FluidSettings
-from lab.sim.pods import podrun as pod_level
-from lab.sim.pods.simulatedscheduler import SchedulerSettings
-from lab.sim.pods.simulatedservice import Delays, ServiceSettings
 from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.report import RunResult
 from lab.sim.traces import kod2
+from lab.virtual import podrun as pod_level
 from policy.systems.kod2 import Kod2
 
 INSTANT = 1e-4
@@ -25,9 +23,8 @@ def both(seed: int) -> tuple[RunResult, RunResult]:
     slow = pod_level.simulate(
         kod2(seed),
         Kod2(),
-        ServiceSettings(delays=Delays(INSTANT, BATCH, INSTANT, INSTANT, TICK)),
+        pod_level.settings_for(coalesce_seconds=BATCH, tick_seconds=TICK),
         world=WorldSettings(0.0, 0.0, INSTANT, start_seconds=INSTANT, terminate_seconds=INSTANT),
-        scheduler=SchedulerSettings(INSTANT, INSTANT, INSTANT),
     )
     fast = job_level.simulate(kod2(seed), Kod2(), FluidSettings(start_seconds=0.0, tick_seconds=TICK))
     return slow, fast

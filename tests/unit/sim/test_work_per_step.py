@@ -11,7 +11,7 @@ import pytest
 from benchmarks.simulator import TICKS, generated
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.fluid.fluidsettings import FluidSettings
-from lab.sim.pods.simulatedservice import SimulatedStep
+from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import Trace
 from policy.cluster.events import Event, JobSeen, PodGone
 from policy.cluster.gang import State

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lab.sim.objects import GATE, SCHEDULING_GATED, WAKE, Condition, PodObject, WorldRefusal, facts, pod_fact
+from lab.sim.objects import GATE, SCHEDULING_GATED, Condition, PodObject, WorldRefusal
 from lab.sim.pods.world import SimulatedWorld
-from policy.cluster.events import JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
 from tests.unit.sim.worlds import SMALL, bind_all, job, pod, running, spec, submitted, words, world
 
 
@@ -110,16 +109,15 @@ def test_ungating_removes_that_gate_only_and_twice_is_no_write() -> None:
 
 def test_annotating_merges_and_none_removes() -> None:
     made = submitted(spec(annotations={"x": "1"}))
-    made.annotate("default", "a-ps-0", {WAKE: "p", "x": None})
-    assert pod(made, "a-ps-0").annotations == {WAKE: "p"}
+    made.annotate("default", "a-ps-0", {"y": "p", "x": None})
+    assert pod(made, "a-ps-0").annotations == {"y": "p"}
 
 
-def test_the_condition_of_a_refused_pod_is_seen_as_a_refusal_that_of_a_gated_one_is_not() -> None:
+def test_a_refused_pod_has_the_condition_that_it_was_given() -> None:
     made = submitted(spec())
     made.patch_scheduled_condition("default", "a-ps-0", False, "Unschedulable", "no room")
-    made.patch_scheduled_condition("default", "a-worker-0", False, SCHEDULING_GATED)
-    assert (pod_fact(pod(made, "a-ps-0")).refused, pod_fact(pod(made, "a-ps-0")).refusal) == (True, "no room")
-    assert not pod_fact(pod(made)).refused
+    assert pod(made, "a-ps-0").scheduled == Condition(False, "Unschedulable", "no room")
+    assert pod(made).scheduled is None
 
 
 REFUSED_WRITES: dict[str, tuple[Callable[[SimulatedWorld], WorldRefusal | None], int]] = {
@@ -167,25 +165,6 @@ def test_a_deleted_job_takes_its_pods_along() -> None:
     assert made.store.pods == {}
     assert words(made.changes(before))[0] == "DELETED TFJob a"
     assert made.next_time() is None
-
-
-def test_changes_are_the_events_of_the_live_translator() -> None:
-    made = running(spec(workers=1))
-    made.delete_job("default", "a")
-    made.advance(10.0)
-    made.remove_node("n1")
-    kinds = [type(facts(change)) for change in made.changes(0) or []]
-    assert kinds[0] is NodeSeen
-    assert {JobSeen, PodSeen, PodGone, JobGone} <= set(kinds)
-    assert kinds[-1] is NodeGone
-
-
-def test_a_job_of_another_scheduler_is_nothing_to_kohort_and_its_pods_only_take_room() -> None:
-    made = submitted(spec(scheduler="default-scheduler"))
-    seen = [facts(change) for change in made.changes(3) or []]
-    pods = [event.pod for event in seen if isinstance(event, PodSeen)]
-    assert seen.count(None) == 1
-    assert {(p.opted_in, p.job_uid, p.slot) for p in pods} == {(False, "", None)}
 
 
 def test_time_never_goes_back() -> None:

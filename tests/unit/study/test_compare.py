@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from lab.papers import dragonworld
 from lab.sim.fluid.fluidrun import simulate as simulate_fluid
 from lab.sim.fluid.fluidsettings import FluidSettings
-from lab.sim.papers import dragonworld
-from lab.sim.pods.podrun import simulate as simulate_pods
 from lab.sim.traces import kod2
 from lab.study import cases, comparecommand, scenes
 from lab.study.donerows import code_version
@@ -21,6 +20,7 @@ from lab.study.plots import SHOWN, draw_comparison
 from lab.study.policycomparison import ComparisonLine
 from lab.study.specs import NamedSpec, spec
 from lab.study.stats import Spread
+from lab.virtual.podrun import simulate as simulate_pods
 from policy.systems import make_policy
 from policy.systems.kod2 import Gate, Kod2
 from tests.unit.study.asking import answer, kohort

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.sim.papers import dragonworld, drs, newcomers, oasis_jobs, oasis_optimum, speconworld
+from lab.papers import dragonworld, drs, newcomers, oasis_jobs, oasis_optimum, speconworld
 from lab.sim.traces import Trace, kod2
 from lab.study.named import NAMED, StudyScene
 from lab.study.scenes import scene, varies

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.sim.papers import oasis_jobs, oasis_world
+from lab.papers import oasis_jobs, oasis_world
 from lab.study import comparecommand
 from lab.study.cases import policy_of
 from lab.study.specs import spec

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from extender.cli import commands
-from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, mean, worst
+from lab.papers.experiment import Bar, Experiment, Mutant, Row, mean, worst
 from lab.study import papers
 
 CALLS: list[tuple[str, int]] = []

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.papers import oasis_jobs
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.speedmodels import Linear
-from lab.sim.papers import oasis_jobs
 from lab.sim.traces import Trace, kod2, node
 from lab.sim.traces.kohortformat import rows
 from lab.sim.traces.trace import GPU

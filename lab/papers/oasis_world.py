@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lab.papers.oasis_jobs import SLOT_SECONDS
+from lab.sim.engine import START
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.speedmodels import Linear
 from lab.sim.objects import JobSpec
-from lab.sim.papers.oasis_jobs import SLOT_SECONDS
-from lab.sim.pods.podrun import START
 from lab.sim.report import JobOutcome, RunResult
 from lab.sim.rivals.dorm import Dorm
 from lab.sim.traces import Trace

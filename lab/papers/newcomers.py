@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from lab.papers.dragonworld import MAXIMUM, SPEEDS, four_nodes, job, row_of, steps_in
+from lab.papers.experiment import Bar, Experiment, Mutant, Row, cut, mean, worst
+from lab.papers.newcomersfigure import draw_newcomers
+from lab.papers.switches import WithoutScaleIn, WithoutScaleOut
 from lab.sim.objects import JobSpec
-from lab.sim.papers.dragonworld import MAXIMUM, SPEEDS, four_nodes, job, row_of, steps_in
-from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, cut, mean, worst
-from lab.sim.papers.newcomersfigure import draw_newcomers
-from lab.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
 from lab.sim.traces.trace import Trace
 from policy.systems.base import Policy
 from policy.systems.baselines import LocalityOnly

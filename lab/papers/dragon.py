@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from lab.papers.dragonfigures import draw_hundred, draw_table_1
+from lab.papers.dragonworld import SETTINGS, hundred_jobs, row_of, settings, table_1
+from lab.papers.experiment import Bar, Experiment, Mutant, Row, cut, mean
 from lab.sim.fluid.fluidsettings import FluidSettings
-from lab.sim.papers.dragonfigures import draw_hundred, draw_table_1
-from lab.sim.papers.dragonworld import SETTINGS, hundred_jobs, row_of, settings, table_1
-from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, cut, mean
 from policy.systems.base import Policy
 from policy.systems.baselines import FifoPod, KubeflowSpread, LocalityOnly, Retry
 from policy.systems.dragon import Dragon, Sizes, Victims

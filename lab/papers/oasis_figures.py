@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lab.sim.papers.experiment import Row, mean
+from lab.papers.experiment import Row, mean
 
 LOADS = (25, 50, 100, 200, 400)
 SYSTEMS = ("oasis", "fifo", "fifo-backfill", "drf", "rrh", "dorm")

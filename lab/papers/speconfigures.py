@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lab.sim.papers.experiment import Row, mean, quantile
+from lab.papers.experiment import Row, mean, quantile
 
 DEFAULT, SPECON = "default scheduler", "SpeCon"
 

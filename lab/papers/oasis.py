@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean, pstdev
 
-from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, mean
-from lab.sim.papers.oasis_figures import draw_lateness, draw_load
-from lab.sim.papers.oasis_jobs import TESTBED_SLOTS, Draw, testbed, trace, with_flat_utility
-from lab.sim.papers.oasis_optimum import SMALL
-from lab.sim.papers.oasis_world import Earned, oasis, rivals, run
+from lab.papers.experiment import Bar, Experiment, Mutant, Row, mean
+from lab.papers.oasis_figures import draw_lateness, draw_load
+from lab.papers.oasis_jobs import TESTBED_SLOTS, Draw, testbed, trace, with_flat_utility
+from lab.papers.oasis_optimum import SMALL
+from lab.papers.oasis_world import Earned, oasis, rivals, run
 from lab.sim.traces import Trace
 from policy.systems.base import Policy
 from policy.systems.oasis import Oasis

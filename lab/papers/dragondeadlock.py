@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from lab.sim.papers.dragonworld import rigid_jobs, run
-from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, share
+from lab.papers.dragonworld import rigid_jobs, run
+from lab.papers.experiment import Bar, Experiment, Mutant, Row, share
 from policy.systems import make_policy
 from policy.systems.base import Policy
 from policy.systems.baselines import FifoPod, Retry

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from lab.papers.dragonworld import MAXIMUM, SPEEDS, hundred_jobs, job, row_of, steps_in, table_1
+from lab.papers.drsfigures import draw_classes
+from lab.papers.experiment import Bar, Experiment, Mutant, Row, cut, mean, share
+from lab.papers.switches import WithoutScaleIn, WithoutScaleOut
 from lab.sim.objects import JobSpec
-from lab.sim.papers.dragonworld import MAXIMUM, SPEEDS, hundred_jobs, job, row_of, steps_in, table_1
-from lab.sim.papers.drsfigures import draw_classes
-from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, cut, mean, share
-from lab.sim.papers.switches import WithoutScaleIn, WithoutScaleOut
 from lab.sim.traces.trace import Trace
 from policy.cluster.actions import Decision
 from policy.cluster.snapshot import Snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lab.sim.papers.experiment import Row, mean
+from lab.papers.experiment import Row, mean
 
 NAMES = {"ours": "the policy", "rigid": "without scale-in", "locality": "locality-only"}
 GROUPS = {"newcomers, waiting": "wait/{}/new", "newcomers, elapsed": "elapsed/{}/new", "long jobs": "elapsed/{}/long"}

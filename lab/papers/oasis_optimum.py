@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
+from lab.papers.experiment import Bar, Experiment, Mutant, OverAllSeeds, Row, best, mean
+from lab.papers.oasis_figures import draw_optimum
+from lab.papers.oasis_jobs import SLOT_SECONDS, Draw, tiny, trace, with_flat_utility
+from lab.papers.oasis_world import oasis, run
+from lab.sim.engine import START
 from lab.sim.objects import JobObject, job_fact
 from lab.sim.optimum import Optimum, optimum
-from lab.sim.papers.experiment import Bar, Experiment, Mutant, OverAllSeeds, Row, best, mean
-from lab.sim.papers.oasis_figures import draw_optimum
-from lab.sim.papers.oasis_jobs import SLOT_SECONDS, Draw, tiny, trace, with_flat_utility
-from lab.sim.papers.oasis_world import oasis, run
-from lab.sim.pods.podrun import START
 from lab.sim.traces import Trace
 from policy.cluster.model import PS, WORKER
 from policy.systems.oasis.planner import Window, seen_of

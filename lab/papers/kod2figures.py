@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lab.sim.papers.experiment import Row, mean, quantile
+from lab.papers.experiment import Row, mean, quantile
 
 OURS, PLAIN = "KOD2", "default scheduler"
 
 
 def draw_ten_jobs(rows: Sequence[Row], figure: Any) -> None:
     """Draw mean JCT by the baseline's patience with p10-p90, and the spread of its reduction over the seeds."""
-    names = {"600": "D = 600 s", "1800": "D = 1800 s", "3600": "D = 3600 s", "fifo": "FIFO retry"}
+    names = {"600": "D = 600 s", "1800": "D = 1800 s", "3600": "D = 3600 s"}
     left, right = figure.subplots(1, 2)
     left.bar([OURS], [mean("jct")(rows) / 60], yerr=_spread(rows, "jct", 60))
     for name, label in names.items():

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from lab.sim.papers import speconmoves
-from lab.sim.papers.experiment import Bar, Experiment, Mutant, Row, mean, quantile
-from lab.sim.papers.experiment import best as most
-from lab.sim.papers.speconfigures import draw_completion, draw_grid, draw_variants
-from lab.sim.papers.speconworld import (
+from lab.papers import speconmoves
+from lab.papers.experiment import Bar, Experiment, Mutant, Row, mean, quantile
+from lab.papers.experiment import best as most
+from lab.papers.speconfigures import draw_completion, draw_grid, draw_variants
+from lab.papers.speconworld import (
     AS_RUN,
     FIXED,
     MIXED,

@@ -10,8 +10,8 @@ from lab.sim.fluid.fluidrun import simulate
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.link import SharedLinks
 from lab.sim.objects import JobSpec
-from lab.sim.pods.simulatedservice import SimulatedStep
 from lab.sim.report import RunResult
+from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces.trace import Trace, node, pod_requests
 from policy.cluster.model import PS, WORKER, Node, Role
 from policy.systems.base import Policy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lab.sim.papers.experiment import Row, mean
+from lab.papers.experiment import Row, mean
 
 NAMES = {"kubeflow": "Kubeflow", "locality": "locality-aware", "dragon": "DRAGON"}
 COLOURS = {"kubeflow": "tab:gray", "locality": "tab:blue", "dragon": "tab:orange"}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lab.sim.fluid.fluidrun import simulate
-from lab.sim.papers.experiment import Bar, Experiment, Mutant, OverAllSeeds, Row, best, mean
-from lab.sim.papers.speconfigures import draw_costs, draw_guests
-from lab.sim.papers.speconworld import (
+from lab.papers.experiment import Bar, Experiment, Mutant, OverAllSeeds, Row, best, mean
+from lab.papers.speconfigures import draw_costs, draw_guests
+from lab.papers.speconworld import (
     AS_RUN,
     BI_RNN,
     FIXED,
@@ -21,6 +20,7 @@ from lab.sim.papers.speconworld import (
     run,
     trace_of,
 )
+from lab.sim.fluid.fluidrun import simulate
 from policy.cluster.actions import Action, Decision, Migrate, Remember
 from policy.cluster.gang import State
 from policy.cluster.snapshot import Snapshot
