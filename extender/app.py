@@ -228,6 +228,8 @@ class Live:
             tasks.create_task(self.ledger.tick(self.settings.tick_seconds))
             tasks.create_task(self.lease.run(self.term.led))
             tasks.create_task(self.page.history.run())
+            if self.ledger.snapshot.rules.commit_first:
+                tasks.create_task(self.barrier.events.run())
 
 
 def endpoints(live: Live, reviewer: Reviewer | None = None) -> Sequence[Endpoint]:

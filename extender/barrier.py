@@ -18,6 +18,7 @@ from extender.kube.api import PODS, Api, ClusterError, Done, Ref, Refused, Unkno
 from extender.kube.binding import create_binding
 from extender.kube.fields import part, text
 from extender.kube.jobkinds import KINDS, LEADER, LONE_POD, SLOT, deletion_cost
+from extender.kube.scheduledevents import ScheduledEvents
 from extender.state.ledger import Ledger, LedgerStoppedError
 from policy.cluster.actions import Bind, Effect, Instruction, RefuseBind
 from policy.cluster.events import BindDone, BindDropped, BindHeld, BindRefused, BindUnknown
@@ -90,6 +91,7 @@ class Barrier:
         self._held: dict[str, HeldBind] = {}
         self._in_flight: dict[asyncio.Task[None], str] = {}  # for each task that makes a binding: the uid of the pod
         self._lost: dict[str, LostBinding] = {}  # the bindings of each pod whose answers were lost, by pod uid
+        self.events = ScheduledEvents(api, ledger.clock)
         self._done: dict[str, str] = {}  # pod uid -> node, of bindings that were made and that no step has seen yet
         self._closed = False
         ledger.carry_with(self.carry_out)
@@ -117,6 +119,7 @@ class Barrier:
         if self._closed:
             return Reason.NOT_LEADING.text
         if bound := self._bound_early(uid):
+            self.events.asked(uid)
             return BOUND if bound == node else Reason.PLAN_CHANGED.text
         if uid in self._held:
             self._withdraw(uid, SUPERSEDED)
@@ -214,6 +217,8 @@ class Barrier:
                 same = waiting is None or waiting.node == bind.node
                 self._answer(bind.uid, BOUND if same else Reason.PLAN_CHANGED.text)
                 self._done[bind.uid] = bind.node
+                if waiting is None and self._ledger.snapshot.rules.commit_first:
+                    self.events.bound(bind)
                 self._ledger.post(BindDone(bind.uid, bind.node))
             case Refused():
                 self._answer(bind.uid, f"{Reason.BIND_FAILED.text}: {shortened(outcome.words)}")

@@ -45,6 +45,7 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
         wake=(*_all(found.wake for found in placing),),
         nominate=(*_all(found.nominate for found in placing), *_all(found.nominate for found in standing)),
         renumber=(*_all(found.renumber for found in standing),),
+        scheduled=(*_all(found.scheduled for found in standing),),
         replicas=(*_all(found.replicas for found in standing), *_too_few(snapshot, concerned)),
         suspend=(*_all(found.suspend for found in standing),),
         release=(*_all(found.release for found in standing),),
@@ -154,6 +155,7 @@ def _standing(snapshot: Snapshot, uid: str) -> Desired | None:
         gate=False,
         nominate=tuple(_idle_nominations(snapshot, job, gang)),
         renumber=tuple(_order(pod, str(pod.slot)) for pod in _misnumbered(snapshot, job) if queued(job)),
+        scheduled=tuple(_order(pod) for pod in _misreported(snapshot, job)),
         replicas=tuple(_replica_order(snapshot, job, gang.workers) if gang.state in ADMITTED and queued(job) else ()),
         suspend=tuple(_suspensions(snapshot, job, gang)),
         release=tuple(_releases(snapshot, job, gang)),
@@ -171,6 +173,14 @@ def _idle_nominations(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodO
     for pod in _pods_of(snapshot, job.uid):
         if pod.opted_in and pod.nominated and not pod.node and pod.slot not in gang.nodes:
             yield _order(pod, "")
+
+
+def _misreported(snapshot: Snapshot, job: Job) -> Iterator[Pod]:
+    """Yield the bound pods whose condition PodScheduled must be set to True.
+
+    Only with ``barrier.commit: first`` does Kohort bind pods that kube-scheduler may be trying at that moment.
+    """
+    return (pod for pod in _pods_of(snapshot, job.uid) if pod.misreported and snapshot.rules.commit_first)
 
 
 def _misnumbered(snapshot: Snapshot, job: Job) -> Iterator[Pod]:

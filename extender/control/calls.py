@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never, get_args
 
 from extender.kube.api import PODS, Api, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
+from extender.kube.fields import listed, part, text
 from extender.kube.jobkinds import (
     CHECKPOINT,
     GATE,
@@ -30,6 +31,7 @@ from extender.kube.jobkinds import (
 from extender.present.views.orders import DesiredView
 from policy.cluster.orders import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 
+SCHEDULED: Final = "PodScheduled"
 GATES: Final = "/spec/schedulingGates"
 ON: Final = "on"
 OFF: Final = "off"
@@ -63,6 +65,10 @@ class AskToSave(PodCall):
 
 class Renumber(PodCall):
     """Annotate a bound pod with the slot that it has now, and with the deletion cost that follows from the slot."""
+
+
+class MarkScheduled(PodCall):
+    """Set the condition PodScheduled of a bound pod to True, which kube-scheduler has set to False."""
 
 
 class Nominate(PodCall):
@@ -107,7 +113,10 @@ class SetReplicas:
     order: ReplicaOrder
 
 
-Call = SetGate | Release | Evict | AskToSave | Suspend | Renumber | SetReplicas | Nominate | Ungate | Wake | Note
+Call = (
+    SetGate | Release | Evict | AskToSave | Suspend | Renumber | MarkScheduled | SetReplicas | Nominate | Ungate | Wake
+    | Note
+)  # fmt: skip
 Key = tuple[str, str]
 """Kind of the call and UID of the object: at most one call of a key is under way."""
 KINDS_OF_CALLS: Final = tuple(kind.__name__ for kind in get_args(Call))
@@ -138,6 +147,7 @@ def calls(desired: DesiredView) -> Iterator[Call]:
     yield from map(Nominate, desired.nominate)
     yield from map(Ungate, desired.ungate)
     yield from map(Wake, desired.wake)
+    yield from map(MarkScheduled, desired.scheduled)
 
 
 def takes_unsigned(call: Call) -> bool:
@@ -176,6 +186,8 @@ async def perform(api: Api, call: Call, gate: Ref, leader: str = "") -> Outcome:
             return await api.patch(_pod(order), status, subresource="status", uid=order.uid)
         case Ungate(order):
             return await _ungate(api, order)
+        case MarkScheduled(order):
+            return await _mark_scheduled(api, order)
         case Note(noted):
             return await _note(api, noted, leader)
         case Suspend(suspension):
@@ -282,6 +294,29 @@ def _remove_gate(index: int) -> Sequence[Json]:
     """Return the JSON patch that removes the pod's gate at that index, and that fails if it is not Kohort's gate."""
     place = f"{GATES}/{index}"
     return [{"op": "test", "path": f"{place}/name", "value": GATE}, {"op": "remove", "path": place}]
+
+
+async def _mark_scheduled(api: Api, order: PodOrder) -> Outcome:
+    """Read the pod, and replace its condition PodScheduled=False by True; other conditions stay.
+
+    The API server itself sets the condition to True when it binds a pod. The time of the transition stays that of the
+    condition which is replaced.
+    """
+    ref = _pod(order)
+    try:
+        pod = await api.get(ref)
+    except ClusterError as error:
+        return Unknown(str(error))
+    if pod is None or text(part(pod, "metadata"), "uid") != order.uid:
+        return Refused(404, "NotFound", "the pod is gone")
+    for index, found in enumerate(listed(part(pod, "status"), "conditions")):
+        if text(found, "type") == SCHEDULED and text(found, "status") == "False":
+            kept = {key: value for key, value in found.items() if key not in ("reason", "message")}
+            place = f"/status/conditions/{index}"
+            tests = [{"op": "test", "path": f"{place}/{key}", "value": found[key]} for key in ("type", "status")]
+            true = {"op": "replace", "path": place, "value": {**kept, "status": "True"}}
+            return await api.patch(ref, [*tests, true], kind="json", subresource="status", uid=order.uid)
+    return Done(pod)
 
 
 def _index(pod: Json) -> int | None:

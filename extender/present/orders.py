@@ -31,6 +31,7 @@ def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instanc
         wake=wanted.wake,
         nominate=wanted.nominate,
         renumber=wanted.renumber,
+        scheduled=wanted.scheduled,
         replicas=_on_objects(wanted.replicas),
         suspend=_on_objects(wanted.suspend),
         release=wanted.release,

@@ -121,7 +121,7 @@ def _unsettled(case: IndexedJob) -> bool:
     if (
         gang.state in GIVING_UP
         or (job is not None and releasing(job))
-        or any(pod.gated or (pod.nominated and not pod.node) for pod in case.pods)
+        or any(pod.gated or (pod.nominated and not pod.node) or pod.misreported for pod in case.pods)
     ):
         return True
     if job is None or not (gang.state in ADMITTED or gang.state is State.WAITING):

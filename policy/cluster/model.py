@@ -412,6 +412,14 @@ class Pod:
         return bool(self.nominated) and not (self.opted_in or self.node or self.ended or self.terminating)
 
     @property
+    def misreported(self) -> bool:
+        """Whether the pod is bound although its condition PodScheduled says that it is not.
+
+        kube-scheduler writes that when its attempt fails because the pod has been bound meanwhile.
+        """
+        return self.refused and self.opted_in and self.holds_room and not self.terminating
+
+    @property
     def misnumbered(self) -> bool:
         """Whether the pod's annotation names another slot than its own.
 

@@ -83,6 +83,7 @@ class Desired:
     ungate: pods whose gate is removed. wake: pods that kube-scheduler is made to try again, by an annotation.
     nominate: pods that get or lose a nominated node. renumber: pods on which their slot is written.
     replicas: jobs whose number of workers changes. suspend: jobs that are suspended or resumed.
+    scheduled: bound pods whose condition PodScheduled is set to True.
     release: pods that are deleted. evict: pods that are evicted.
     checkpoint: pods whose training is asked to save. note: jobs on which annotations are written.
     """
@@ -92,6 +93,7 @@ class Desired:
     wake: tuple[PodOrder, ...] = ()
     nominate: tuple[PodOrder, ...] = ()
     renumber: tuple[PodOrder, ...] = ()
+    scheduled: tuple[PodOrder, ...] = ()
     replicas: tuple[ReplicaOrder, ...] = ()
     suspend: tuple[SuspendOrder, ...] = ()
     release: tuple[PodOrder, ...] = ()

@@ -20,6 +20,7 @@ WRITES: Final = {
     "Wake": "annotate",
     "AskToSave": "annotate",
     "Renumber": "annotate",
+    "MarkScheduled": "write the condition of",
     "SetGate": "switch",
 }
 """For each kind of write, the verb with which messages name it."""

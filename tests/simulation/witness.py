@@ -45,6 +45,7 @@ LATE: Final = 1.0  # seconds after the end of a deadline within which a step mus
 FARTHEST: Final = 1200.0
 # seconds for which a gang may be partly bound without faults: barrier window, repair and release together
 PARTIAL_CALM: Final = 60.0
+WRONG_CALM: Final = 45.0  # seconds until a wrong condition of a bound pod is set right: all parts are ready by then
 PARTIAL_STORM: Final = 240.0
 OURS: Final = ("extender", "controller")
 
@@ -75,6 +76,8 @@ class Witness(WriteWatcher):
         self.compared = 0
         self.early = False  # whether the setting barrier.commit is first
         self._gone: dict[str, tuple[float, str]] = {}  # UID of a deleted pod -> when it was deleted, and its gang
+        self.misreported = 0  # pods that were seen bound with the condition PodScheduled=False
+        self._wrong: dict[str, float] = {}  # UID of such a pod -> since when
         self.unasked = 0  # bindings of members whose own bind call had not come
         self._past: dict[str, Past] = defaultdict(Past)
         self.judge = Writes(world, self._past, self.violated)
@@ -214,6 +217,8 @@ class Witness(WriteWatcher):
     def check_time(self) -> None:
         """Check the rules that time alone can break; call it about every second."""
         now = loop_time()
+        if self.early:
+            self._check_conditions(now)
         self.numbers.check_known(self.extenders, self.calm_since, now)
         for uid, past in self._past.items():
             job = self.world.store.jobs.get(uid)
@@ -232,6 +237,20 @@ class Witness(WriteWatcher):
                 bound = ", ".join(sorted(map(str, self.bound(uid))))
                 self.violated("S1", f"{job.key} is partly bound for {longest:g} s: {bound}")
                 past.partial_since = now
+
+    def _check_conditions(self, now: float) -> None:
+        """Check L11 in the calm: no bound pod's condition PodScheduled stays False."""
+        wrong = [
+            pod.uid
+            for pod in self.world.store.pods.values()
+            if pod.holds_room and pod.deleted is None and pod.scheduler == KOHORT
+            and pod.scheduled is not None and not pod.scheduled.status
+        ]  # fmt: skip
+        self.misreported += len(wrong) - len(self._wrong.keys() & wrong)
+        self._wrong = {uid: self._wrong.get(uid, now) for uid in wrong}
+        for uid, since in self._wrong.items():
+            if self.calm_since is not None and now - max(since, self.calm_since) > WRONG_CALM:
+                self.violated("L11", f"{self.world.store.pods[uid].key} is bound, and PodScheduled is False")
 
     def partial(self) -> list[str]:
         """Return the jobs that are partly bound now."""

@@ -89,7 +89,10 @@ class Writes:
 
     def _check_pod_patch(self, pod: PodObject, patch: Any) -> None:
         if isinstance(patch, list):
-            allowed = all(step["path"].startswith(("/spec/schedulingGates", "/metadata/")) for step in patch)
+            allowed = all(
+                step["path"].startswith(("/spec/schedulingGates", "/metadata/", "/status/conditions/"))
+                for step in patch
+            )
             removed = [step for step in patch if step["op"] == "remove"]
             if not allowed or (removed and not any(s.get("value") == GATE for s in patch if s["op"] == "test")):
                 self._violated("S11", f"patch of {pod.key}: {patch}")

@@ -14,6 +14,7 @@ import pytest
 from extender.clock import Clock
 from extender.config.settings import Settings
 from extender.control.calls import (
+    MarkScheduled,
     Nominate,
     Note,
     Release,
@@ -75,7 +76,7 @@ class FakeApi(Unasked):
         uid: str = "",
         resource_version: str = "",
     ) -> Outcome:
-        if kind == "json":
+        if kind == "json" and not subresource:
             return await self._json_patch(ref, list(patch), uid)
         return await self._write(ref.name, ("patch", ref, patch, subresource, uid, resource_version))
 
@@ -207,6 +208,7 @@ def test_what_frees_room_goes_first_and_what_waits_for_it_last() -> None:
         suspend=(suspension("goes-on", suspend=False), suspension("stops", suspend=True)),
         release=(pod("c-ps-0"),),
         renumber=(pod("d-x7k2p", "worker-1"),),
+        scheduled=(pod("e-ps-0"),),
     )
     assert list(calls(desired)) == [
         Release(pod("c-ps-0")),
@@ -220,6 +222,7 @@ def test_what_frees_room_goes_first_and_what_waits_for_it_last() -> None:
         Ungate(pod("a-ps-0")),
         Ungate(pod("a-worker-0")),
         Wake(pod("b-ps-0", "plan")),
+        MarkScheduled(pod("e-ps-0")),
     ]
 
 
@@ -312,6 +315,43 @@ async def test_a_call_is_one_write_with_its_precondition(call: Any, want: Any) -
     api.objects[GATE_MAP] = {"data": {"gate": "off", "other": "kept"}}
     assert await perform(api, call, GATE_MAP) == Done({})
     assert api.written == [want]
+
+
+FALSE = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "m", "probe": None}
+MADE_TRUE = [
+    {"op": "test", "path": "/status/conditions/1/type", "value": "PodScheduled"},
+    {"op": "test", "path": "/status/conditions/1/status", "value": "False"},
+    {"op": "replace", "path": "/status/conditions/1",
+     "value": {"type": "PodScheduled", "status": "True", "probe": None}},
+]  # fmt: skip
+
+
+@virtual
+async def test_the_condition_of_a_bound_pod_is_set_to_true_and_nothing_else_changes() -> None:
+    api, ref = FakeApi(), Ref(PODS, "team", "a")
+    api.objects[ref] = {"metadata": {"uid": "uid-a"}, "status": {"conditions": [{"type": "Ready"}, FALSE]}}
+    assert await perform(api, MarkScheduled(pod("a")), GATE_MAP) == Done({})
+    assert api.written == [("patch", ref, MADE_TRUE, "status", "uid-a", "")]
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        ({"metadata": {"uid": "uid-a"}, "status": {"conditions": [FALSE | {"status": "True"}]}}, 0),
+        ({"metadata": {"uid": "uid-a"}, "status": {}}, 0),
+        ({"metadata": {"uid": "of another pod"}, "status": {"conditions": [FALSE]}}, 404),
+        (None, 404),
+    ],
+    ids=["true already", "no condition", "another pod", "no pod"],
+)
+@virtual
+async def test_a_condition_that_is_not_false_is_left_alone(found: Any, status: int) -> None:
+    api = FakeApi()
+    if found is not None:
+        api.objects[Ref(PODS, "team", "a")] = found
+    outcome = await perform(api, MarkScheduled(pod("a")), GATE_MAP)
+    assert outcome.status == status if isinstance(outcome, Refused) else status == 0
+    assert api.written == []
 
 
 BY_LEADER = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from extender.barrier import UNKNOWN_OUTCOME
-from extender.kube.api import Refused, Unknown
+from extender.kube.api import Done, Refused, Unknown
 from policy.cluster.events import JobSeen, PodGone, PodSeen
 from policy.cluster.gang import State
 from policy.cluster.model import ANYWHERE, Pod
@@ -147,6 +148,41 @@ async def test_a_member_that_is_gone_is_not_answered_from_memory() -> None:
     again = call(stage, pods[2], where)
     await later()
     assert again.result() == Reason.POD_GONE.text
+
+
+@virtual
+async def test_members_that_nobody_asked_for_get_the_event_that_kube_scheduler_would_write() -> None:
+    """Not the member whose call was held, nor one whose call came a moment later: kube-scheduler tells of these."""
+    stage, told = Stage(commit_first=True), list[dict[str, Any]]()
+
+    async def create_event(namespace: str, event: dict[str, Any]) -> Done:
+        assert namespace == "team"
+        told.append(event)
+        return Done({})
+
+    stage.api.create_event = create_event  # type: ignore[method-assign, assignment]
+    writing = asyncio.create_task(stage.barrier.events.run())
+    pods = submit(stage)
+    where = stage.planned(pods[1])
+    call(stage, pods[0])
+    await later(1.5)
+    call(stage, pods[2])
+    assert told == []
+    await later(10.0)
+    (event,) = told
+    assert (event["reason"], event["type"], event["action"]) == ("Scheduled", "Normal", "Binding")
+    assert event["note"] == f"Successfully assigned team/a-worker-0 to {where}"
+    assert event["regarding"]["uid"] == pods[1].uid
+    writing.cancel()
+
+
+@virtual
+async def test_with_the_barrier_kube_scheduler_tells_of_every_binding() -> None:
+    stage = Stage()
+    pods = submit(stage)
+    calls = [call(stage, one) for one in pods]
+    await later()
+    assert ([one.result() for one in calls], stage.barrier.events._due) == (["", "", ""], {})
 
 
 @virtual

@@ -21,6 +21,7 @@ class DesiredView(View):
     wake: tuple[PodOrder, ...] = ()
     nominate: tuple[PodOrder, ...] = ()
     renumber: tuple[PodOrder, ...] = ()
+    scheduled: tuple[PodOrder, ...] = ()
     replicas: tuple[ReplicaOrder, ...] = ()
     suspend: tuple[SuspendOrder, ...] = ()
     release: tuple[PodOrder, ...] = ()

@@ -9,8 +9,9 @@ import pytest
 
 from policy.cluster.actions import Effect
 from policy.cluster.gang import State
-from policy.cluster.model import ANYWHERE, Job, Pod
+from policy.cluster.model import ANYWHERE, Job, Phase, Pod
 from policy.cluster.reasons import Reason
+from policy.desired import desired
 from policy.transitions.deadlines.patience import LOST_BINDING_SECONDS
 from tests.builders import (
     Bind,
@@ -181,6 +182,27 @@ def test_a_member_that_is_deleted_meanwhile_is_repaired() -> None:
     world.do(PodSeen(replace(readable(GANG.done())[2], uid="uid-again", version=9)))
     world.answer(world.hold("uid-again"))
     assert world.state("a") is State.RUNNING
+
+
+def test_the_condition_that_kube_scheduler_wrote_on_a_bound_member_is_set_right() -> None:
+    """It had the member in its cycle while Kohort bound it; without early bindings nothing is written."""
+    world = planned()
+    world.answer(world.hold(PODS[0]))
+    assert desired(world.snapshot, 500).scheduled == ()
+    wrong = replace(world.pod("a-worker-1"), refused=True, failed_attempt=True, refusal="pod is assigned")
+    world.see(wrong)
+    assert [order.name for order in desired(world.snapshot, 500).scheduled] == ["a-worker-1"]
+    world.rules(commit_first=False).see(wrong)
+    assert desired(world.snapshot, 500).scheduled == ()
+    world.rules(commit_first=True).see(replace(wrong, refused=False))
+    assert desired(world.snapshot, 500).scheduled == ()
+
+
+@pytest.mark.parametrize("change", [{"terminating": True}, {"phase": Phase.FAILED}, {"opted_in": False}, {"node": ""}])
+def test_a_condition_that_is_true_or_no_longer_matters_is_left_alone(change: dict[str, Any]) -> None:
+    bound = replace(readable(GANG.done())[0], node="n1", refused=True)
+    assert bound.misreported
+    assert not replace(bound, **change).misreported
 
 
 def test_a_gang_with_an_earlier_binding_of_unknown_outcome_passes_the_barrier() -> None:
