@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EPIPE
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -37,6 +39,7 @@ def errors() -> Iterator[None]:
     """Print an error as one sentence on standard error, without a traceback, and set the exit code."""
     try:
         yield
+        sys.stdout.flush()
     except CliError as error:
         typer.echo(f"kohort: {_harmless(str(error))}", err=True)
         raise typer.Exit(error.code) from None
@@ -47,11 +50,18 @@ def errors() -> Iterator[None]:
     except OSError as error:
         if error.errno == EPIPE:  # the program that reads our output has ended, as `head` does; click exits quietly
             raise
+        _forget_output()
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"kohort: {_harmless(where)}{error.strerror or error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def _forget_output() -> None:
+    """Discard what standard output has buffered, which Python would otherwise try to write again at the end."""
+    with suppress(OSError, ValueError), Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _harmless(text: str) -> str:

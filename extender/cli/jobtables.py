@@ -72,6 +72,7 @@ def _why(job: ExplainView, most_ahead: int | None) -> Iterator[tuple[str, str]]:
     if job.expected is not None:
         yield "expected", f"{expected(job.expected)}: {without_advice(job.expected.basis)}"
     yield "pods", f"missing: {job.missing_pods}" if job.missing_pods else ""
+    yield "binding", f"once each member is checked: {job.checked_singly}" if job.checked_singly else ""
     for ahead in job.ahead[:most_ahead]:
         yield "ahead", f"{ahead.job}: {ahead.why}" if ahead.why else ahead.job
     if most_ahead is not None and len(job.ahead) > most_ahead:

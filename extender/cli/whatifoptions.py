@@ -27,6 +27,7 @@ OPTIONS: Final = {
 }
 ONE: Final = "one job's manifest"
 STANDARD_INPUT: Final = "-"
+MOST_BYTES: Final = 16 * 1024 * 1024
 MOST_DIGITS: Final = 10  # a number of nodes with more digits is refused by the service in any case
 
 
@@ -51,12 +52,22 @@ def manifest(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 def _documents(file: Path) -> list[Any]:
     try:
-        told = sys.stdin.buffer.read() if str(file) == STANDARD_INPUT else file.read_bytes()
+        told = _read(file)
+        if len(told) > MOST_BYTES:
+            raise CliError(f"-f: {file}: is longer than the allowed {MOST_BYTES} bytes; give {ONE}", 2)
         return [item for item in documents(told) if item is not None]
     except OSError as error:
         raise CliError(f"-f: {file}: {error.strerror}; name a file with {ONE}", 2) from None
     except ValueError as error:
         raise CliError(f"-f: {file}: {error}; give {ONE}", 2) from None
+
+
+def _read(file: Path) -> bytes:
+    """Return the start of the file, with one byte more than is allowed if the file is longer. Raises OSError."""
+    if str(file) == STANDARD_INPUT:
+        return sys.stdin.buffer.read(MOST_BYTES + 1)
+    with file.open("rb") as opened:
+        return opened.read(MOST_BYTES + 1)
 
 
 def _items(document: object) -> list[Any]:

@@ -1,8 +1,9 @@
-"""Tells whether a host is a loopback address."""
+"""Checks of hosts and URLs in settings."""
 
 from __future__ import annotations
 
 import ipaddress
+from urllib.parse import urlsplit
 
 
 def is_loopback(host: str) -> bool:
@@ -14,3 +15,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def http_url(text: str) -> str:
+    """Return the URL without a slash at the end. Raises ValueError, which says what is allowed, if it has no host."""
+    url = urlsplit(text)  # raises ValueError for a malformed IPv6 address or port
+    if url.scheme not in ("http", "https") or not url.hostname or url.port == 0:
+        raise ValueError("an http:// or https:// URL with a host")
+    return text.rstrip("/")

@@ -6,9 +6,10 @@ This module must not know what the settings do. A setting's name ends with its u
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from extender.config.hosts import http_url
 
 TIMEOUT_MARGIN_SECONDS: Final = 2.0
 
@@ -26,6 +27,7 @@ Rate = Annotated[float, _NUMBER, Field(gt=0, le=10_000)]
 Seconds = Annotated[float, _NUMBER, Field(gt=0, le=86_400)]
 SecondsOrZero = Annotated[float, _NUMBER, Field(ge=0, le=86_400)]
 PortNumber = Annotated[int, _NUMBER, Field(ge=0, le=65_535)]
+Text = Annotated[str, Field(min_length=1)]
 KubeName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
 
@@ -133,7 +135,7 @@ class SchedulerSettings(Section):
         default=60,
         description="Scheduling rate of kube-scheduler, from which the size of the largest gang is computed.",
     )
-    plugins: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+    plugins: tuple[Text, ...] = Field(
         default=(),
         description="Plugins that kube-scheduler's profile enables beyond its defaults; with one that Kohort does not "
         "know, barrier.commit: first binds no gang early.",
@@ -159,11 +161,11 @@ class TlsSettings(Section):
     probes and metrics.
     """
 
-    peers: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+    peers: tuple[Text, ...] = Field(
         default=(),
         description="Names (common or alternative) in the certificates of clients that may call; empty: no TLS.",
     )
-    host: str = Field(default="0.0.0.0", min_length=1, description="Address of the verbs over TLS.")
+    host: Text = Field(default="0.0.0.0", description="Address of the verbs over TLS.")
     port: PortNumber = Field(default=8904, description="Port of the verbs over TLS; 0 takes any free one.")
     certificate: str = Field(
         default="/etc/kohort-tls/tls.crt", description="Certificate of the verbs' listener, with its chain (PEM)."
@@ -183,11 +185,9 @@ class TlsSettings(Section):
 class ServerSettings(Section):
     """The listener of the verbs (loopback) and the one for probes and metrics (pod network)."""
 
-    host: str = Field(default="127.0.0.1", min_length=1, description="Address of the verbs and of REST.")
+    host: Text = Field(default="127.0.0.1", description="Address of the verbs and of REST.")
     port: PortNumber = Field(default=8900, description="Port of the verbs and of REST; 0 takes any free one.")
-    health_host: str = Field(
-        default="0.0.0.0", min_length=1, description="Address of /livez, /readyz and /metrics only."
-    )
+    health_host: Text = Field(default="0.0.0.0", description="Address of /livez, /readyz and /metrics only.")
     health_port: PortNumber = Field(
         default=8901, description="Port of /livez, /readyz and /metrics; 0 takes any free one."
     )
@@ -226,7 +226,7 @@ class ApiSettings(Section):
     """
 
     enabled: bool = Field(default=False, description="Whether to serve REST and the page to callers with a token.")
-    host: str = Field(default="0.0.0.0", min_length=1, description="Address for callers with a token.")
+    host: Text = Field(default="0.0.0.0", description="Address for callers with a token.")
     port: PortNumber = Field(default=8905, description="Port for callers with a token; 0 takes any free one.")
     certificate: str = Field(
         default="/etc/kohort-api-tls/tls.crt", description="Certificate of this listener, with its chain (PEM)."
@@ -236,7 +236,7 @@ class ApiSettings(Section):
         default=False,
         description="Serve plain HTTP: only where something else in the pod terminates TLS, as tokens are secrets.",
     )
-    audiences: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+    audiences: tuple[Text, ...] = Field(
         default=("kohort.dev",),
         description="A token must have one of these audiences; empty: the API server's, as people's own tokens have.",
     )
@@ -250,11 +250,9 @@ class ProgressSettings(Section):
     """The listener on which training code reports its progress; off by default."""
 
     enabled: bool = Field(default=False, description="Whether to listen for reports of training code.")
-    host: str = Field(default="0.0.0.0", min_length=1, description="Address for reports.")
+    host: Text = Field(default="0.0.0.0", description="Address for reports.")
     port: PortNumber = Field(default=8903, description="Port for reports; 0 takes any free one.")
-    audience: str = Field(
-        default="kohort.dev", min_length=1, description="Audience that a pod's projected token must have."
-    )
+    audience: Text = Field(default="kohort.dev", description="Audience that a pod's projected token must have.")
     interval_seconds: Seconds = Field(default=1, description="Shortest time between two reports of one job.")
     token_seconds: Seconds = Field(
         default=60, description="How long a token that the API server has reviewed is accepted without another review."
@@ -264,25 +262,19 @@ class ProgressSettings(Section):
 class ControllerSettings(Section):
     """The second process, which writes to the API what the extender wants to be true."""
 
-    service_url: str = Field(default="http://127.0.0.1:8900", description="URL of the extender's REST interface.")
+    service_url: Annotated[str, AfterValidator(http_url)] = Field(
+        default="http://127.0.0.1:8900", description="URL of the extender's REST interface."
+    )
     interval_seconds: Seconds = Field(default=1.0, description="Longest time between two reads of the desired state.")
     patches_per_second: Rate = Field(
         default=100,
         description="Rate limit of all writes per second; gates of a waiting gang's members are removed at this rate.",
     )
     request_timeout_seconds: Seconds = Field(default=5, description="Deadline of one request to the extender.")
-    health_host: str = Field(default="0.0.0.0", min_length=1, description="Address of /livez, /readyz and /metrics.")
+    health_host: Text = Field(default="0.0.0.0", description="Address of /livez, /readyz and /metrics.")
     health_port: PortNumber = Field(
         default=8902, description="Port of /livez, /readyz and /metrics; 0 takes any free one."
     )
-
-    @field_validator("service_url")
-    @classmethod
-    def _check_url(cls, value: str) -> str:
-        url = urlsplit(value)  # raises ValueError for a malformed IPv6 address or port, which pydantic reports
-        if url.scheme not in ("http", "https") or not url.hostname or url.port == 0:
-            raise ValueError("an http:// or https:// URL with a host")
-        return value.rstrip("/")
 
 
 class LeaseSettings(Section):
@@ -295,7 +287,6 @@ class LeaseSettings(Section):
         description="The part of holderIdentity before the underscore that names this pod; empty: the host name; "
         "*: this replica always leads.",
     )
-
     elect: bool = Field(
         default=False,
         description="The extenders elect their leader with this Lease, and only the leader is ready; use it for a "

@@ -11,6 +11,7 @@ from extender.state.journal import Entry
 from policy.cluster.actions import Admit, Bind, RefuseBind, Released, WriteRefused
 from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
+from policy.cluster.words import counted
 
 
 def history_view(entries: Iterable[Entry], job: Job) -> tuple[StepView, ...]:
@@ -50,9 +51,11 @@ def _step(found: list[DecisionView]) -> StepView:
     said = [_text_of(one) for one in found if one not in binds and one not in refusals]
     if binds:
         hosts = {node for one in binds for node in one.nodes.values()}
-        said.append(f"{len(binds)} to be bound to {', '.join(sorted(hosts))}")
+        said.append(f"{counted(len(binds), 'binding')} to {', '.join(sorted(hosts))} sent")
     if refusals:
-        said.append(f"{len(refusals)} refused: {', '.join(sorted({one.reason for one in refusals}))}")
+        said.append(
+            f"{counted(len(refusals), 'bind call')} refused: {', '.join(sorted({one.reason for one in refusals}))}"
+        )
     inputs = {name: value for one in found for name, value in one.inputs.items()}
     return StepView(
         step=first.generation, at=first.at, because=first.cause, told=tuple(dict.fromkeys(said)), inputs=inputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -39,6 +40,8 @@ MOST_MEMBERS = 5_000
 ADDED = "{like} (added {number})"  # no real node can have this name, and it sorts directly after the node LIKE
 EXISTS = "for an existing job, `kohort explain` says what would admit it"
 SOMETHING = "at least one of job, shape, cordon, uncordon, remove_nodes, add_nodes and policy"
+JOB_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 ANOTHER_GANG = "a job whose pods are a gang of their own; ask about the object that it belongs to"
 
 
@@ -205,6 +208,7 @@ def _job_events(question: WhatIf, snapshot: Snapshot, scheduler_name: str, now: 
         job = _job(manifest, scheduler_name, now)
     except ObjectError as error:
         raise _refused(question, error) from None
+    _check_names(question, job, manifest)
     members = sum(role.replicas for role in job.roles)
     if members > MOST_MEMBERS:
         whose = "job" if question.shape is None else "shape"
@@ -230,6 +234,16 @@ def _job(manifest: Mapping[str, Any], scheduler_name: str, now: float) -> Job:
     if job is None:
         raise _not_ours(item, kind, scheduler_name)
     return replace(job, arrival=now)
+
+
+def _check_names(question: WhatIf, job: Job, manifest: Mapping[str, Any]) -> None:
+    """Raise ProblemError for a name or namespace that the API server would refuse."""
+    given = part(manifest, "metadata").get("namespace")
+    if given not in (None, "") and not (isinstance(given, str) and NAMESPACE.fullmatch(given)):
+        field = "job.metadata.namespace" if question.shape is None else "shape.namespace"
+        raise wrong(field, given, "at most 63 lower-case letters, digits and '-'")
+    if not JOB_NAME.fullmatch(job.name):
+        raise wrong("job.metadata.name", job.name, "at most 253 lower-case letters, digits, '-' and '.'")
 
 
 def _name_of(manifest: Mapping[str, Any]) -> str:

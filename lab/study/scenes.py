@@ -67,7 +67,7 @@ def stamped(spec: NamedSpec) -> NamedSpec:
         files = files_of(spec)
         return replace(spec, contents=hash_of((path.name, path) for path in files) if files else "")
     except OSError as error:
-        raise StudyError(f"{error.filename}: {error.strerror}; give a file that can be read") from None
+        raise StudyError(f"{error.filename or spec.name}: {error.strerror}; give a file that can be read") from None
 
 
 def _moved(trace: Trace, may: Value, what: str) -> Trace:

@@ -14,13 +14,15 @@ from policy.answers.unblock import unblock
 from policy.answers.unplaced import unplaced_in_words, unplaced_of
 from policy.cluster.amounts import amounts
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import Job, Slot
+from policy.cluster.model import Job, Pod, Slot
 from policy.cluster.preemption import preemptors
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import largest_share
 from policy.cluster.snapshot import Snapshot, missing_pods, priority_of, reason_of
 from policy.cluster.trouble import trouble_of
 from policy.cluster.words import counted, ending_in_words, lack_in_words, listed
+from policy.placement.binding import needed_of
+from policy.placement.eligible import looked_at
 from policy.placement.gang import Ask, ask_of, fits, place, takes_all
 from policy.placement.holders import Holders
 from policy.placement.quotaroom import left_in_words, workers_to_come
@@ -89,6 +91,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
         ahead=_ahead(snapshot, job, policy, now) if asks else (),
         plan={str(slot): node for slot, node in sorted(gang.nodes.items())},
         missing_pods="" if completed else missing_pods(snapshot, job),
+        checked_singly="" if completed or not snapshot.rules.commit_first else looked_at(snapshot, job_uid),
         shrunk_for="" if gang.scaling.grew else _name(snapshot, gang.scaling.on_behalf_of),
         waits_for=_pods(snapshot, gang),
         nodes=nodes,
@@ -281,14 +284,17 @@ def _outranked(snapshot: Snapshot, room: Room, ask: Ask) -> Iterator[str]:
         pod for pod in snapshot.pods.values()
         if not pod.opted_in and pod.holds_room and pod.priority < ask.priority and pod.node in room.nodes
     ]  # fmt: skip
-    without = room.branch()
-    for pod in lower:
-        without.give(pod.node, pod.requests)
-    if lower and fits(without, ask):
-        names = sorted(f"{pod.namespace}/{pod.name}" for pod in lower)
+
+    def enough(some: Sequence[Pod]) -> bool:
+        without = room.branch()
+        for pod in some:
+            without.give(pod.node, pod.requests)
+        return fits(without, ask)
+
+    if needed := needed_of(lower, enough):
         yield (
             "it would fit without pods of other schedulers that have a lower priority "
-            f"({listed(names, NAMED)}), which Kohort does not preempt"
+            f"({listed(sorted(pod.key for pod in needed), NAMED)}), which Kohort does not preempt"
         )
 
 

@@ -134,6 +134,12 @@ class Explanation:
     ahead: tuple[Ahead, ...] = ()
     plan: dict[str, str] = field(default_factory=dict, metadata=_text("The node of each member (worker-0)."))
     missing_pods: str = ""
+    checked_singly: str = field(
+        default="",
+        metadata=_text(
+            "With barrier.commit: first, why kube-scheduler has to check each member before the gang is bound."
+        ),
+    )
     shrunk_for: str = field(default="", metadata=_text("The job for which this one was shrunk last."))
     waits_for: tuple[str, ...] = field(default=(), metadata=_text("The pods (namespace/name) that must be gone first."))
     nodes: tuple[NodeRoom, ...] = field(

@@ -68,7 +68,9 @@ def _repelled(snapshot: Snapshot, pod: Pod) -> str:
     for uid, namespaces in sorted(snapshot.repelling.items()):
         if uid != pod.uid and (pod.namespace in namespaces or EVERY_NAMESPACE in namespaces):
             other = snapshot.pods[uid]
-            return f"pod {other.namespace}/{other.name} has an anti-affinity, at which {REPELS} would look"
+            # Whoever asks about the job may not know other namespaces.
+            which = f"pod {other.name}" if other.namespace == pod.namespace else "a pod of another namespace"
+            return f"{which} has a required anti-affinity, at which {REPELS} would look"
     return ""
 
 

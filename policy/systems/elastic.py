@@ -253,9 +253,8 @@ class ElasticCycle:
     def may_shrink(self, victim: Job, job: Job) -> bool:
         """Tell whether the victim may be shrunk for the job now, and has not been shrunk in this cycle."""
         gang = self.gangs.running(victim.uid)
-        if victim.uid in self.scaled or victim.uid == job.uid:
-            return False
-        return may_give(self.snapshot, victim, gang, job, self.now)
+        free = victim.uid not in self.scaled and victim.uid != job.uid
+        return free and may_give(self.snapshot, victim, gang, job, self.now)
 
     def _plan(self, ask: Ask, victims: list[Reclaimable]) -> Shrink | None:
         return plan_shrink(self.room, ask, victims, self._order, by_node=self._by_node)

@@ -77,10 +77,9 @@ def take_report(draft: Draft, job_uid: str, report: Report, now: float) -> None:
     A report that is older than the newest one is late and is ignored. A report from the future is ignored, too, because
     until that time every other report would count as late.
     """
-    known: tuple[Report, ...] = draft.now.reports.get(job_uid, ())
-    if report.at > now + AHEAD_SECONDS:
-        return
-    if job_uid in draft.now.jobs and (not known or report.at > known[-1].at):
+    known = draft.now.reports.get(job_uid, ())
+    in_time = report.at <= now + AHEAD_SECONDS and (not known or report.at > known[-1].at)
+    if in_time and job_uid in draft.now.jobs:
         draft.edit("reports")[job_uid] = (*known[:1], *known[1:][-(REPORTS_KEPT - 2) :], report)
 
 
@@ -106,8 +105,7 @@ def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
     edits = list(_edited_bounds(old, job))
     if old.worker is not None and job.worker is not None:
         edits += _respect_edit(draft, old, old.worker.replicas, job, job.worker.replicas, now)
-    reported = draft.now.synced and draft.now.leading and not job.counted
-    return [*edits] if reported else []
+    return [*edits] if draft.now.synced and draft.now.leading and not job.counted else []
 
 
 def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:
@@ -171,8 +169,7 @@ def _report(old: Job, before: int, job: Job, asked: int, target: int, *, taken: 
     ``taken`` tells whether the number was taken over. If it was not, but the job's maximum follows from the replicas,
     the edit has still raised the maximum, and the report says so.
     """
-    # either it was taken over, or settle will resize the gang to the job's new bounds
-    if taken or asked == _within(job, target):
+    if taken or asked == _within(job, target):  # in the second case settle resizes the gang to the job's new bounds
         return Edited(job.uid, "workers", before, asked, kept=True)
     if not job.max_stated and old.max_workers < job.max_workers == asked:
         return Edited(job.uid, "max-workers", old.max_workers, asked, kept=True)

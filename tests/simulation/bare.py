@@ -249,6 +249,10 @@ class BarePods:
         name = pod.labels.get(GROUP_LABEL)
         return next((bare.whole_since for bare in self._there if bare.name == name), None)
 
+    def group_of(self, pod: PodObject) -> str:
+        """Return the name of the pod's group, or "" if it belongs to none."""
+        return pod.labels.get(GROUP_LABEL, "")
+
     def too_few(self, pod: PodObject, asked: set[str]) -> str:
         """Return why the first pod of the group must not be bound, or "" if it may; ``asked`` are the pods with a bind
         call.

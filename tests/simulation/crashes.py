@@ -1,4 +1,4 @@
-"""Crash points: every write of the extender and of the controller in fourteen scenarios, crashed in three ways.
+"""Crash points: every write of the extender and of the controller in sixteen scenarios, crashed in three ways.
 
 A reference run counts the writes. Then each of them kills the process that makes it: before the write, after its
 answer, or after it without the answer. The process restarts, and all invariants must hold in the end. OASiS's decisions
@@ -38,7 +38,8 @@ class Plot:
     """A small scenario without random faults; ``acts`` has what users and machines do, as (seconds, function of the
     world).
 
-    ``refused`` are pods whose bindings the API server refuses for the first ``refusing`` seconds.
+    ``refused`` are pods whose bindings the API server refuses for the first ``refusing`` seconds. With ``early``, gangs
+    are bound at their first bind call.
     """
 
     jobs: tuple[JobSpec, ...]
@@ -48,6 +49,7 @@ class Plot:
     refusing: float = 0.0
     nominates: bool = False
     policy: str = "kod2"
+    early: bool = False
 
 
 def _job(name: str, workers: int, *, least: int = 0, most: int = 0, at: float = 0.0, utility: float = 1.0,
@@ -80,6 +82,9 @@ PLOTS: Final[dict[str, Plot]] = {
     # The binding of one of three members is refused for longer than a repair may take. The other two are released, and
     # all three start again.
     "k-of-n": Plot((_job("a", 2),), refused=frozenset({"a-worker-1"}), refusing=24.0),
+    # As "commit" and "k-of-n", with barrier.commit: first.
+    "early": Plot((_job("a", 4, cores=1), _job("b", 3, cores=2, at=0.5)), early=True),
+    "early-k-of-n": Plot((_job("a", 2),), refused=frozenset({"a-worker-1"}), refusing=24.0, early=True),
     # The gang loses one of its two nodes, and the other is too small for all members, so that the gang is released
     # whole.
     "release": Plot(
@@ -109,6 +114,7 @@ PLOTS: Final[dict[str, Plot]] = {
 def scenario(plot: Plot) -> Scenario:
     """Return the plot as a scenario."""
     settings = settings_of(
+        **({"barrier": {"commit": "first"}} if plot.early else {}),
         lease={"identity": EVERYBODY},
         nominate_above_nodes=0 if plot.nominates else 500,
         gate="always" if plot.nominates else "when-queued",

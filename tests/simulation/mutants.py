@@ -37,7 +37,8 @@ from tests.simulation.policymutants import POLICY_MUTANTS, Patch
 
 
 @contextmanager
-def _put(owner: object, name: str, value: object) -> Iterator[None]:
+def put(owner: object, name: str, value: object) -> Iterator[None]:
+    """Set the owner's attribute of that name to ``value`` for as long as the context lasts."""
     before = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
     setattr(owner, name, value)
     try:
@@ -51,7 +52,7 @@ def switched_on(name: str) -> Iterator[None]:
     """Apply the defect of that name for as long as the context lasts."""
     with ExitStack() as stack:
         for owner, attribute, value in MUTANTS[name]():
-            stack.enter_context(_put(owner, attribute, value))
+            stack.enter_context(put(owner, attribute, value))
         yield
 
 

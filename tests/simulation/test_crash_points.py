@@ -1,4 +1,4 @@
-"""Tests that a crash at any write of fourteen scenarios, in three ways, ends in the right state.
+"""Tests that a crash at any write of sixteen scenarios, in three ways, ends in the right state.
 
 `make test` runs a tenth of them, spread evenly, and `make full` all.
 """
@@ -32,12 +32,13 @@ OWN = {
 }  # fmt: skip
 LEAST_POINTS = {
     "admission": 20, "commit": 9, "repair": 6, "k-of-n": 20, "release": 20, "shrink": 12, "grow": 6, "memory": 24,
-    **OWN,
+    "early": 9, "early-k-of-n": 20, **OWN,
 }  # fmt: skip
 RESIZES = ("shrink", "grow", *OWN)
 # For each scenario: how many gangs were admitted, how many were released whole, and how many bindings were sent.
 HAPPENS = {
     "admission": (3, 0, range(10, 11)), "commit": (2, 0, range(9, 10)), "repair": (1, 0, range(6, 7)),
+    "early": (2, 0, range(9, 10)), "early-k-of-n": (2, 1, range(8, 30)),
     "k-of-n": (2, 1, range(8, 30)), "release": (2, 1, range(12, 13)), "memory": (2, 0, range(9, 10)),
 }  # fmt: skip
 

@@ -73,6 +73,9 @@ class Witness(WriteWatcher):
         self.gangs_bound: set[str] = set()
         self.writes: Counter[str] = Counter()
         self.compared = 0
+        self.early = False  # whether the setting barrier.commit is first
+        self._gone: dict[str, tuple[float, str]] = {}  # UID of a deleted pod -> when it was deleted, and its gang
+        self.unasked = 0  # bindings of members whose own bind call had not come
         self._past: dict[str, Past] = defaultdict(Past)
         self.judge = Writes(world, self._past, self.violated)
         self.cooling = CoolDown(lambda what: self.violated("S3", what))
@@ -105,6 +108,8 @@ class Witness(WriteWatcher):
             if isinstance(found, PodObject):
                 jobs.add(found.owner)
                 self._slots[found.uid] = found.owner, found.slot
+                if self.early and change.verb is Verb.DELETED:
+                    self._gone[found.uid] = loop_time(), self._gang_of(found)
                 if found.node:
                     if self.bare is not None:
                         self.bare.bound_until[found.uid] = loop_time()
@@ -297,14 +302,16 @@ class Witness(WriteWatcher):
         extender = self._extender_of(line)
         if pod is None or extender is None:
             return
+        asked = {other for other, calls in extender.binding.items() if calls}
+        self.unasked += uid not in asked
+        asked |= {uid, *(self._siblings(pod, asked) if self.early else ())}
         if not pod.owner:
-            self._check_bare(pod, {other for other, calls in extender.binding.items() if calls} | {uid})
+            self._check_bare(pod, asked)
         if job is None or pod.slot is None:
             return
         past, now = self._past[job.uid], loop_time()
         if self._holds_room(job.uid):
             past.held_until = now
-        asked = {other for other, calls in extender.binding.items() if calls} | {uid}
         slots = self.bound(job.uid)
         for other in asked & self._slots.keys():  # pods that are gone count, too, if no process can have seen that yet
             owner, slot = self._slots[other]
@@ -315,6 +322,23 @@ class Witness(WriteWatcher):
         elif now - max(past.held_until, past.committed) > STALE:
             missing = ", ".join(str(s) for s in job.spec.slots if s not in slots)
             self.violated("S1", f"{job.key}: {pod.name} is sent to its node although {missing} did not ask to be bound")
+
+    def _siblings(self, pod: PodObject, asked: set[str]) -> set[str]:
+        """Return the pods for which one bind call of their gang stands, with the setting ``barrier.commit: first``.
+
+        None of them may name a volume, or still be gated. A pod that is gone counts for as long as a process may not
+        have seen that.
+        """
+        family = [one for one in self.world.store.pods.values() if self._gang_of(one) == self._gang_of(pod)]
+        gone = {uid: at for uid, (at, gang) in self._gone.items() if gang == self._gang_of(pod)}
+        if any(one.volumes for one in family) or asked.isdisjoint({one.uid for one in family} | gone.keys()):
+            return set()
+        lately = {uid for uid, at in gone.items() if loop_time() - at <= STALE}
+        return lately | {one.uid for one in family if not one.gates}
+
+    def _gang_of(self, pod: PodObject) -> str:
+        """Return a name that all members of the pod's gang have in common, and no other pod."""
+        return pod.owner or (self.bare.group_of(pod) if self.bare is not None else "") or pod.uid
 
     def _check_bare(self, pod: PodObject, asked: set[str]) -> None:
         if self.bare is not None and (why := self.bare.too_few(pod, asked)):

@@ -1,8 +1,8 @@
-"""Draws situations by seed: 150 with one constraint, and 50 with two, of which every fifth is for the control plane."""
+"""Draws situations by seed: 150 with one constraint, and 50 with two. 40 of them are for the real control plane."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations, cycle, islice
 from random import Random
 from typing import Final
@@ -12,7 +12,6 @@ from tests.situations.scene import GIB, Group, Host, Scene
 
 SINGLES: Final = 150
 PAIRS: Final = 50
-LIVE_EVERY: Final = 5
 SIZED: Final = frozenset({"too few", "too few pods", "one port"})
 """Kinds that set the number of members so that it exceeds what the nodes take."""
 WHOLE_NODES: Final = frozenset({"other pods", "terminating pods", "nominated pods", "running jobs", "finished jobs"})
@@ -35,10 +34,17 @@ def pairs() -> Iterator[Scene]:
         yield _pair(seed, *kinds)
 
 
-def is_live(number: int, scene: Scene) -> bool:
-    """Tell whether the situation with this number is for the control plane; all others are for virtual time."""
-    del scene
-    return number % LIVE_EVERY == 0
+def live(scenes: Iterable[Scene], count: int) -> list[Scene]:
+    """Return so many of the scenes for the control plane; the others are for virtual time."""
+    able = [scene for scene in scenes if _is_able(scene)]
+    return able[:: len(able) // count][:count]
+
+
+def _is_able(scene: Scene) -> bool:
+    """Tell whether a control plane keeps all facts of the scene: KWOK makes nodes ready, and a job waits long."""
+    ready = all(host.ready for host in scene.hosts)
+    nominated = any(holder.nominated for holder in scene.holders)
+    return ready and not nominated and not scene.refused and scene.ahead is None
 
 
 def _base(name: str, rng: Random, pools: int) -> Scene:

@@ -23,6 +23,7 @@ from tests.situations.scene import POOL, Change, Group, Holder, Host, Runs, Scen
 
 GANG = "job-gang"
 TRIES = 40
+LONG_AGO = 1000.0  # seconds: longer than the starvation limit of kod2
 
 
 class InTime:
@@ -37,6 +38,8 @@ class InTime:
             self._run(runs)
         self.world.see(*(_foreign(holder) for holder in scene.holders))
         self.world.see(*(_node(host) for host in scene.hosts))
+        if scene.ahead is not None:
+            self.world.submit(replace(_pinned(scene.ahead), arrival=START - LONG_AGO))
         gang = _gang(scene)
         made = members(gang)
         self.world.see(gang, *made[: len(made) - scene.absent])
@@ -85,9 +88,7 @@ class InTime:
     # -- the beginning -----------------------------------------------------------------------------
 
     def _run(self, runs: Runs) -> None:
-        pinned = Constraints(terms=(Term((), (Requirement("metadata.name", "In", (runs.host,)),)),))
-        role = Role("worker", 1, Resources({**runs.asks, "pods": 1}), pinned)
-        made = replace(job(runs.name).done(), roles=(role,), min_workers=1, max_workers=1, keeps_pods=runs.finished)
+        made = _pinned(runs)
         self.world.start(made)
         if runs.finished:
             seen = self.world.snapshot.jobs[made.uid]
@@ -157,6 +158,13 @@ class InTime:
 
     def _there(self, change: Change) -> Node:
         return self.world.snapshot.nodes[change.name]
+
+
+def _pinned(runs: Runs) -> Job:
+    """Return a job of one worker that goes on one host only."""
+    pinned = Constraints(terms=(Term((), (Requirement("metadata.name", "In", (runs.host,)),)),))
+    role = Role("worker", 1, Resources({**runs.asks, "pods": 1}), pinned)
+    return replace(job(runs.name).done(), roles=(role,), min_workers=1, max_workers=1, keeps_pods=runs.finished)
 
 
 def _node(host: Host) -> Node:

@@ -222,12 +222,21 @@ def no_pods(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
     return _with(replace(scene, absent=1), "", Reason.WAITING_FOR_PODS, values, Change("create"))
 
 
+def job_ahead(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
+    """Another job has waited so long that nobody passes it, and the node that it needs is in use."""
+    del pool
+    host = Host(f"{scene.name}-q", f"{scene.name}-q")
+    asks = {"cpu": STEPS["cpu"] * rng.randint(17, 32)}
+    busy, ahead = Runs(f"{scene.name}-busy", host.name, asks), Runs(f"{scene.name}-ahead", host.name, asks)
+    made = replace(scene, hosts=(*scene.hosts, host), running=(*scene.running, busy), ahead=ahead)
+    return _with(made, "", Reason.BEHIND, (f"{NAMESPACE}/{ahead.name}",), Change("end", busy.name))
+
+
 ALONE: Final[Mapping[str, Kind]] = {
     "too little": too_little, "too few": too_few, "too few pods": too_few_pods, "one port": one_port,
     "other pods": other_pods, "terminating pods": terminating_pods, "nominated pods": nominated_pods,
     "running jobs": running_jobs, "finished jobs": finished_jobs, "cordoned": cordoned, "not ready": not_ready,
     "tainted": tainted, "unlabelled": unlabelled, "refused": refused, "suspended": suspended, "no pods": no_pods,
+    "job ahead": job_ahead,
 }  # fmt: skip
-NOT_LIVE: Final = frozenset({"refused", "nominated pods", "not ready"})
-"""Kinds that are shown in virtual time only, because a control plane sets these facts back by itself."""
-NOT_OF_ROOM: Final = frozenset({"suspended", "no pods"})
+NOT_OF_ROOM: Final = frozenset({"suspended", "no pods", "job ahead"})

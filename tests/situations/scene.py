@@ -115,7 +115,8 @@ class Constraint:
 class Scene:
     """A situation: the gang waits because of all ``constraints``, and starts when each of them is lifted.
 
-    absent: how many of the last members have no pod yet. refused: hosts that kube-scheduler has not offered.
+    absent: how many of the last members have no pod yet. refused: hosts that kube-scheduler has not offered. ahead: a
+    job that has waited so long that no other job may start before it.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Scene:
     suspended: bool = False
     absent: int = 0
     refused: tuple[str, ...] = ()
+    ahead: Runs | None = None
 
     def of(self, pool: str) -> tuple[Host, ...]:
         """Return the nodes of the pool."""

@@ -20,7 +20,7 @@ def test_a_story_keeps_its_bindings_when_the_pods_are_gone() -> None:
     world.start(one)
     told(world, journal)
     before = history_view(journal.since(), one.done())
-    assert [line for step in before for line in step.told][-1] == "3 to be bound to n1"
+    assert [line for step in before for line in step.told][-1] == "3 bindings to n1 sent"
     world.do(*(PodGone(pod.uid) for pod in list(world.snapshot.pods.values())))
     told(world, journal)
     assert history_view(journal.since(), one.done())[: len(before)] == before

@@ -282,8 +282,8 @@ async def test_explain_is_the_job_and_the_fields_of_the_explanation_and_the_hist
     service = running()
     found, job_of = await service.ask("/explain/team/big?unblock=true"), await service.ask("/jobs/team/big")
     assert [
-        *job_of, "mend", "needs", "ahead", "plan", "missing_pods", "shrunk_for", "waits_for", "nodes", "held",
-        "arithmetic", "running", "schedule", "expected", "unblock", "history",
+        *job_of, "mend", "needs", "ahead", "plan", "missing_pods", "checked_singly", "shrunk_for", "waits_for", "nodes",
+        "held", "arithmetic", "running", "schedule", "expected", "unblock", "history",
     ] == [*found]  # fmt: skip
     assert {name: [*found[name][0]] for name in EXPLAINED} == EXPLAINED
     assert found["waits"] == job_of["waits"]

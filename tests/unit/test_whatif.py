@@ -143,6 +143,28 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "job.metadata.name",
         "or generateName",
     ),
+    "a number for a namespace": (
+        {"job": changed("metadata.namespace", 7)},
+        "job.metadata.namespace",
+        "at most 63 lower-case letters, digits and '-'",
+    ),
+    "a list for a namespace": ({"job": changed("metadata.namespace", [])}, "job.metadata.namespace", "at most 63"),
+    "a namespace with a dot": ({"job": changed("metadata.namespace", "a.b")}, "job.metadata.namespace", "at most 63"),
+    "a namespace of a shape": (
+        {"shape": {"workers": 1, "requests": {"cpu": "1"}, "namespace": "../x"}},
+        "shape.namespace",
+        "at most 63 lower-case letters, digits and '-'",
+    ),
+    "a name with a capital": (
+        {"job": changed("metadata.name", "Mnist")},
+        "job.metadata.name",
+        "at most 253 lower-case",
+    ),
+    "a generated name that is none": (
+        {"job": changed("metadata", {"generateName": "My_", "namespace": "team"})},
+        "job.metadata.name",
+        "at most 253 lower-case",
+    ),
     "no name": ({"job": changed("metadata", {})}, "job.metadata.name", "the name of the job"),
     "another scheduler": (
         {"job": changed("spec.tfReplicaSpecs.Worker.template", {"spec": {}})},

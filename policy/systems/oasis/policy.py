@@ -267,7 +267,8 @@ class OasisCycle:
         """Return the waiting jobs without plan or refusal that may be considered now, in order of arrival."""
         found = list[Job]()
         for job in self.snapshot.waiting():
-            if job.uid in self.plans.by_uid or self._stays_refused(job):
+            refusal = self.rejected.get(job.uid)
+            if job.uid in self.plans.by_uid or (refusal is not None and self.slot < self.policy.again(refusal)):
                 continue
             verdict = bar(self.snapshot, job, self.now)
             if verdict is None:
@@ -275,10 +276,6 @@ class OasisCycle:
             else:
                 self.verdicts[job.uid] = verdict
         return sorted(found, key=lambda job: (job.arrival, job.uid))
-
-    def _stays_refused(self, job: Job) -> bool:
-        refusal = self.rejected.get(job.uid)
-        return refusal is not None and self.slot < self.policy.again(refusal)
 
     def _admit_or_reject(self, job: Job) -> None:
         """Admit the job if its best schedule is worth more than it costs at the present prices."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import subprocess
 import sys
 from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
@@ -12,13 +13,15 @@ import pytest
 import typer
 from typer.testing import Result
 
-from extender.cli import commands
+from extender.cli import commands, whatifoptions
 from extender.cli.console import out
 from extender.cli.errors import CliError, errors
 from lab.study.specs import spec
+from tests.unit.cli.conftest import Server
 from tests.unit.study.test_tracefiles import JOBS
 
 Run = Callable[..., Result]
+ROOT = Path(__file__).parents[3]
 NO_TEXT = "\udcff"  # how Python shows a byte that is not UTF-8
 
 REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
@@ -88,6 +91,36 @@ def test_what_the_terminal_cannot_show_is_replaced(monkeypatch: pytest.MonkeyPat
         commands.app(["version"])
     out().print("1 → 2")
     assert shown.getvalue().endswith(b"1 ? 2\n")
+
+
+OUTPUTS = {
+    "a full disk": (">/dev/full", 1, "kohort: No space left on device"),
+    "a closed output": (">&-", 0, ""),
+    "a closed input": ("-f - <&-", 2, "kohort: -f: -: holds no job (nothing)"),
+    "a reader that has ended": ("| true", 0, ""),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("end", "code", "told"), OUTPUTS.values(), ids=OUTPUTS.keys())
+def test_standard_streams_that_fail_leave_no_traceback(
+    server: Server, tmp_path: Path, end: str, code: int, told: str
+) -> None:
+    command = "what-if" if "-f" in end else "queue"
+    environ = {"KOHORT_CLI_SERVER": server.url, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": "/bin:/usr/bin"}
+    done = subprocess.run(
+        f"{sys.executable} -m extender {command} {end}", shell=True, env=environ, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert told in done.stderr
+    assert not any(word in done.stderr for word in ("Traceback", "Exception"))
+
+
+def test_a_manifest_without_end_is_refused(kohort: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whatifoptions, "MOST_BYTES", 1000)
+    found = kohort("what-if", "-f", "/dev/zero")
+    assert (found.exit_code, "-f: /dev/zero: is longer than the allowed 1000 bytes" in found.stderr) == (2, True)
 
 
 def test_brackets_without_end_are_no_journal(kohort: Run, tmp_path: Path) -> None:

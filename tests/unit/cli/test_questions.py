@@ -60,6 +60,7 @@ TABLES = {
          "waited 3m12s", "needs 1 ps of 1.5 cpu 8Gi", "reason WaitingForRoom", "kohort: the gang waits for room",
          "detail [red]3\ufffd[2J cpu", "room 1 of 2 workers would fit",
          "expected in 1m30s: if no other job comes, once team/run has ended", "pods missing: worker 1 of 2",
+         "binding once each member is checked: worker-0 has volumes",
          "ahead team/run: came first", "shrunk for team/run",
          "freeing team/run-worker-1", "held 1.5 cpu 8Gi on n1 by done-ps-0 of team/done, which has finished",
          "what helps add nodes", "would admit add 2 nodes like n1",

@@ -102,9 +102,9 @@ def test_of_two_constraints_that_bind_both_are_told() -> None:
 
 @pytest.mark.parametrize(("priority", "told"), [(7, True), (5, False)])
 def test_pods_that_a_gang_outranks_and_does_not_preempt_are_told(priority: int, told: bool) -> None:
-    other = replace(guest("other", "n1", cpu=8), priority=5)
-    world = World().nodes(built("n1"))
-    world.see(other)
+    other, small = replace(guest("other", "n1", cpu=8), priority=5), replace(guest("another", "n2"), priority=5)
+    world = World().nodes(built("n1"), node("n2", cpu=2))
+    world.see(other, small)
     gang = job("a").workers(2)
     world.see(gang)
     world.see(*(replace(member, priority=priority) for member in members(gang.done())))

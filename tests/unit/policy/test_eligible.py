@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from policy.answers.explain import explain
 from policy.cluster.model import Constraints, Phase, Pod
 from policy.placement.eligible import in_the_way, looked_at
 from policy.placement.plugins import FIELDS, PLUGINS, plugins_at
+from policy.systems.kod2 import Kod2
 from tests.builders import PodGone, World, guest, job, node, pod, ps, taint, w
 
 GANG = job("a").ps().workers(2)
@@ -74,7 +76,7 @@ def test_another_pods_anti_affinity_is_in_the_way_in_its_namespaces(
     other = replace(guest("lonely", where), repels=repels, phase=Phase.RUNNING if where else Phase.PENDING)
     world.see(other)
     assert bool(obstacle(world)) is hinders
-    assert ("pod team/lonely has an anti-affinity" in obstacle(world)) is hinders
+    assert ("pod lonely has a required anti-affinity" in obstacle(world)) is hinders
     world.see(replace(other, phase=Phase.SUCCEEDED))
     assert not obstacle(world)
 
@@ -85,6 +87,23 @@ def test_an_anti_affinity_is_forgotten_with_its_pod() -> None:
     assert obstacle(world)
     world.do(PodGone("uid-lonely"))
     assert not obstacle(world)
+
+
+def test_a_pod_of_another_namespace_is_not_named() -> None:
+    world = with_places(planned())
+    world.see(replace(guest("secret", "n2"), namespace="hidden", repels=("*",)))
+    assert obstacle(world).startswith("a pod of another namespace has a required anti-affinity")
+
+
+def test_explain_says_why_each_member_is_checked() -> None:
+    world = with_places(planned())
+    world.see(replace(world.snapshot.pods["uid-a-worker-1"], unchecked=("volumes",)))
+    told = explain(world.snapshot, "job-a", Kod2(), world.now)
+    assert told is not None
+    assert told.checked_singly.startswith("worker-1 has volumes, at which VolumeRestrictions and ")
+    told = explain(world.rules(commit_first=False).snapshot, "job-a", Kod2(), world.now)
+    assert told is not None
+    assert told.checked_singly == ""
 
 
 def test_a_pod_whose_constraints_cannot_be_read_is_in_the_way() -> None:

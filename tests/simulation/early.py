@@ -1,0 +1,89 @@
+"""Seeds with ``barrier.commit: first``, and seeded defects of it.
+
+They are a family of their own: seed N here is the scenario of seed N with other settings, so that no other seed and no
+digest changes. Most jobs name no volume, because a gang with volumes is not bound at its first bind call.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, Final
+
+from extender import barrier
+from extender.config.settings import Settings
+from policy.placement import eligible
+from tests.simulation.mutants import put
+from tests.simulation.policymutants import Patch
+from tests.simulation.run import SeedReport, Simulation, play
+from tests.simulation.scenario import Scenario, drawn, scheduler_of
+
+SHARE_PLAIN: Final = 0.75  # share of the jobs without a volume
+
+
+def early(seed: int) -> Scenario:
+    """Return the scenario of that seed with early bindings; a kube-scheduler of its own is beside each extender."""
+    made, chance = drawn(seed), random.Random(f"early {seed}")
+    told = made.settings.model_dump()
+    changes = {"answer": "one-node", "barrier": told["barrier"] | {"commit": "first"}}
+    lease = told["lease"] | ({"elect": False, "name": "kohort-scheduler"} if told["lease"]["elect"] else {})
+    settings = Settings.model_validate(told | changes | {"lease": lease})
+    jobs = tuple(replace(job, volumes=()) if chance.random() < SHARE_PLAIN else job for job in made.trace.jobs)
+    scheduler = replace(scheduler_of(settings), lag=made.scheduler.lag)
+    return replace(made, trace=replace(made.trace, jobs=jobs), settings=settings, scheduler=scheduler)
+
+
+def run_early(seed: int, defect: str = "") -> tuple[SeedReport, int]:
+    """Run the seed, with a defect only until something is violated.
+
+    Return the report, and how many bindings were sent for members whose own bind call had not come.
+    """
+    made = list[Simulation]()
+
+    def make() -> Simulation:
+        made.append(Simulation(early(seed), impatient=bool(defect)))
+        return made[0]
+
+    with ExitStack() as stack:
+        for owner, name, value in DEFECTS[defect]() if defect else ():
+            stack.enter_context(put(owner, name, value))
+        return play(make), made[0].witness.unasked
+
+
+def binds_an_ineligible_gang() -> list[Patch]:
+    """A gang is bound at its first bind call although kube-scheduler would look at its volumes."""
+
+    def lasting(snapshot: Any, job_uid: str) -> Iterator[str]:
+        return iter(())
+
+    return [(eligible, "_lasting", lasting)]
+
+
+def binds_what_is_there() -> list[Patch]:
+    """A gang is bound at its first bind call although members have no pod yet, or a gated one, or no room."""
+
+    def passing(snapshot: Any, gang: Any) -> Iterator[str]:
+        return iter(())
+
+    return [(eligible, "_passing", passing)]
+
+
+def success_before_the_binding_is_made() -> list[Patch]:
+    """The bind call of a member whose binding is on its way is answered with success at once."""
+
+    def announce(self: barrier.Barrier, uid: str, node: str) -> None:
+        _ANNOUNCE(self, uid, node)
+        if uid in self._in_flight.values():
+            self._answer(uid, barrier.BOUND)
+
+    return [(barrier.Barrier, "_announce", announce)]
+
+
+_ANNOUNCE = barrier.Barrier._announce
+
+DEFECTS: Final[dict[str, Callable[[], list[Patch]]]] = {
+    made.__name__.replace("_", "-"): made
+    for made in (binds_an_ineligible_gang, binds_what_is_there, success_before_the_binding_is_made)
+}
