@@ -1,5 +1,5 @@
-"""Discrete-event simulation around the functions that decide in the live service: ``step`` and ``desired``.
+"""Discrete-event simulation around the function that decides in the live service, ``step``.
 
-``pods`` simulates pod by pod and ``fluid`` job by job; ``traces`` has what is submitted, ``papers`` what each paper
-claims. Only this package may use random numbers, and only from a seed that is passed as an argument.
+``fluid`` simulates job by job. ``pods`` is a world of pods, in which lab/virtual runs the live service. ``traces`` has
+what is submitted. Random numbers come only from a seed that is passed as an argument.
 """

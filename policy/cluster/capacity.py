@@ -53,10 +53,10 @@ class Capacity:
         return Resources(found)
 
     @classmethod
-    def of(cls, nodes: Mapping[str, Node], taken: Mapping[str, Resources]) -> Capacity:
+    def of(cls, nodes: Mapping[str, Node], taken: Mapping[str, Resources], promised: Preemptions = NONE) -> Capacity:
         """Return the capacity of the usable nodes among ``nodes`` if ``taken`` (by node name) is in use on them."""
         usable = {name: node for name, node in sorted(nodes.items()) if node.usable}
-        return cls.made(usable, {name: _rest(node, taken) for name, node in usable.items()})
+        return cls.made(usable, {name: _rest(node, taken) for name, node in usable.items()}, promised)
 
     @classmethod
     def made(cls, nodes: Mapping[str, Node], free: Mapping[str, Resources], promised: Preemptions = NONE) -> Capacity:

@@ -119,6 +119,8 @@ class Holders:
         Callers must not change the result.
         """
         lifted = lifted & ROOMS
+        if not lifted:
+            return Room.of(self._snapshot)
         if lifted not in self._rooms:
             maps = [taken for kind, taken in self._taken.items() if kind not in lifted]
             self._rooms[lifted] = _room(self._snapshot, maps, lifted)
@@ -264,5 +266,4 @@ def _room(snapshot: Snapshot, maps: Iterable[Mapping[str, Resources]], lifted: f
         for node, requests in one.items():
             taken[node] = taken.get(node, NOTHING) + requests
     nodes = snapshot.nodes if CLOSED not in lifted else {name: node.reopened for name, node in snapshot.nodes.items()}
-    found = Capacity.of(nodes, taken)
-    return Room(found if OTHERS in lifted else Capacity.made(found.nodes, found.free, snapshot.preemptions))
+    return Room(Capacity.of(nodes, taken, {} if OTHERS in lifted else snapshot.preemptions))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from policy.cluster.gang import Gang, State
@@ -110,6 +110,15 @@ def waiting_for_pods(snapshot: Snapshot) -> dict[str, list[Job]]:
         if awaits and (pods := pods_awaited(snapshot, job)) and not _exceeds(snapshot, job, pods):
             found[job.namespace].append(job)
     return {space: sorted(jobs, key=lambda job: (job.arrival, job.key)) for space, jobs in found.items()}
+
+
+def beyond_quotas(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the uids of the waiting jobs that need more pods than a quota of their namespace allows in all."""
+    spaces = {quota.namespace for quota in snapshot.quotas.values()}
+    for uid in snapshot.index.waiting if spaces else ():
+        job = snapshot.jobs[uid]
+        if job.namespace in spaces and _exceeds(snapshot, job, pods_awaited(snapshot, job)):
+            yield uid
 
 
 def _awaits_pods(gang: Gang) -> bool:

@@ -22,6 +22,7 @@ from policy.placement.quotaroom import (
     Pods,
     QuotaRoom,
     adds_to,
+    beyond_quotas,
     left_in_words,
     pod_of_role,
     pods_awaited,
@@ -46,6 +47,9 @@ def decide(snapshot: Snapshot, policy: Policy, now: float) -> Decision:
     for.
     """
     decision = policy.decide(snapshot, now)
+    if not snapshot.quotas:
+        return decision
+    decision = replace(decision, verdicts={**decision.verdicts, **dict(_verdicts(snapshot, decision))})
     waiting = waiting_for_pods(snapshot)
     if not waiting:
         return decision
@@ -53,8 +57,7 @@ def decide(snapshot: Snapshot, policy: Policy, now: float) -> Decision:
     actions = [left for action in decision.actions for left in growth.within(action)]
     if policy.base.grows:
         actions += _Return(snapshot, policy, actions, now).shrinks(waiting)
-    verdicts = {**decision.verdicts, **dict(_verdicts(snapshot, decision))}
-    return replace(decision, actions=tuple(actions), verdicts=verdicts)
+    return replace(decision, actions=tuple(actions))
 
 
 def late_moments(snapshot: Snapshot) -> Iterator[float]:
@@ -64,7 +67,7 @@ def late_moments(snapshot: Snapshot) -> Iterator[float]:
 
 def _verdicts(snapshot: Snapshot, decision: Decision) -> Iterator[tuple[str, Verdict]]:
     """Yield by uid the verdict of each job that is short of pods, with the quotas that have no room for them."""
-    for uid in snapshot.short:
+    for uid in (*snapshot.short, *beyond_quotas(snapshot)):
         known, left = decision.verdicts.get(uid), left_in_words(snapshot, snapshot.jobs[uid])
         if left and known is not None and known.reason is Reason.WAITING_FOR_PODS:
             yield uid, replace(known, detail=f"{known.detail}; {left}")

@@ -33,6 +33,12 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
         yield started
 
 
+@pytest.fixture
+def space(plane: ControlPlane, space: str) -> Iterator[str]:
+    yield space
+    plane.kubectl("delete", "deployments", "--all", "-n", space, "--wait=true", "--timeout=60s")
+
+
 def rigid(name: str, space: str, **more: Any) -> Json:
     """Return a Deployment of one pod without Kohort's annotations; ``more`` goes into its container."""
     container = {"name": "train", "image": "none", "resources": {"requests": {"cpu": "1"}}, **more}
@@ -68,7 +74,7 @@ def test_a_deployment_that_is_scaled_beyond_the_room(plane: ControlPlane, kohort
     assert "Grown" not in told(plane, space, "rd")
     plane.kubectl("scale", "deployment", "rd", "-n", space, f"--replicas={CORES}")
     until(lambda: explained(kohort, space, "rd") == ("", ""), "nothing waits any more")
-    assert metric(kohort.health, "kohort_unplaced_members") == 0
+    until(lambda: metric(kohort.health, "kohort_unplaced_members") == 0, "counted no more")
 
 
 def test_a_host_port_that_only_one_pod_of_a_node_can_have(plane: ControlPlane, kohort: Kohort, space: str) -> None:
@@ -76,7 +82,7 @@ def test_a_host_port_that_only_one_pod_of_a_node_can_have(plane: ControlPlane, k
     until(lambda: len(nodes_of(plane, space)) == 1, "bound")
     plane.kubectl("scale", "deployment", "port", "-n", space, "--replicas=2")
     until(
-        lambda: explained(kohort, space, "port")[1].startswith("1 of 2 members have no node"), "explained",
+        lambda: explained(kohort, space, "port")[1].startswith("1 of 2 members has no node"), "explained",
         seen=lambda: explained(kohort, space, "port"),
     )  # fmt: skip
     assert "host port TCP/8080" in explained(kohort, space, "port")[1]

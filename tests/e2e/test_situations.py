@@ -22,17 +22,17 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1500, func_only=True)]
 LONG = 600.0  # seconds for all situations together
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane.start(
-        nodes=None, workdir=tmp_path_factory.mktemp("situations"), controller_manager=True
-    ) as started:
+    """Yield a new control plane, also for a second try; its controller manager counts what a ResourceQuota has left."""
+    folder = tmp_path_factory.mktemp("situations")
+    with ControlPlane.start(nodes=None, workdir=folder, controller_manager=True) as started:
         yield started
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    # No job starves while the test runs, because a starving job keeps all others waiting.
+    """Yield Kohort with settings under which no job starves, because a starving job keeps all others waiting."""
     started = start_kohort(plane, {"kod2": {"starve_limit_seconds": 86_400}})
     yield started
     started.stop()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from extender.control import refusalreports
+from extender.kube import translate
 from policy import step
 from policy.cluster import draft as drafts
 from policy.cluster.events import BindRefused
@@ -80,7 +81,12 @@ def refusals_not_told() -> list[Patch]:
             (bars, "refused_binding", lambda draft, uid, message: [])]  # fmt: skip
 
 
+def quotas_not_read() -> list[Patch]:
+    """The service does not know the namespaces' ResourceQuotas."""
+    return [(translate, "quota_events", lambda item, gone: [])]
+
+
 OTHER_MUTANTS: Final[tuple[Callable[[], list[Patch]], ...]] = (
     nominated_pods_not_counted, slot_given_again_to_the_preempted, no_second_look, conditions_not_heard,
-    refused_resize_taken_for_done, refused_binding_keeps_its_room, refusals_not_told,
+    refused_resize_taken_for_done, refused_binding_keeps_its_room, refusals_not_told, quotas_not_read,
 )  # fmt: skip

@@ -53,6 +53,7 @@ from tests.simulation.processes import (
     SimulatedProcess,
     Surroundings,
 )
+from tests.simulation.quotas import QuotaRule
 from tests.simulation.scenario import BYSTANDER, Scenario
 from tests.simulation.storm import Storm
 from tests.simulation.training import Reporting
@@ -168,6 +169,7 @@ class Simulation:
         self.witness.bare = self.bare
         self.witness.judge.group_whole_since = self.bare.whole_since
         self.others = Others(self)
+        self.quotas = QuotaRule(self.world, self.witness.violated, lambda uid: self.others.denies(uid, "resize"))
         self.storm = Storm(self)
         self.deleted = 0  # how many jobs were deleted by their users
         # further events of the scenario: (seconds, function of the world)
@@ -369,6 +371,7 @@ class Simulation:
             self.others.end_faults()
             self.bare.act(calm=False)
             self.witness.check_time()
+            self.quotas.look(self.leader)
             self._note_failures()
 
     def _note_failures(self) -> None:

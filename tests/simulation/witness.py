@@ -239,7 +239,7 @@ class Witness(WriteWatcher):
                 past.partial_since = now
 
     def _check_conditions(self, now: float) -> None:
-        """Check L10 in the calm: no bound pod's condition PodScheduled stays False."""
+        """Check L11 in the calm: no bound pod's condition PodScheduled stays False."""
         wrong = [
             pod.uid
             for pod in self.world.store.pods.values()
@@ -250,7 +250,7 @@ class Witness(WriteWatcher):
         self._wrong = {uid: self._wrong.get(uid, now) for uid in wrong}
         for uid, since in self._wrong.items():
             if self.calm_since is not None and now - max(since, self.calm_since) > WRONG_CALM:
-                self.violated("L10", f"{self.world.store.pods[uid].key} is bound, and PodScheduled is False")
+                self.violated("L11", f"{self.world.store.pods[uid].key} is bound, and PodScheduled is False")
 
     def partial(self) -> list[str]:
         """Return the jobs that are partly bound now."""

@@ -111,14 +111,13 @@ class OnPlane:
 
     def _gone(self, change: Change) -> None:
         path = f"{self._path('pods')}/{change.name}"
-        self.plane.api.patch(path, {"metadata": {"finalizers": None}})
-        if self.plane.api.ok(path):
+        if any(holder.finalizer for holder in self.scene.holders if holder.name == change.name):
+            self.plane.api.patch(path, {"metadata": {"finalizers": None}})  # it has been deleted already
+        else:
             self.plane.api.delete(f"{path}?gracePeriodSeconds=0")
 
     def _end(self, change: Change) -> None:
-        self.plane.api.delete(f"{self._jobs}/{change.name}")
-        for pod in self._pods(change.name):
-            self.plane.api.delete(f"{self._path('pods')}/{pod['metadata']['name']}?gracePeriodSeconds=0")
+        self.plane.api.delete(f"{self._jobs}/{change.name}")  # the garbage collector deletes its pods
 
     def _delete(self, change: Change) -> None:
         self._end(change)

@@ -1,1 +1,1 @@
-"""The pod-level simulator: operator, kubelets and kube-scheduler, with Kohort's verbs and controller."""
+"""The simulated world of pods: the store with its history, the jobs' controllers, kubelets, and the training."""

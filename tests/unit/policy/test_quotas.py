@@ -51,6 +51,14 @@ def shrinks(world: World) -> dict[str, int]:
 # -- what is told ------------------------------------------------------------------------------
 
 
+def test_a_quota_that_is_smaller_than_the_job_is_told() -> None:
+    world = World().nodes(node("n1", cpu=20, memory=100))
+    arrive(world, late(3), pods=1)
+    world.limit(pods=1)
+    told = "worker 1 of 3; ResourceQuota team/few has 0 of 1 pods left"
+    assert verdict_of(world.snapshot, world.snapshot.jobs["job-late"]) == Verdict(Reason.WAITING_FOR_PODS, told)
+
+
 def test_growth_that_a_quota_eats_is_told_at_once_with_the_quota() -> None:
     world = World().nodes(node("n1", cpu=20, memory=100)).start(job("big").workers(1, 4, asked=1, cpu=1))
     there = [replace(one) for one in world.snapshot.pods_of("job-big")]

@@ -277,10 +277,11 @@ def test_a_changed_folder_of_openb_is_run_again(tmp_path: Path) -> None:
     assert scenes.stamped(NamedSpec("kod2")).contents == ""
 
 
-def test_rows_are_of_the_code_of_the_studies_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("package", ["policy", "extender", "lab"])
+def test_rows_are_of_the_code_that_makes_them(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     was = code_version.__wrapped__()
     (tmp_path / "a.py").write_text("")
-    monkeypatch.setattr("lab.study.__path__", [str(tmp_path)])
+    monkeypatch.setattr(f"{package}.__path__", [str(tmp_path)])
     assert code_version.__wrapped__() != was
 
 

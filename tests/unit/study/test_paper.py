@@ -273,6 +273,6 @@ def test_a_seed_that_fails_is_named_with_status_1(toys: dict[str, Experiment]) -
 
 
 def test_processes_give_the_same_rows_as_this_one() -> None:
-    arguments = ["paper", "kod2-figure-8", "--seeds", "2", "--json", "-"]
+    arguments = ["paper", "drs-equal", "--seeds", "2", "--json", "-"]
     one, two = (CliRunner().invoke(commands.app, [*arguments, "--workers", count]) for count in "12")
     assert json.loads(one.output) == json.loads(two.output)
