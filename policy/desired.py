@@ -18,6 +18,7 @@ from policy.cluster.reasons import Concern, Reason
 from policy.cluster.refusal import refuse_pod, surplus_first
 from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.cluster.training import write_reports
+from policy.placement.eligible import sends_all
 
 NOTED_SECONDS = 60.0
 GIVES_ROOM_UP = (State.RELEASING, State.PAUSED)
@@ -120,16 +121,20 @@ def _placing(snapshot: Snapshot, uid: str, nominating: bool) -> Desired:
         for pod in snapshot.pods_of(job.uid)
         if pod.slot is not None and pod.slot in gang.nodes and not (pod.node or pod.ended or pod.terminating)
     ]
+    asleep = {pod.uid for pod, _ in ready if _asleep(pod, gang)}
+    if asleep and sends_all(snapshot, ready[0][0].uid) and not gang.held:
+        # One bind call is enough. The others are bound while they sleep, so that no attempt of theirs can fail.
+        asleep = {ready[0][0].uid} if len(asleep) == len(ready) else set()
     # kube-scheduler tries a nominated node first and alone, so a nomination would leave it no nodes to rank.
     with_wake = not snapshot.rules.ranked
     return Desired(
         gate=False,
         ungate=tuple(_order(pod) for pod, _ in ready if pod.gated),
-        wake=tuple(_order(pod, gang.plan) for pod, _ in ready if _asleep(pod, gang)),
+        wake=tuple(_order(pod, gang.plan) for pod, _ in ready if pod.uid in asleep),
         nominate=tuple(
             _order(pod, node)
             for pod, node in ready
-            if pod.nominated != node and (nominating or (with_wake and _asleep(pod, gang)))
+            if pod.nominated != node and (nominating or (with_wake and pod.uid in asleep))
         ),
     )
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from extender import barrier
 from extender.config.settings import Settings
-from policy import desired
 from policy.placement import eligible
 from tests.simulation.mutants import put
 from tests.simulation.policymutants import Patch
@@ -82,15 +81,6 @@ def success_before_the_binding_is_made() -> list[Patch]:
     return [(barrier.Barrier, "_announce", announce)]
 
 
-def conditions_stay_wrong() -> list[Patch]:
-    """Nobody sets the condition PodScheduled=False right that kube-scheduler has written on a bound pod."""
-
-    def misreported(snapshot: Any, job: Any) -> Iterator[Any]:
-        return iter(())
-
-    return [(desired, "_misreported", misreported)]
-
-
 _ANNOUNCE = barrier.Barrier._announce
 
 DEFECTS: Final[dict[str, Callable[[], list[Patch]]]] = {
@@ -99,6 +89,5 @@ DEFECTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         binds_an_ineligible_gang,
         binds_what_is_there,
         success_before_the_binding_is_made,
-        conditions_stay_wrong,
     )
 }

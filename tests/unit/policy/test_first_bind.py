@@ -184,6 +184,44 @@ def test_a_member_that_is_deleted_meanwhile_is_repaired() -> None:
     assert world.state("a") is State.RUNNING
 
 
+def refused(world: World, *uids: str) -> World:
+    """Let kube-scheduler have refused these pods before there was a plan, so that they sleep in its queue."""
+    why = "0/2 nodes are available: kohort: the gang waits for room"
+    world.see(*(replace(world.snapshot.pods[uid], refused=True, refusal=why) for uid in uids))
+    return world
+
+
+def woken(world: World) -> list[str]:
+    return [order.uid for order in desired(world.snapshot, 500).wake]
+
+
+def test_one_member_is_woken_and_the_others_are_bound_while_they_sleep() -> None:
+    world = refused(planned(), *PODS)
+    assert woken(world) == [PODS[0]]
+    assert [order.uid for order in desired(world.snapshot, 500).nominate] == [PODS[0]]
+    world.see(replace(world.snapshot.pods[PODS[0]], woken=world.gang("a").plan))
+    assert woken(world) == []
+
+
+def test_nobody_is_woken_while_a_member_comes_by_itself() -> None:
+    assert woken(refused(planned(), *PODS[1:])) == []
+
+
+def test_all_are_woken_where_each_must_pass_the_barrier() -> None:
+    assert woken(refused(planned(commit_first=False), *PODS)) == list(PODS)
+    world = refused(planned(), *PODS)
+    world.see(replace(world.pod("a-worker-1"), unchecked=("volumes",)))
+    assert woken(world) == list(PODS)
+
+
+def test_all_others_are_woken_when_the_first_call_is_held_after_all() -> None:
+    """A node was tainted after the wake-up."""
+    world = refused(planned("n1"), *PODS)
+    world.see(node("n1", taints=(taint("gpu"),)))
+    world.hold(PODS[0])
+    assert woken(world) == list(PODS[1:])
+
+
 def test_the_condition_that_kube_scheduler_wrote_on_a_bound_member_is_set_right() -> None:
     """It had the member in its cycle while Kohort bound it; without early bindings nothing is written."""
     world = planned()
