@@ -282,8 +282,7 @@ class OasisCycle:
     def _admit_or_reject(self, job: Job) -> None:
         """Admit the job if its best schedule is worth more than it costs at the present prices."""
         work = self.plans.works[job.uid]
-        # Not in the paper: a job that cannot be worth anything is refused at once, and is none of the jobs that set the
-        # bounds of the prices (`seen`).
+        # Not in the paper: a job that cannot be worth anything is refused at once, and sets no bounds of the prices.
         if hopeless(work, self.window.first, self.policy.hopeless):
             best = work.worth(max(work.arrival, self.window.first) + work.shortest)
             self._reject(job, f"worth {best:.4g} at best, of {work.utility.value:.4g}")
