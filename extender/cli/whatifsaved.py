@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -14,6 +14,8 @@ from extender.routes.whatifquestion import WhatIf, answer
 from extender.routes.wording import fault
 from extender.state.record import RecordError, read
 from policy.step import step
+
+JOURNAL: Final = "a file of the service's journal (setting journal.folder)"
 
 
 def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohort") -> WhatIfView:
@@ -28,9 +30,9 @@ def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohor
             snapshot, _ = step(snapshot, recorded.events, beginning.policy, recorded.at)
             now = recorded.at
     except OSError as error:
-        raise CliError(f"--snapshot: {file}: {error.strerror}; name a file in journal.folder", 2) from None
+        raise CliError(f"--snapshot: {file}: {error.strerror}; name {JOURNAL} that you may read", 2) from None
     except RecordError as error:
-        raise CliError(f"--snapshot: {error}; name a file in journal.folder", 2) from None
+        raise CliError(f"--snapshot: {error}; name {JOURNAL}", 2) from None
     if not snapshot.synced:
         raise CliError(f"--snapshot: {file} ends before the service had read all its lists; name a later file", 2)
     try:

@@ -1,4 +1,6 @@
-"""Samples of the load in the last hours, for the charts: use by resource, waiting and running jobs, prices."""
+"""Samples of the load in the last hours, for the charts: use by resource, waiting and running jobs, and
+the prices at which a policy such as OASiS sells resources.
+"""
 
 from __future__ import annotations
 

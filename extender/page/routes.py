@@ -118,7 +118,10 @@ class Page:
         return await self._page("job.html", "", parts, "../../", key=f"{namespace}/{name}", lists=lists)
 
     async def _tried(self, namespace: str, name: str) -> Explanation | None:
-        """Return the job's explanation with trial decisions, made on another thread, for one request at a time."""
+        """Return the job's explanation with its possible changes, each tried by a decision on a copy of the state.
+
+        That takes long, so it is made on another thread, for one request at a time.
+        """
         ledger = self._ledger
         job = job_named(ledger.snapshot, namespace, name)
         if job is None:

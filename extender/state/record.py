@@ -94,7 +94,7 @@ class Beginning:
 
 
 def named(error: Exception) -> str:
-    """Return the text of the error that stopped the ledger, in the form in which a step's line has it."""
+    """Return the error as ``class: message``, which a journal writes into the line of the step that failed with it."""
     return f"{type(error).__name__}: {error}"
 
 

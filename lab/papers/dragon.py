@@ -1,4 +1,7 @@
-"""DRAGON's experiments: Table 1 (DRAGON, Figures 6, 7, 8) and a hundred jobs (DRAGON, Figures 9, 10)."""
+"""The experiments of DRAGON's paper: its Table 1 (Figures 6, 7, 8) and a hundred jobs (Figures 9, 10).
+
+Table 1 lists twelve jobs, each with its model, its workers, minimum and steps, and its arrival (`dragonworld.TABLE_1`).
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,10 @@ GAPS = (400, 250, 167, 125, 83, 62)
 
 @dataclass(frozen=True)
 class DragonCase:
-    """One setting of the experiment: a policy and settings; ``baselines``: whether both baselines run, with plain
-    settings.
+    """One way to run the twelve jobs of DRAGON's Table 1: with a policy and settings of the simulator.
+
+    ``baselines``: whether the same jobs also run under both baselines, kubeflow-spread and locality-only, with the
+    default settings.
     """
 
     policy: Policy = DRAGON
@@ -35,7 +40,10 @@ class DragonCase:
     baselines: bool = True
 
     def __call__(self, seed: int) -> Row:
-        """Run the policy and the baselines on Table 1; only the default scheduler's placement depends on the seed."""
+        """Run the twelve jobs under the policy and the baselines, and return the measures as `row_of` names them.
+
+        The seed decides only where kubeflow-spread, which places pods as the default scheduler does, puts the pods.
+        """
         if not self.baselines:
             return self._same
         return {**row_of("kubeflow", table_1(), KubeflowSpread(seed=seed + 1)), **self._same}
@@ -66,7 +74,7 @@ def _share_scaling(rows: Sequence[Row]) -> float:
 
 
 def pod_by_pod(seed: int) -> Row:
-    """Return the row of Table 1 with the pod-by-pod baseline (no gangs, no elasticity) in place of DRAGON."""
+    """Return the measures of Table 1 without gangs and elasticity: pods are placed one by one in place of DRAGON."""
     return row_of("dragon", table_1(), FifoPod(Retry.RANDOM, seed))
 
 
@@ -171,22 +179,24 @@ def hundred(seed: int) -> Row:
 
 
 def unyielding(seed: int) -> Row:
-    """Return the row of a mutant: DRAGON takes no workers for urgent jobs, and starts jobs only with all that they ask
-    for.
+    """Return the measures of a mutant: DRAGON takes no workers for urgent jobs, and starts jobs only with all the
+    workers that they ask for.
     """
     return at_every_load(seed, {"dragon": Dragon(urgent_threshold=math.inf, sizes=Sizes.ASKED)})
 
 
 def rigid(seed: int) -> Row:
-    """Return the row of a mutant: DRAGON without scale-down and scale-up, which starts jobs only with all workers asked
-    for.
+    """Return the measures of a mutant: DRAGON without scale-down and scale-up, which starts jobs only with all the
+    workers that they ask for.
     """
     nothing = Dragon(urgent_threshold=math.inf, idle_threshold=math.inf, sizes=Sizes.ASKED)
     return at_every_load(seed, {"dragon": nothing})
 
 
 def at_every_load(seed: int, policies: Mapping[str, Policy]) -> Row:
-    """Run each policy at each load; return the measures by the name measure/policy-gap."""
+    """Run each policy at each load; return the measures by the key measure/policy-gap, with the gap of the load in
+    seconds.
+    """
     row: dict[str, float] = {}
     for gap in GAPS:
         trace = hundred_jobs(seed, gap)

@@ -71,7 +71,7 @@ def job(name: str, model: str, bounds: tuple[int, int, int], steps: int, arrival
 
 
 def table_1() -> Trace:
-    """Return the twelve jobs on two nodes of 4 GPUs, 16 cores and 64 GB."""
+    """Return the twelve jobs of DRAGON's Table 1 on two nodes of 4 GPUs, 16 cores and 64 GB."""
     jobs = (
         job(f"job-{number:02d}", model, (least, asked, MAXIMUM), steps, minutes * 60.0)
         for number, (model, asked, least, steps, minutes) in enumerate(TABLE_1, 1)
@@ -150,9 +150,10 @@ def run(trace: Trace, policy: Policy, how: FluidSettings = SETTINGS) -> RunResul
 
 
 def row_of(name: str, trace: Trace, policy: Policy, how: FluidSettings = SETTINGS) -> dict[str, float]:
-    """Run the policy, and return its measures by the key measure/name.
+    """Run the policy, and return its measures by the key measure/name, as elapsed/dragon.
 
-    Times are in minutes; ``run`` and ``elapsed`` also have keys measure/name/job, and use/name/slice is in percent.
+    Times are in minutes. ``run`` and ``elapsed`` also have a key measure/name/job for each job, and use/name/slice is
+    the GPU use in each slice of the run (`SLICE`), in percent.
     """
     busy = Busy(trace)
     result = simulate(trace, policy, how, on_step=busy)

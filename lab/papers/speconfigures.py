@@ -11,7 +11,9 @@ DEFAULT, SPECON = "default scheduler", "SpeCon"
 
 
 def draw_completion(rows: Sequence[Row], figure: Any) -> None:
-    """Draw SpeCon's Figures 5, 6, 7 and 12: each job's completion time in one seed, and its change over all seeds."""
+    """Draw SpeCon's Figures 5, 6, 7 and 12: each job's completion time in one seed with and without moves, and over all
+    seeds how much the moves change the mean, the median and the makespan.
+    """
     left, right = figure.subplots(1, 2, width_ratios=(3, 1))
     jobs = [key.removeprefix("default/") for key in rows[0] if key.startswith("default/")]
     for shift, prefix, label in ((-0.2, "default", DEFAULT), (0.2, "specon", SPECON)):
@@ -28,13 +30,16 @@ def draw_completion(rows: Sequence[Row], figure: Any) -> None:
 
 
 def draw_grid(rows: Sequence[Row], figure: Any) -> None:
-    """Draw SpeCon's Table III as bars: overall change by alpha and interval, with p10-p90."""
+    """Draw the pairs of SpeCon's Table III as bars: how much moves change the mean completion time, with p10-p90.
+
+    A pair is alpha, the threshold below which a job counts as converged, and the interval between two rounds.
+    """
     cells = list(dict.fromkeys(key.split("/")[0] for key in rows[0]))
     _bars(figure.subplots(), rows, cells, "average")
 
 
 def draw_variants(rows: Sequence[Row], figure: Any) -> None:
-    """Draw the average change of each variant, one panel for each schedule."""
+    """Draw how much each variant of SpeCon changes the mean completion time, with one panel for each schedule."""
     names = list(dict.fromkeys(key.split("/")[0] for key in rows[0]))
     schedules = list(dict.fromkeys(key.split("/")[1] for key in rows[0]))
     for axes, schedule in zip(figure.subplots(2, 2).flat, schedules, strict=True):
@@ -43,8 +48,8 @@ def draw_variants(rows: Sequence[Row], figure: Any) -> None:
 
 
 def draw_guests(rows: Sequence[Row], figure: Any) -> None:
-    """Draw the changes under ``guests`` on each schedule: of the mean completion time, the makespan and the worst
-    job.
+    """Draw what the rebalancer ``guests`` changes on each schedule of jobs, against no moves: the mean completion time,
+    the makespan and the completion time of the job that fares worst.
     """
     schedules = [key.removesuffix("/average") for key in rows[0] if key.endswith("/average")]
     for axes, measure in zip(figure.subplots(1, 3), ("average", "makespan", "worst"), strict=True):
@@ -66,7 +71,7 @@ def draw_costs(rows: Sequence[Row], figure: Any) -> None:
 
 
 def _bars(axes: Any, rows: Sequence[Row], keys: list[str], measure: str, labels: list[str] | None = None) -> None:
-    """Draw the mean of a measure for each key, with p10-p90."""
+    """Draw the mean over the seeds of the measure key/``measure`` for each key, with p10-p90."""
     heights = [mean(f"{key}/{measure}")(rows) for key in keys]
     spread = [
         [max(0.0, middle - quantile(f"{key}/{measure}", 0.1)(rows)) for key, middle in zip(keys, heights, strict=True)],

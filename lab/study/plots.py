@@ -40,7 +40,10 @@ def draw_comparison(lines: Sequence[ComparisonLine], figure: Any) -> None:
 
 
 def _busiest(lines: Sequence[ComparisonLine]) -> str:
-    """Return the utilisation measure with the highest value in any line."""
+    """Return the name of the utilisation measure (``utilisation_`` and a resource) that has the highest mean.
+
+    ``lines``: the results of each policy on one trace; the highest mean of any of them counts.
+    """
     names = {name for line in lines for name in line.spreads if name.startswith("utilisation_")}
     used = {name: max(line.spreads[name].mean for line in lines if name in line.spreads) for name in sorted(names)}
     return max(used, key=lambda name: used[name], default="utilisation")

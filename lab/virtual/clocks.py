@@ -52,7 +52,7 @@ class SimLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def get_debug(self) -> bool:
-        return False  # asyncio asks for debug mode at every callback
+        return False  # a constant, because asyncio calls get_debug at every callback
 
     def call_soon(  # type: ignore[override]  # its type variables are newer than our oldest Python
         self, callback: Callable[..., object], *args: Any, context: Context | None = None

@@ -1,4 +1,5 @@
-"""Changes of what a job is worth: its utility for policies with weights, its value and target for OASiS.
+"""Changes of what a job is worth: its utility for policies with weights; for OASiS, the value and the target (the delay
+after which it falls to half) of its utility curve.
 
 A proposed number has four significant figures, and is the smallest such number that admits the job. OASiS's prices
 depend on the highest worth of all jobs, so a higher value may postpone a job that a lower one would start. Values are
@@ -88,7 +89,10 @@ def _worth(job: Job, more: float) -> Change:
 
 
 def with_more_time(job: Job) -> Iterator[Change]:
-    """Yield later targets of the job's utility curve, in whole time slots."""
+    """Yield changes that give the job more time: each makes the target of its utility curve one time slot later.
+
+    The target is the delay after the job's arrival at which the curve has fallen to half of its value (`Utility`).
+    """
     training = job.training
     utility = training.utility if training is not None else None
     if training is None or utility is None:

@@ -58,7 +58,8 @@ class Preemption:
         return bool(self.claims or self.victims or self.vacated)
 
     def taken(self, priority: int | None = None) -> Resources:
-        """Return the promised room that a pod of that priority may not use, beyond what bound pods hold.
+        """Return the room that is promised to preemptors and that a pod of that priority may not use, beyond what bound
+        pods hold.
 
         It is the sum of the claims of the same or a higher priority, less the room that victims still hold for them. If
         victims that are gone have vacated more than that, the vacated room counts, because a nomination is still to
@@ -71,7 +72,9 @@ class Preemption:
         return Resources({name: most for name in names if (most := max(rest[name], vacated[name])) > 0})
 
     def outranked(self, priority: int) -> Resources:
-        """Return the promised room that a pod of that priority may use, because its claims have a lower priority."""
+        """Return the room that is promised only to preemptors of a lower priority, so that a pod of that priority may
+        use it.
+        """
         return self.taken() - self.taken(priority)
 
     def seen(self, node: str, old: Pod | None, new: Pod | None, until: float) -> Preemption:
@@ -127,13 +130,17 @@ def concerns(*pods: Pod | None) -> set[str]:
 
 
 def outranked(promised: Preemptions, priority: int) -> dict[str, Resources]:
-    """Return, by node, the promised room that a pod of that priority may use (``Preemption.outranked``)."""
+    """Return, by node, the room that is promised to preemptors of a lower priority, so that a pod of that priority may
+    use it (``Preemption.outranked``).
+    """
     found = {node: one.outranked(priority) for node, one in promised.items() if one.claims}
     return {node: room for node, room in found.items() if room}
 
 
 def taken_on(promised: Preemptions, node: str, priority: int | None = None) -> Resources:
-    """Return the promised room on the node that a pod of that priority may not use (``Preemption.taken``)."""
+    """Return the room on the node that another scheduler has promised to its preemptors and that a pod of that priority
+    may not use (``Preemption.taken``).
+    """
     return promised[node].taken(priority) if node in promised else NOTHING
 
 

@@ -188,7 +188,7 @@ def _kept(needs: tuple[Requirement, ...], lifted: Collection[str]) -> tuple[Requ
 
 
 def _told(room: Room, ask: Ask, name: str, what: str) -> str:
-    """Return in words how the constraint ``name`` binds."""
+    """Return in words how the constraint ``name`` (a resource, taint or label) keeps the gang from being placed."""
     return _rule_in_words(room, ask, name) if name.startswith((TAINT, LABEL)) else _in_words(room, ask, name, what)
 
 
@@ -262,7 +262,11 @@ class _Alike:
 
 
 def _rule_in_words(room: Room, ask: Ask, name: str) -> str:
-    """Return in words which nodes would take a member if the taint or label did not count."""
+    """Return in words which nodes would take a member if one taint or one label did not count.
+
+    ``name`` is that constraint: ``TAINT`` and the key of a taint, or ``LABEL`` and the key of a label that the pods
+    require.
+    """
     asked = {rules: requests for _, requests, rules in ask.members()}
     told = []
     for at, node in sorted(room.nodes.items()):
@@ -277,7 +281,7 @@ def _rule_in_words(room: Room, ask: Ask, name: str) -> str:
 
 
 def _refusal(node: Node, name: str) -> str:
-    """Return in words that the node refuses a member by the taint or label of that name."""
+    """Return in words that the node refuses a member because of the constraint ``name`` (as in `_rule_in_words`)."""
     if name.startswith(LABEL):
         return f"{node.name} does not match its node selector or node affinity for {name.removeprefix(LABEL)}"
     taints = [taint for taint in node.taints if TAINT + taint.key == name]

@@ -77,10 +77,11 @@ def _gone(snapshot: Snapshot, uid: str) -> bool:
 
 
 class House:
-    """Chooses the moves of one step, from the jobs' homes.
+    """Chooses the moves of one step, from the jobs' homes (the nodes that they were admitted on).
 
-    ``homes``: the guests' homes by uid. ``left``: the jobs that may still be moved in this step. ``taken``: the nodes
-    that are home to a job that runs there or is admitted there in this step.
+    ``homes``: by uid, the home of each guest, which is a job that was moved away from its home. ``left``: the jobs that
+    may still be moved in this step. ``taken``: the nodes that are home to a job that runs there or is admitted there in
+    this step.
     """
 
     def __init__(self, snapshot: Snapshot, decided: Decision, homes: dict[str, str], promised: Promised | None) -> None:
@@ -114,7 +115,10 @@ class House:
                 yield from self._move(next(one for one in ready if self.fleet.count(one.node) == most), node)
 
     def _move(self, one: Movable, node: str) -> Iterator[Action]:
-        """Move the job and remember its home; it is moved at most once in a step."""
+        """Move the job to ``node``, and remember the node that it was admitted on, its home.
+
+        It is then no longer in ``left``, so that it is moved at most once in a step.
+        """
         self.left.remove(one)
         home = self.homes.setdefault(one.job.uid, one.node)
         yield self.fleet.move(one, node)

@@ -1,4 +1,4 @@
-"""A system that decides, and a rebalancer that moves jobs which the decision leaves alone: ``kod2+specon``."""
+"""A policy made of two, as ``kod2+specon``: a base decides, and a rebalancer moves jobs that it leaves alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policy.systems.base import Parts, Policy, Rebalancer
 
 @dataclass(frozen=True, slots=True)
 class Rebalanced(Policy):
-    """A system made of two: ``base`` decides which jobs run, where and how large, and gives the verdicts; then
+    """A policy made of two: ``base`` decides which jobs run, where and how large, and gives the verdicts; then
     ``rebalancer`` moves running jobs.
     """
 

@@ -1,7 +1,9 @@
 """SpeCon (Mao et al., 2021): jobs whose metric has converged are moved away from jobs that still progress.
 
-Section, algorithm and line numbers are those of the paper. Its algorithms as printed move nothing
-(docs/policies/specon.md has the reasons): the defaults follow its text, and each printed variant can be selected.
+Section, algorithm and line numbers are those of the paper. Its Algorithm 1 puts each job into a category by the growth
+of its metric: progressing (PC), watching (WC) or converged (CC). Algorithm 2 chooses another node for a converged job,
+or lets it stay; Algorithm 3 evens the nodes out. These algorithms as printed move nothing (docs/policies/specon.md has
+the reasons): the defaults follow the paper's text, and each printed variant can be selected.
 """
 
 from __future__ import annotations
@@ -130,7 +132,8 @@ class SpeCon(Rebalancer):
     def moves(
         self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
     ) -> tuple[Action, ...]:
-        """Return the actions of one round, which is due once in each interval; none at other times.
+        """Return the actions of one round of SpeCon's three algorithms, which is due once in each interval; none at
+        other times.
 
         A last round that is later than ``now`` was written while the clock ran ahead, and does not count.
         """
@@ -168,7 +171,7 @@ class SpeCon(Rebalancer):
 class SpeConRound:
     """One round of SpeCon. The memory changes only by the actions that the round returns.
 
-    ``known``: each running job's progress before this round; ``told``: after it.
+    ``known``: each running job's progress before this round, by uid; ``told``: its progress after this round.
     """
 
     def __init__(
@@ -258,11 +261,16 @@ class SpeConRound:
         return not asked and slowing(self.policy.monitor(self.snapshot.jobs[uid]), known, told)
 
     def _settled(self, told: Progress) -> bool:
-        """Tell whether Algorithm 2 has decided about the job, or need not because the job may not be moved any more."""
+        """Tell whether the job no longer asks for another node, by its progress ``told``.
+
+        Then SpeCon's Algorithm 2 has already moved it or let it stay, or it may not be moved any more.
+        """
         return told.moved or self._spent(told)
 
     def _spent(self, told: Progress) -> bool:
-        """Tell whether the job may not be moved any more, because each job is moved only once and it has been moved."""
+        """Tell, by the job's progress ``told``, whether it may not be moved any more: each job is moved only once, and
+        it has been moved.
+        """
         return self.policy.moves_per_job == 1 and told.was_moved
 
     def _may_ask(self, fleet: Fleet, one: Movable) -> bool:

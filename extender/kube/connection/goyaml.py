@@ -66,7 +66,7 @@ def _checked(document: Any) -> Any:
         if isinstance(part, dict | list):
             parts.extend(part.values() if isinstance(part, dict) else part)
         elif not isinstance(part, str | int | float | None) or (isinstance(part, float) and not math.isfinite(part)):
-            raise ValueError(f"{part!r} is not allowed; allowed: {IN_JSON}")
+            raise ValueError(f"one of its values is {part!r}, which is not allowed; allowed: {IN_JSON}")
     return document
 
 

@@ -213,7 +213,8 @@ def _parsed(text: bytes) -> _File:
     except msgspec.ValidationError as error:
         raise ValueError(f"the file is not a kubeconfig: {error}") from None
     if (file.kind or "Config", file.api_version or "v1") != ("Config", "v1"):
-        raise ValueError(f"kind {file.kind!r} of apiVersion {file.api_version!r} is not allowed; allowed: Config of v1")
+        found = f"kind {file.kind!r} with apiVersion {file.api_version!r}"
+        raise ValueError(f"{found} is not allowed in a kubeconfig; allowed: kind Config with apiVersion v1")
     _check_names("clusters", file.clusters)
     _check_names("users", file.users)
     _check_names("contexts", file.contexts)

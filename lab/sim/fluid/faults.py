@@ -52,7 +52,7 @@ def check(fault: Fault, nodes: Container[str], jobs: Container[str]) -> None:
     match fault:
         case NodeLost(node) | NodeBack(node) | NodeCordoned(node):
             if node not in nodes:
-                raise ValueError(f"fault: node is {node!r}, must be one of the trace's")
+                raise ValueError(f"fault: node is {node!r}, must be a node of the trace")
         case PodEvicted(job=job) | JobDeleted(job=job):
             if job not in jobs:
-                raise ValueError(f"fault: job is {job!r}, must be one of the trace's")
+                raise ValueError(f"fault: job is {job!r}, must be a job of the trace")

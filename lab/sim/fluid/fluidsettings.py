@@ -1,4 +1,7 @@
-"""The settings of the job-level simulator: what each activity costs, and when a run ends."""
+"""The settings of the job-level simulator: what each activity costs, and when a run ends.
+
+This simulator is called fluid because a job's work flows at a rate, and is not a sequence of single steps.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from policy.cluster.snapshot import Rules
 
 @dataclass(frozen=True, slots=True)
 class FluidSettings:
-    """Settings of a run; times are in seconds.
+    """Settings of a run of the job-level simulator; times are in seconds.
 
     start_seconds: from the binding of a gang until it computes, also when it starts again after it lost members.
     grow_seconds, shrink_seconds, migrate_seconds: how long a computing gang stops for a change of its members
@@ -21,7 +24,8 @@ class FluidSettings:
 
     report_seconds: all computing gangs report their loss and their share of work at each multiple; None: no reports.
 
-    patience: a job that holds pods this long without computing is ended, and counts with that time; None: never.
+    patience: a job that holds pods this long without computing is ended, and counts in the results as terminated, with
+    the time from its arrival to that end as its completion time; None: never.
 
     horizon: when the run ends. quiet_seconds: a run ends early when nothing but ticks has happened for this long, and
     for at least as long as the policy plans ahead.

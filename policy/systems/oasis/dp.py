@@ -1,4 +1,6 @@
-"""Algorithm 2, exactly: what y workers cost in each time slot, and the cheapest way to spread a job's work over them.
+"""OASiS's Algorithm 2, exactly: the best schedule of one job.
+
+It is what y workers cost in each time slot, and the cheapest way to spread the job's work over the time slots.
 
 The recursion over chunks and deadlines is one table of prefixes in worker-slots: cost(t, n) is the least cost of at
 least n worker-slots in the time slots up to t. So a single pass over the time slots finds the best completion.

@@ -1,6 +1,7 @@
 """OASiS: when a job arrives, its best schedule at the present prices is found, and it is admitted if that pays.
 
-Algorithm and section numbers are those of the paper; docs/policies/oasis.md says where we differ and why.
+Algorithm and section numbers are those of the paper: its Algorithm 1 admits or refuses a job, and its Algorithm 2 finds
+the job's best schedule. docs/policies/oasis.md says where we differ and why.
 """
 
 from __future__ import annotations
@@ -39,14 +40,15 @@ class Oasis(Policy):
 
     slot_seconds: length of a time slot (the paper: an hour or more). horizon: time slots that are planned ahead (T).
     end: end of the timespan, seconds since the epoch: nothing is planned beyond it; infinite: the window moves with
-    time. floor: how L, the price of an idle resource, is found. price_ratio: U / L where L is not the paper's (25, 26).
-    u_scale, l_scale: U and L are estimated wrong by this factor (Figure 6). hopeless: a job whose best schedule is
-    worth no more than this share of theta1 is refused and sets no price. switching_cost: what each worker more or fewer
-    than in the time slot before costs a job, as a share of its theta1; 0: nothing, as in the paper. offer_again: a
-    refused job is offered again after so many time slots, then after twice as many, and so on, until it is hopeless; 0:
-    never, as in the paper. grace: share of a time slot within which it counts as not begun. drift: the share of its
-    plan by which a job may be late before it is planned again. known: jobs that set the bounds U and L in advance; the
-    others are those seen in the last T time slots.
+    time. floor: how L, the price of an idle resource, is found; U is the price of a full one. price_ratio: U / L where
+    L is not the paper's (25, 26). u_scale, l_scale: U and L are estimated wrong by this factor (Figure 6). hopeless: a
+    job whose best schedule is worth no more than this share of theta1, the value of its utility curve, is refused and
+    does not change U and L. switching_cost: what each worker more or fewer than in the time slot before costs a job, as
+    a share of its theta1; 0: nothing, as in the paper. offer_again: a refused job is offered again after so many time
+    slots, then after twice as many, and so on, until it is hopeless; 0: never, as in the paper. grace: share of a time
+    slot within which it counts as not begun. drift: the share of its plan by which a job may be late before it is
+    planned again. known: jobs that set the bounds U and L in advance; the others are those seen in the last T time
+    slots.
     """
 
     name: ClassVar[str] = "oasis"
@@ -280,7 +282,7 @@ class OasisCycle:
     def _admit_or_reject(self, job: Job) -> None:
         """Admit the job if its best schedule is worth more than it costs at the present prices."""
         work = self.plans.works[job.uid]
-        # Not in the paper: a job that cannot be worth anything is refused at once, and sets no price.
+        # Not in the paper: a job that cannot be worth anything is refused at once, and sets no bounds of the prices.
         if hopeless(work, self.window.first, self.policy.hopeless):
             best = work.worth(max(work.arrival, self.window.first) + work.shortest)
             self._reject(job, f"worth {best:.4g} at best, of {work.utility.value:.4g}")

@@ -1,6 +1,7 @@
-"""Algorithm 2 with a switching cost: each worker more or fewer than in the time slot before costs the job something.
+"""OASiS's Algorithm 2 (a job's best schedule) with a switching cost.
 
-The paper's problem has no such term. The table of ``dp`` gets another dimension, the workers of the last time slot:
+Each worker more or fewer than in the time slot before costs the job something. The paper's problem has no such term.
+The table of ``dp`` gets another dimension, the workers of the last time slot:
 cost(t, n, y) is the least cost of at least n worker-slots in the time slots up to t, the last of them with y workers.
 The recursion over the workers of the time slot before is two running minima, so each time slot needs one pass over the
 table.

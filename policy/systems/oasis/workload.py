@@ -1,6 +1,6 @@
 """A job in OASiS's units: worker-slots of work, demands of one worker and one ps, and what a delay is worth.
 
-Letters in brackets are the paper's (section III, Table I).
+Letters and equation numbers in brackets are those of OASiS's paper (section III; its Table I lists the letters).
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ class Part:
 class Work:
     """A job as the planner sees it. Time slots are counted from the epoch.
 
-    least, most: the fewest and the most workers in a time slot in which the job runs (gang minimum; N, and no more than
-    one for each chunk). work: worker-slots in all. per_ps: workers that one ps serves (B / b). arrival: the time slot
-    of its submission. holds: its kind cannot be suspended, so it has workers in every time slot between its first and
-    its last. single: it has no workers: its other roles do one unit of work in a time slot; ``requests`` is what they
-    ask for.
+    least, most: the fewest and the most workers in a time slot in which the job runs: its minimum, and its maximum but
+    no more than its chunks of data (N), because one worker trains a chunk. work: the work in worker-slots, the time
+    slots that one worker alone would need. per_ps: how many workers one ps serves, its bandwidth divided by a worker's
+    (B / b). arrival: the time slot of its submission. holds: its kind cannot be suspended, so it has workers in every
+    time slot between its first and its last. single: it has no workers: its other roles do one unit of work in a time
+    slot; ``requests`` is what they ask for.
     """
 
     uid: str
@@ -71,8 +72,9 @@ class Work:
         return -(-self.work // self.most) - 1
 
     def counts(self, part: Part, workers: int) -> int | None:
-        """Return how many members the role ``part`` has beside so many workers; None where (6) and (7) allow no such
-        number.
+        """Return how many members the role ``part`` has beside so many workers; None if no number is allowed.
+
+        OASiS's constraints (6) and (7) want enough ps for the workers' bandwidth, and no more ps than workers.
         """
         if workers == 0:
             return 0

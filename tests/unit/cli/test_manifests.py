@@ -54,7 +54,7 @@ REFUSED = {
     "compressed": (b"\x1f\x8b\x08\x00\x00", "neither JSON nor YAML: unacceptable character #x008b"),
     "a control character": (b"kind: TFJob\nmetadata: {name: \x01}\n", "special characters are not allowed"),
     "an open bracket": (b"a: [", "neither JSON nor YAML: "),
-    "a number without end": (f"{JOB}x: .inf\n".encode(), "inf is not allowed; allowed: text, numbers, booleans, lists"),
+    "a number without end": (f"{JOB}x: .inf\n".encode(), "one of its values is inf, which is not allowed; allowed: "),
     "an unknown anchor": (b"kind: TFJob\nx: *none\n", "found undefined alias"),
 }
 # Manifests that kubectl reads, and that are refused here, because JSON cannot express them as they are.
@@ -91,7 +91,7 @@ def test_what_kubectl_refuses_is_refused(tmp_path: Path, content: bytes, told: s
 
 @pytest.mark.parametrize("content", ONLY_HERE.values(), ids=ONLY_HERE.keys())
 def test_what_json_cannot_express_is_refused(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(CliError, match="is not allowed; allowed: text, numbers, booleans, lists and"):
+    with pytest.raises(CliError, match=r"one of its values is .*, which is not allowed; allowed: text, numbers, "):
         read(tmp_path, content)
 
 

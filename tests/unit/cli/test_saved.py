@@ -68,7 +68,7 @@ def test_another_policy_is_asked_about_the_same_state(kohort: Run, journal: str)
         (
             "nowhere.jsonl",
             ("--cordon", "n1"),
-            "nowhere.jsonl: No such file or directory; name a file in journal.folder",
+            "nowhere.jsonl: No such file or directory; name a file of the service's journal (setting journal.folder)",
         ),
         ("spoilt.jsonl", ("--cordon", "n1"), "spoilt.jsonl, line 1: this is no beginning of a journal"),
         (
