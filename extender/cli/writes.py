@@ -143,7 +143,7 @@ def _check_bounds(found: FoundJob, job: Job, workers: int) -> None:
     if job.invalid:
         raise CliError(f"{found.key} is malformed: {job.invalid}; correct that first")
     if job.note:
-        raise CliError(f"{found.key} cannot be resized while it runs: {job.note}")
+        raise CliError(f"{found.key} cannot be resized while it runs: {job.note}; see docs/jobkinds.md")
     if job.elastic and not job.min_workers <= workers <= job.max_workers:
         raise CliError(
             f"--workers: {workers} is not allowed; allowed: {job.min_workers} to {job.max_workers}, the bounds of "
