@@ -87,7 +87,7 @@ def test_members_of_a_running_job_beyond_the_room_there_is(plane: ControlPlane, 
     starts(plane, job)
     workers = "/spec/tfReplicaSpecs/Worker/replicas"
     plane.kubectl("patch", "tfjob", "grown", "-n", space, "--type=json", "-p", patch(workers, 4))
-    detail = "2 of 4 members have no node: a worker asks for 3 cpu, no node open to it has more than 2 cpu free"
+    detail = "2 of 4 members have no node: a worker asks for 3 cpu, no node open to it has more than 2 cpu"
     waits(kohort, job, "MembersWaitForRoom", detail)
     assert f"{space}/grown TFJob {detail}" in cli(kohort, "queue")
     assert "placed in part (closed-0: 2); 2 of its members have no node" in cli(kohort, "explain", f"{space}/grown")
