@@ -94,7 +94,8 @@ def _full(nodes: int, waiting: int) -> Cases:
     if waiting:
         last = scenes.waiting_gang(waiting - 1).done()
         cases["step, a waiting pod again"] = _step(full, PodSeen(replace(members(last)[0], refused=True, version=9)))
-        cases["explain"] = lambda: explain(full, last.uid, POLICY, scenes.NOW)
+        # a copy of the snapshot each time, because what `explain` caches about one snapshot is of no use for the next
+        cases["explain"] = lambda: explain(replace(full), last.uid, POLICY, scenes.NOW)
     return cases
 
 

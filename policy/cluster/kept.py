@@ -76,6 +76,11 @@ def until_room_changes(ask: Callable[Concatenate[S, P], T]) -> Callable[Concaten
     return _until(lambda snapshot: snapshot.index.room, ask)
 
 
+def until_anything_changes(ask: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Cache the function's answer for this one snapshot, which the cache keeps until it is asked about another one."""
+    return _until(lambda snapshot: snapshot, ask)
+
+
 def _until(basis: Callable[[Any], object], ask: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
     asked: Any = ask
 

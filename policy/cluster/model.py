@@ -123,6 +123,8 @@ class Node:
         The taints that Kubernetes sets on cordoned and unready nodes are left out, too.
         """
         kept = tuple(taint for taint in self.taints if taint.key not in TAINTS_OF_CLOSED_NODES)
+        if self.usable and kept == self.taints:
+            return self
         return replace(self, ready=True, unschedulable=False, taints=kept)
 
 

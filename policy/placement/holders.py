@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from policy.cluster.capacity import Capacity
-from policy.cluster.charges import key_of
-from policy.cluster.kept import until_emptied_room_changes
+from policy.cluster.charges import NO_CHARGE, key_of
+from policy.cluster.kept import until_anything_changes, until_emptied_room_changes
 from policy.cluster.model import Node, Pod
 from policy.cluster.resources import NOTHING, Resources, largest_share
 from policy.cluster.snapshot import Snapshot
@@ -33,6 +32,7 @@ from policy.placement.gang import Ask, fits
 from policy.placement.room import Room
 
 ROOMS: Final = frozenset((*HOLDERS, CLOSED))
+NOT_JOBS: Final = frozenset(HOLDERS) - {JOBS}
 HOLD: Final = {
     HELD: "pods of finished jobs hold the room",
     OTHERS: "pods that Kohort does not schedule hold the room",
@@ -45,51 +45,52 @@ Taken = dict[str, Resources]  # by node
 class Part:
     """The room that one holder has on one node.
 
-    kind: one of ``HOLDERS``; empty if the room is never assumed to be released. name: the pod or job, as
-    ``namespace/name``. pod: the pod that holds it; None for a plan, and for room that is promised to a pod.
+    kind: one of ``HOLDERS``. name: the pod or job, as ``namespace/name``. job: the uid of the job if it is a job. pod:
+    the pod that holds the room; None for a plan, and for room that is promised to a pod.
     """
 
     kind: str
     name: str
     node: str
     requests: Resources
+    job: str = ""
     pod: Pod | None = None
 
     @property
     def holder(self) -> str:
         """The holder's name for people: the job, or the pod with its node."""
-        return self.name if self.kind in (JOBS, HELD) else f"{self.name} on {self.node}"
+        return self.name if self.job else f"{self.name} on {self.node}"
 
 
-def parts(snapshot: Snapshot, own: str = "") -> Iterator[Part]:
-    """Yield the room that pods, plans and promises hold; that of the job ``own`` has an empty kind."""
-    for key, charge in snapshot.charges.items():
-        for of, (node, requests) in charge.items():
+def parts(snapshot: Snapshot, keys: Iterable[str], kinds: Collection[str]) -> Iterator[Part]:
+    """Yield the room that holders of these kinds have by these entries of ``Snapshot.charges``."""
+    for key in keys:
+        for of, (node, requests) in snapshot.charges.get(key, NO_CHARGE).items():
             pod = snapshot.pods.get(of) if isinstance(of, str) else None
-            if key == key_of(node):
-                yield Part(OTHERS, _promised_to(snapshot, node), node, requests)
-            elif pod is not None:
-                yield _pod_part(snapshot, pod, own, requests)
-            else:
+            if pod is not None:
+                if (kind := _kind_of(snapshot, pod)) in kinds:
+                    yield _pod_part(snapshot, pod, kind, requests)
+            elif key == key_of(node):
+                if OTHERS in kinds:
+                    yield Part(OTHERS, _promised_to(snapshot, node), node, requests)
+            elif JOBS in kinds:
                 job = snapshot.jobs.get(key)
-                yield Part("" if key == own else JOBS, job.key if job is not None else key, node, requests)
+                yield Part(JOBS, job.key if job is not None else key, node, requests, key)
 
 
-def _pod_part(snapshot: Snapshot, pod: Pod, own: str, requests: Resources) -> Part:
-    kind = _kind_of(snapshot, pod, own)
-    name = snapshot.jobs[pod.job_uid].key if kind in (JOBS, HELD) else pod.key
-    return Part(kind, name, pod.node, requests, pod)
+def _pod_part(snapshot: Snapshot, pod: Pod, kind: str, requests: Resources) -> Part:
+    if kind in (JOBS, HELD):
+        return Part(kind, snapshot.jobs[pod.job_uid].key, pod.node, requests, pod.job_uid, pod)
+    return Part(kind, pod.key, pod.node, requests, "", pod)
 
 
-def _kind_of(snapshot: Snapshot, pod: Pod, own: str) -> str:
+def _kind_of(snapshot: Snapshot, pod: Pod) -> str:
     job = snapshot.jobs.get(pod.job_uid)
     # the room of a terminating pod becomes free, except that of a preempted pod, which is promised to the preemptor
     if pod.terminating and not pod.preempted:
         return LEAVING
     if not pod.opted_in or job is None or pod.preempted:
         return OTHERS
-    if job.uid == own:
-        return ""
     return HELD if job.finished and job.keeps_pods else JOBS
 
 
@@ -100,17 +101,50 @@ def _promised_to(snapshot: Snapshot, node: str) -> str:
     return ", ".join(sorted(pod.key for pod in pods)) or f"a pod that is to come to {node}"
 
 
+class _EveryHolder:
+    """The room in one snapshot without some kinds of holders, and the holders that are not running jobs of Kohort's."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.not_jobs = tuple(parts(snapshot, snapshot.charges, NOT_JOBS))
+        closed = {CLOSED} if any(_shut(node) for node in snapshot.nodes.values()) else set()
+        self._there = frozenset(closed.union((JOBS, *(part.kind for part in self.not_jobs))))
+        self._rooms: dict[frozenset[str], Room] = {}
+
+    def without(self, lifted: frozenset[str]) -> Room:
+        """Return the room if these holders released theirs, and with all nodes open if ``CLOSED`` is among them.
+
+        Callers must not change the result.
+        """
+        lifted = lifted & self._there
+        if not lifted:
+            return Room.of(self._snapshot)
+        if lifted not in self._rooms:
+            self._rooms[lifted] = _room(self._snapshot, self._taken(lifted), lifted)
+        return self._rooms[lifted]
+
+    def _taken(self, lifted: frozenset[str]) -> Taken:
+        """Return the room of the holders that are not in ``lifted``, by node."""
+        taken = {} if JOBS in lifted else dict(self._snapshot.charged)
+        for part in self.not_jobs:
+            if JOBS in lifted and part.kind not in lifted:
+                taken[part.node] = taken.get(part.node, NOTHING) + part.requests
+            elif JOBS not in lifted and part.kind in lifted:
+                taken[part.node] -= part.requests
+        return taken
+
+
+_every_holder = until_anything_changes(_EveryHolder)
+
+
 class Holders:
     """The room of the nodes, for questions about what would be free if a kind of holder released its room."""
 
     def __init__(self, snapshot: Snapshot, own: str = "") -> None:
-        """Sort the charges by holder; the room of the job ``own`` is never assumed to be released."""
-        self._snapshot = snapshot
-        self.parts = tuple(parts(snapshot, own))
-        self._taken: dict[str, Taken] = defaultdict(dict)
-        for part in self.parts:
-            taken = self._taken[part.kind]
-            taken[part.node] = taken.get(part.node, NOTHING) + part.requests
+        """Take the holders of the snapshot; the room of the job ``own`` is never assumed to be released."""
+        self._snapshot, self._every = snapshot, _every_holder(snapshot)
+        keys = (own, *(pod.uid for pod in snapshot.every_pod_of(own)))
+        self._own = tuple(parts(snapshot, keys, (JOBS, HELD)))
         self._rooms: dict[frozenset[str], Room] = {}
 
     def without(self, lifted: frozenset[str]) -> Room:
@@ -119,11 +153,13 @@ class Holders:
         Callers must not change the result.
         """
         lifted = lifted & ROOMS
-        if not lifted:
-            return Room.of(self._snapshot)
+        kept = [part for part in self._own if part.kind in lifted]
+        if not kept:
+            return self._every.without(lifted)
         if lifted not in self._rooms:
-            maps = [taken for kind, taken in self._taken.items() if kind not in lifted]
-            self._rooms[lifted] = _room(self._snapshot, maps, lifted)
+            room = self._rooms[lifted] = self._every.without(lifted).branch()
+            for part in kept:
+                room.take(part.node, part.requests)
         return self._rooms[lifted]
 
     def binding(self, ask: Ask) -> Binding | None:
@@ -172,7 +208,8 @@ class Holders:
                 room.give(part.node, part.requests)
             return fits(room, ask)
 
-        ordered = sorted((part for part in self.parts if part.kind == kind), key=self._size)
+        others = (part for part in self._every.not_jobs if part.kind == kind and part not in self._own)
+        ordered = sorted(others, key=self._size)
         return needed_of(ordered, enough, most)
 
     def _size(self, part: Part) -> tuple[float, str, str]:
@@ -204,8 +241,10 @@ def emptied_without(snapshot: Snapshot, lifted: frozenset[str]) -> Room:
         for node, requests in () if lifted else _kept(snapshot).items():
             room.take(node, requests)
         return room
-    maps = [] if OTHERS in lifted else [snapshot.foreign]
-    return _room(snapshot, maps if HELD in lifted else [*maps, _kept(snapshot)], lifted)
+    taken: Taken = {} if OTHERS in lifted else dict(snapshot.foreign)
+    for node, requests in () if HELD in lifted else _kept(snapshot).items():
+        taken[node] = taken.get(node, NOTHING) + requests
+    return _room(snapshot, taken, lifted)
 
 
 def _kept(snapshot: Snapshot) -> Taken:
@@ -257,13 +296,7 @@ def refused(ask: Ask) -> Blocker:
     return Blocker(REFUSED, names, f"kube-scheduler's plugins refuse {listed(names, MOST_NAMED)}")
 
 
-def _room(snapshot: Snapshot, maps: Iterable[Mapping[str, Resources]], lifted: frozenset[str]) -> Room:
-    """Return the nodes' resources less what ``maps`` (by node) take; all nodes are open if ``CLOSED`` is in
-    ``lifted``.
-    """
-    taken: Taken = {}
-    for one in maps:
-        for node, requests in one.items():
-            taken[node] = taken.get(node, NOTHING) + requests
+def _room(snapshot: Snapshot, taken: Taken, lifted: frozenset[str]) -> Room:
+    """Return the nodes' resources less ``taken`` (by node); all nodes are open if ``CLOSED`` is in ``lifted``."""
     nodes = snapshot.nodes if CLOSED not in lifted else {name: node.reopened for name, node in snapshot.nodes.items()}
     return Room(Capacity.of(nodes, taken, {} if OTHERS in lifted else snapshot.preemptions))
