@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PodOrder:
-    """One change to one pod; ``Desired`` says which one.
+    """One change to one pod; the field of ``Desired`` that has the order says what is changed.
 
-    ``value`` is the plan's name for wake and checkpoint, the node for nominate (empty removes the nomination), and the
-    slot for renumber.
+    ``value`` is what is written: the plan's name for ``wake`` and ``checkpoint``, the node for ``nominate`` (empty
+    removes the nomination), and the slot for ``renumber``. It is empty for all other changes.
     """
 
     uid: str

@@ -1,4 +1,4 @@
-"""Why one pod has no node now: the reason that filter answers, and that decides whether the pod stays gated."""
+"""Why one pod has no node now: filter answers with this reason, and it decides whether the pod keeps its gate."""
 
 from __future__ import annotations
 
