@@ -101,7 +101,7 @@ class Draft:
         return index
 
     def due(self, now: float) -> list[str]:
-        """Return the sorted uids of the jobs whose barrier window or deadline is over at ``now`` (seconds)."""
+        """Return the sorted uids of the jobs whose barrier window or deadline is over at ``now``."""
         last = self.now.index
         late = self._news.jobs.union(uid for uid, at in last.deadlines.items() if at <= now)
         return sorted(uid for uid in late if (at := deadline(self.gang(uid))) is not None and at <= now)
@@ -184,7 +184,7 @@ class Draft:
         self._news.jobs.add(job_uid)
 
     def drop_refusal(self, job_uid: str, node: str) -> None:
-        """Note that the node may be used for the job again."""
+        """Remove the note that the node is not to be used for the job."""
         del self.edit("not_offered")[job_uid, node]
         self._news.jobs.add(job_uid)
 

@@ -20,7 +20,8 @@ def copied(old: Mapping[K, V]) -> MutableMapping[K, V]:
     From then on the original must not be changed, because a large mapping shares its entries with the copy.
     """
     if len(old) < SMALL:
-        return old.copy() if isinstance(old, dict) else dict(old)  # dict(old) is slow after deletions
+        # A dict's copy() is used, because dict(old) is far slower once entries have been deleted.
+        return old.copy() if isinstance(old, dict) else dict(old)
     return old.branch() if isinstance(old, Layered) else Layered(dict(old))
 
 

@@ -143,7 +143,7 @@ class Room:
                 yield Alike(free, self.nodes[name].allocatable, (name,), 1)
 
     def _gather(self) -> None:
-        """Put the changed nodes back into groups of equal nodes, if there are ``MOST_APART`` more of them than groups."""
+        """Put the changed nodes back into groups of equal nodes, if there are many more changed nodes than groups."""
         if len(self._changed) > MOST_APART + len(self._capacity.kinds):
             self._capacity, self._changed = self._capacity.with_free(self._changed), {}
 

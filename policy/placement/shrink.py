@@ -188,8 +188,8 @@ def _least_removals(room: Room, ask: Ask, rooms: Sequence[FreedRoom], host: str)
 def _clear(room: Room, ask: Ask, victims: Sequence[Reclaimable], order: Order, host: str) -> list[Reclaimable] | None:
     """Return what is taken from each victim so that the gang fits on ``host``; None if it cannot fit there.
 
-    Workers are taken in ``order``, but none from a victim whose workers on ``host`` are all taken. Workers that turn out
-    not to be needed are given back.
+    Workers are taken in ``order``, but none from a victim whose workers on ``host`` are all taken. Workers that turn
+    out not to be needed are given back.
     """
     if host not in room.nodes or not ask.whole.fits(room.nodes[host].allocatable):
         return None
