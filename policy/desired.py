@@ -155,9 +155,10 @@ def _order(pod: Pod, value: str = "") -> PodOrder:
 
 @until_job_changes
 def _standing(snapshot: Snapshot, uid: str) -> Desired | None:
-    """Return all orders for the gang but those for members with a planned node (``_placing``); None if there are none.
+    """Return the orders for the gang that do not place members; None if there are none.
 
-    They concern idle nominations, replicas, suspension, migration, and deletion of its pods.
+    They concern nominations without a planned node, the number of workers, suspension, migration, the deletion of pods,
+    and what is written on pods. The orders that place members come from ``_placing``.
     """
     job, gang = snapshot.jobs[uid], snapshot.gang(uid)
     found = Desired(
@@ -216,8 +217,8 @@ def _replica_order(snapshot: Snapshot, job: Job, workers: int) -> Iterator[Repli
 def _step(snapshot: Snapshot, job: Job, workers: int) -> int:
     """Return the number of replicas to ask for next: ``workers``, or more if workers must be removed one at a time.
 
-    They must for the training operator (1.8.1), which fails (index out of range) if an index below the highest one is
-    missing: pods that are deleted together end in any order. Workers that were never bound may all go at once.
+    The training operator (1.8.1) fails (index out of range) if an index below the highest one is missing, and pods that
+    are deleted together end in any order. Workers that were never bound may all go at once.
     """
     if not job.one_by_one:
         return workers

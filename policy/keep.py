@@ -1,8 +1,8 @@
 """A policy's memory of each job is kept in an annotation of the job object, and read when this replica begins to lead.
 
 A job gets no room before the decision about it is written on its object. So after a crash no job runs under a schedule
-that the next process does not know. While a replica leads, its own memory counts, and the annotations are updated from
-it; it never reads them again.
+that the next process does not know. While a replica leads, the memory in its snapshot counts: the annotations are
+updated from the snapshot, and not read again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.systems.base import Parts, Policy
 
 FORMAT: Final = 1
-MOST_MEMORY: Final = 131_072  # The unit is characters; the API server allows 262,144 for all annotations of an object.
+# MOST_MEMORY is in characters; the API server allows 262,144 for all annotations of an object together.
+MOST_MEMORY: Final = 131_072
 
 
 def recall(draft: Draft, policy: Policy) -> None:

@@ -196,7 +196,7 @@ What = Literal["Bound", "Repaired", "Moved", "Shrunk", "Grown", "Paused"]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The API shows that a decision about a job has been carried out: ``what`` says which one.
+    """The API shows that a decision about a job has been carried out; ``what`` says which kind of decision.
 
     members: how many pods of the job are bound now. hosts: on how many nodes they are. workers: its number of workers.
     before: the number of workers before a resize. on_behalf_of: uid of the job for which a shrink took the workers;

@@ -66,9 +66,10 @@ class Draft:
         fields_now = SimpleNamespace(**dict(zip(_NAMES, _VALUES(base), strict=True)))
         self.now = cast(Now, fields_now)
         self._now: dict[str, Any] = vars(fields_now)
-        self._own: set[str] = set()  # The set has the names of the fields that this draft has copied or replaced.
+        # _own has the names of the fields that this draft has copied or replaced.
+        self._own: set[str] = set()
         self._view: Snapshot | None = base
-        # The flag is False if a map was replaced since the index was last compared with the maps.
+        # _indexed is False if a map was replaced since the index was last compared with the maps.
         self._indexed = True
 
     def edit(self, name: str) -> MutableMapping[Any, Any]:
@@ -199,7 +200,7 @@ class Draft:
         self.edit("gangs")[gang.job_uid] = gang
         self._touched.add(gang.job_uid)
         self._news.jobs.add(gang.job_uid)
-        # a gang's charge depends only on its nodes and its bindings in flight
+        # The charge is computed again only in this case, because it depends on the gang's nodes and bindings in flight.
         if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:
             self._stale.add(gang.job_uid)
 

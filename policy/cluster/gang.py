@@ -21,9 +21,12 @@ __all__ = [
 INVALID: Final = "invalid"
 SUSPENDED: Final = "suspended"
 ADMITTED: Final = (State.PLANNED, State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)
-FREEING: Final = (State.PLANNED, State.REPAIRING)  # In these states a gang may wait for room that other jobs free.
-AWAITING: Final = (State.RUNNING, State.MIGRATING)  # In these states a gang may await members on planned nodes.
-TRYING: Final = (State.PLANNED, State.BINDING, State.RUNNING)  # In these states a gang may retry a plan or a growth.
+# FREEING has the states in which a gang may wait for room that other jobs free.
+FREEING: Final = (State.PLANNED, State.REPAIRING)
+# AWAITING has the states in which a gang may wait for members whose nodes are planned.
+AWAITING: Final = (State.RUNNING, State.MIGRATING)
+# TRYING has the states in which a gang may try a plan or a growth for the second time.
+TRYING: Final = (State.PLANNED, State.BINDING, State.RUNNING)
 NOTHING_HELD: Final[Mapping[str, Slot]] = {}
 
 

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 
-SMALL = 256  # A dict with fewer entries is copied, because that is cheaper than reading through a layer.
+# A mapping with fewer than SMALL entries is a plain dict: copying a small dict is cheaper than reading two layers.
+SMALL = 256
 GONE: Any = object()
 
 

@@ -14,7 +14,8 @@ from policy.cluster.sortedgroups import GroupEntry, SortedGroups
 
 FEW = 1_000
 T = TypeVar("T", bound=Hashable)
-_Changes = tuple[Iterable[str], Any] | None  # This is a linked list: uids of the jobs of a change, earlier changes.
+# _Changes is a linked list of changes, the last one first: the uids of the jobs that changed, and the earlier changes.
+_Changes = tuple[Iterable[str], Any] | None
 
 
 class Memo:
@@ -31,7 +32,7 @@ class Memo:
     def __init__(self) -> None:
         self._jobs: MutableMapping[str, dict[Hashable, Any]] = {}
         self._tables: dict[Hashable, dict[str, Any]] = {}
-        # The map has for each question the last answer, the number of changes since then, and the jobs of each change.
+        # _groups has, by question, the last sorted groups, the number of changes since, and the jobs of each change.
         self._groups: dict[Hashable, tuple[SortedGroups, int, _Changes]] = {}
         self.empty: dict[Any, Any] = {}
         self.same: dict[Any, Any] = {}

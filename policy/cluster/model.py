@@ -29,7 +29,8 @@ class Slot(NamedTuple):
         return f"{self.role}-{self.index}"
 
 
-@lru_cache(maxsize=256)  # The cache is bounded, because only gang sizes that are in use now are asked for again.
+# The cache of worker_slots is bounded, because only the gang sizes that are in use now are asked for again.
+@lru_cache(maxsize=256)
 def worker_slots(count: int) -> tuple[Slot, ...]:
     """Return the slots of ``count`` workers, from index 0."""
     return tuple(Slot(WORKER, index) for index in range(count))

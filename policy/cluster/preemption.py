@@ -16,7 +16,7 @@ from policy.cluster.frozen import quick, replace
 from policy.cluster.model import Pod
 from policy.cluster.resources import NOTHING, Resources, total
 
-# Kohort keeps the room of a deleted victim for this time, because the preemptor's nomination may be seen only later.
+# The room of a victim is kept for VACATED_SECONDS after its end, because the preemptor's nomination may be seen later.
 VACATED_SECONDS = 5.0
 
 
@@ -47,8 +47,8 @@ class Vacated(NamedTuple):
 class Preemption:
     """The room on one node that other schedulers have promised to preemptors, which are not bound yet.
 
-    claims: the nominated preemptors, by uid. victims: the preempted pods that still hold room, by uid. vacated: the
-    room of victims that are gone, by time.
+    claims: the nominated preemptors, sorted by uid. victims: the preempted pods that still hold room, sorted by uid.
+    vacated: the room of victims that are gone, sorted by time.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -114,7 +114,7 @@ class Preemption:
 
 
 NOTHING_PROMISED = Preemption()
-Preemptions = Mapping[str, Preemption]  # The keys are names of nodes.
+Preemptions = Mapping[str, Preemption]  # The keys of Preemptions are names of nodes.
 E = TypeVar("E", Claim, Victim)
 
 

@@ -16,7 +16,8 @@ from policy.cluster.resources import Resources
 PODS: Final = "pods"
 POD_OBJECTS: Final = "count/pods"
 LIMITS: Final = "limits."
-COMPUTE: Final = ("cpu", "memory")  # A pod without any request or limit of these is in the QoS class BestEffort.
+# A pod without any request or limit of cpu and memory is in the QoS class BestEffort.
+COMPUTE: Final = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)

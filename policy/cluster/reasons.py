@@ -1,7 +1,7 @@
 """The closed list of reasons, each with one constant text.
 
-A text never holds a count, a name or a time. kube-scheduler writes the text into the pod's condition, and each change
-of the condition makes it try the pod again at once (observed with varying texts: 17 filter calls a second for one pod).
+A text never holds a count, a name or a time. kube-scheduler writes the text into the pod's condition, and tries the pod
+again at once after each change of the condition. (Texts that varied led to 17 filter calls a second for one pod.)
 """
 
 from __future__ import annotations

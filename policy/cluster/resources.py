@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 HOST_PORT = "hostport/"
-GPU_SUFFIX = "/gpu"  # The names of GPU resources end with it: nvidia.com/gpu, amd.com/gpu.
-BANDWIDTH = "kohort.dev/network-bandwidth"  # The unit is Mbit/s, for nodes and for requests.
+GPU_SUFFIX = "/gpu"  # The names of GPU resources end with GPU_SUFFIX: nvidia.com/gpu, amd.com/gpu.
+# BANDWIDTH is a resource in Mbit/s: nodes have as much as their network card, and members request a part of it.
+BANDWIDTH = "kohort.dev/network-bandwidth"
 
 
 def largest_share(part: Mapping[str, int], whole: Mapping[str, int]) -> float:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from policy.cluster.layered import copied
 
-E = TypeVar("E", bound=Any)  # An entry is a name, or a tuple that ends with a name.
+E = TypeVar("E", bound=Any)  # E is an entry of a sorted tuple: a name, or a tuple that ends with a name.
 
 
 def in_sorted(names: tuple[str, ...], name: str) -> bool:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 DUST = 1e-9
-SLOT_SECONDS = 600.0  # A time slot of utility curves has this length, unless a setting gives another.
+SLOT_SECONDS = 600.0  # SLOT_SECONDS is the length of a time slot of utility curves, unless a setting gives another.
 
-MOST_TEXT = 4096  # An annotation with reports that has more characters is ignored.
+MOST_TEXT = 4096  # An annotation with more than MOST_TEXT characters of reports is ignored.
 MOST_VALUE = 1e15
-AHEAD_SECONDS = 60.0  # A report's time may be this far in the future, because clocks differ.
-REPORTS_KEPT = 8  # Of each job's reports the first one and the last seven are kept.
+AHEAD_SECONDS = 60.0  # A report's time may be AHEAD_SECONDS in the future, because clocks differ.
+REPORTS_KEPT = 8  # Of a job's reports only the first one and the last seven are kept.
 
 
 class Goal(Enum):

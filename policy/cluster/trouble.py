@@ -11,8 +11,8 @@ from collections.abc import Collection
 from policy.cluster.index import Facts
 from policy.cluster.model import Pod, Slot
 
-OWN = "kohort: "  # Kohort's reasons begin so, also where kube-scheduler copies them into a condition.
-LONGEST = 300  # A message of kube-scheduler is cut to so many characters.
+OWN = "kohort: "  # Kohort's own texts begin with OWN, so that they are recognised in a pod's condition.
+LONGEST = 300  # A message of kube-scheduler is cut to LONGEST characters.
 
 
 def is_turned_away(pod: Pod) -> bool:

@@ -11,7 +11,8 @@ from policy.cluster.resources import HOST_PORT, Resources
 
 BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _PLAIN = re.compile(r"[ -~]*")
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # They are control signs, bidi marks and surrogates.
+# _UNSEEN has the Unicode categories of control characters, bidi marks, surrogates and other signs that cannot be seen.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 SIZES = {"EiB": 2**60, "PiB": 2**50, "TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
 
 

@@ -41,8 +41,8 @@ may also be the field metadata.name.
 """
 MOST_NODES_NAMED: Final = 3
 T = TypeVar("T")
-# Such a function returns the room as if these constraints (of HOLDERS and CLOSED) did not exist. Its callers must not
-# change the room.
+# A RoomWithout function returns the room as if the given constraints (of HOLDERS and CLOSED) did not exist. Its callers
+# must not change the room.
 RoomWithout = Callable[[frozenset[str]], Room]
 
 
@@ -264,7 +264,7 @@ class _Alike:
         )
 
     def pieces(self, what: str) -> str:
-        """Return in words that the nodes together have enough, but each of them too little for the members."""
+        """Return in words that the nodes together have enough, but in pieces that are too small for the members."""
         if self.name.startswith(HOST_PORT):
             return f"{said(self.name, 1)} asked for by {counted(self.members, 'member')}, and a node has it once"
         have = f"{said(self.name, sum(max(0, free) for free in self.free))}{what}"

@@ -103,8 +103,8 @@ def could_grow(snapshot: Snapshot, room: Room, job: Job, gang: Gang, where: Wher
     return snapshot.member(job.uid, Slot(WORKER, gang.workers)) is not None
 
 
-ROAMING = ""  # This key has the group of the jobs that may grow on any node.
-LINGERING = None  # This key has the group of the jobs that still have a pod in the slot of their next worker.
+ROAMING = ""  # ROAMING is the key of the group of jobs that may grow on any node.
+LINGERING = None  # LINGERING is the key of the group of jobs that still have a pod in the slot of their next worker.
 
 
 def growers(snapshot: Snapshot, room: Room, where: Where) -> set[str]:
@@ -114,7 +114,7 @@ def growers(snapshot: Snapshot, room: Room, where: Where) -> set[str]:
     of their next worker. No other job can grow now.
     """
     if room.nodes is not snapshot.index.room.nodes:
-        # Some nodes are left out of this room, so its answers must not be cached for the whole snapshot.
+        # ``room`` leaves out some nodes here, so answers about it must not be cached for the whole snapshot.
         return set(snapshot.index.growing)
 
     def by_demand(uid: str) -> tuple[GroupEntry, ...]:

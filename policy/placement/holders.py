@@ -38,7 +38,7 @@ HOLD: Final = {
     OTHERS: "pods that Kohort does not schedule hold the room",
 }
 MOST_NAMED: Final = 3
-Taken = dict[str, Resources]  # The keys are names of nodes.
+Taken = dict[str, Resources]  # The keys of Taken are names of nodes.
 
 
 @dataclass(frozen=True, slots=True)

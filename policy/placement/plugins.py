@@ -45,7 +45,7 @@ class Plugin:
 _ROWS: Final = (
     Plugin("SchedulingGates", (GATES,)),
     Plugin("PrioritySort"),
-    # This plugin has nothing to check: a pod whose spec names a node never enters kube-scheduler's queue.
+    # The plugin NodeName refuses no node, because a pod whose spec names a node never enters kube-scheduler's queue.
     Plugin("NodeName"),
     Plugin("NodeUnschedulable", checked="spec.unschedulable of the node"),
     Plugin("TaintToleration", checked="the node's taints and the pod's tolerations"),
@@ -64,7 +64,7 @@ _ROWS: Final = (
     Plugin("ImageLocality"),
     Plugin("DefaultBinder"),
     Plugin("NodeDeclaredFeatures", (RESTART_ALL, USER_NAMESPACE, MOUNT_OPTIONS)),
-    # The following are off by default. DeferredPodScheduling looks only at bound pods that wait for a resize.
+    # The last plugins are off by default. DeferredPodScheduling looks only at bound pods that wait for a resize.
     Plugin("DeferredPodScheduling"),
     Plugin("GangScheduling", (GROUP,)),
     Plugin("TopologyPlacementGenerator", (GROUP,)),

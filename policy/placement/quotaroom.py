@@ -23,7 +23,8 @@ class Pods(NamedTuple):
     number: int = 1
 
 
-Lacks = Mapping[str, Collection[str]]  # It maps a quota's key to the resources of which it leaves too little.
+# Lacks maps the key of a quota to the names of the resources of which the quota leaves too little.
+Lacks = Mapping[str, Collection[str]]
 
 
 class QuotaRoom:

@@ -18,7 +18,7 @@ MOST_APART = 32
 class Alike(NamedTuple):
     """A group of nodes that have the same free and the same allocatable resources.
 
-    names: their names, in order. most: an upper bound of how many there are.
+    names: the names of the nodes, in order. most: an upper bound of the number of nodes.
     """
 
     free: Resources
@@ -49,9 +49,9 @@ class Room:
     def __init__(self, capacity: Capacity) -> None:
         self.nodes: Mapping[str, Node] = capacity.nodes
         self._capacity = capacity
-        # The dict has the free room of the nodes on which room was taken or given; other nodes are as in the capacity.
+        # _changed has the free room of nodes on which room was taken or given; all others are as in the capacity.
         self._changed: dict[str, Resources] = {}
-        # No node has more free than this, so most requests that fit nowhere are refused without looking at any node.
+        # _most is an upper bound of what any node has free, by which requests are refused without looking at nodes.
         self._most = capacity.most
 
     @classmethod

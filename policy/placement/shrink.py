@@ -24,7 +24,7 @@ from policy.placement.grow import FreedRoom, freed_rooms
 from policy.placement.room import Room
 
 NOBODY = ""
-# The first trial has so many removals (or twice the gang's members, if that is more), because few gangs need more.
+# At first FEW removals are tried (or twice the gang's members, if that is more), because few gangs need more.
 FEW = 32
 
 
@@ -69,9 +69,9 @@ class Shrink:
     room: Room
 
 
-# Such a function returns all removals in order, each as the index of the victim that gives the worker.
+# An Order function returns all removals in order, each as the index of the victim that gives the worker.
 Order = Callable[[Sequence[Reclaimable]], list[int]]
-Counts = dict[int, int]  # It maps the index of a victim to the number of workers taken.
+Counts = dict[int, int]  # Counts maps the index of a victim to the number of workers that are taken from it.
 
 
 @until_job_changes

@@ -19,7 +19,7 @@ from policy.placement.fit import accepts
 from policy.placement.gang import Ask
 from policy.placement.room import Room
 
-# The resources that NodeResourcesFit scores by default (LeastAllocated); GPUs are not among them.
+# kube-scheduler's plugin NodeResourcesFit scores the resources in SCORED by default (LeastAllocated), but no GPUs.
 SCORED = ("cpu", "memory")
 
 
@@ -99,7 +99,7 @@ def in_turn(room: Room, ask: Ask, turn: int) -> dict[Slot, str] | None:
 def _holds(room: Room, requests: Resources, constraints: Constraints, ask: Ask, wanted: int) -> bool:
     """Tell whether the nodes together have room for ``wanted`` equal members."""
     for alike in room.alike(requests):
-        each = requests.how_many(alike.free) or wanted  # how_many returns 0 for a request of nothing, which always fits
+        each = requests.how_many(alike.free) or wanted  # A request of nothing always fits, but how_many returns 0.
         for name in alike.names:
             if _takes(room, name, constraints, ask):
                 wanted -= each
