@@ -30,7 +30,7 @@ ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 def resolve(
     given: KubectlOptions = NOTHING, environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT
 ) -> Connection:
-    """Return the API server to use and the credentials for it.
+    """Return the connection to the API server that kubectl would use with these options, with its credentials.
 
     ``account``: the folder of the pod's service account. Raises ClusterError.
     """
