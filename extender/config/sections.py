@@ -223,10 +223,8 @@ class ServerSettings(Section):
 class ApiSettings(Section):
     """The listener that serves REST and the page beyond loopback; off by default.
 
-    It answers callers whose token and rights the API server confirms.
-
-    An answer has only objects of the namespaces in which the caller may list ``jobs.kohort.dev``. This listener never
-    serves the verbs.
+    It answers callers whose token and rights the API server confirms. An answer has only objects of the namespaces in
+    which the caller may list ``jobs.kohort.dev``. This listener never serves the verbs.
     """
 
     enabled: bool = Field(default=False, description="Whether to serve REST and the page to callers with a token.")

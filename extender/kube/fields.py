@@ -19,7 +19,7 @@ from kubernetes.utils.quantity import parse_quantity
 
 Json = Mapping[str, Any]
 
-MOST: Final = 2**63 - 1  # the largest int64 of Go, the type in which kube-scheduler counts resources
+MOST: Final = 2**63 - 1  # this is the largest int64 of Go, the type in which kube-scheduler counts resources
 QUANTITY: Final = "a Kubernetes quantity such as 500m or 8Gi"
 _SYNTAX: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})?", re.ASCII)
 _LONGEST: Final = 64  # a quantity with more characters is refused
@@ -28,7 +28,7 @@ _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 2, 80, 40, 
 
 
 class ObjectError(Exception):
-    """A field of an API object cannot be used: its path, its value, and what is allowed."""
+    """A field of an API object cannot be used; the message has its path, its value, and what is allowed."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field[:200]}: {_shown(value)} is not allowed; allowed: {allowed}")

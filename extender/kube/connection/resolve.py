@@ -133,7 +133,7 @@ def _extra_of(given: KubectlOptions) -> dict[str, tuple[str, ...]]:
 
 
 def _no_cluster(config: Kubeconfig, context: Context) -> str:
-    """Return the text that says why there is no cluster to connect to; the caller adds how to name one."""
+    """Return the text that says why the kubeconfig and the options name no cluster to connect to."""
     looked = " or ".join(repr(path) for path in config.looked)
     if not any(Path(path).exists() for path in config.looked):
         return f"{looked}: no such file"

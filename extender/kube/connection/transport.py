@@ -67,7 +67,7 @@ class Transport:
             return
         async with self._runs:
             if not self._is_due():
-                return  # another request has renewed the credentials while this one waited
+                return  # another request has renewed the credentials while this request waited
             found = await plugin.run(program)
             shown, self._credential, self._signed = self._credential.certificate, found, True
             if found.certificate != shown:
