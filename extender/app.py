@@ -122,7 +122,7 @@ class Live:
         """Pass a reflector's batch to the ledger.
 
         The ledger applies the pages of a list at the list's end, and the changes of a watch after a short delay. A list
-        of ResourceQuotas is also applied after a short delay, because no job or pod is found missing by it.
+        of ResourceQuotas is also applied after a short delay, because it does not show that a job or pod is gone.
         """
         events = [e for change in batch.events for e in self.translator.events(batch.resource, change)]
         if batch.kind == "page":

@@ -20,8 +20,8 @@ from typing import Any, Final, TextIO
 
 import structlog
 
-LINES: Final = 10_000  # at most so many lines wait to be written; further ones are dropped
-FLUSH_SECONDS: Final = 1.0  # longest time to write waiting lines at the end of the process
+LINES: Final = 10_000  # LINES is the largest number of lines that wait to be written; further lines are dropped
+FLUSH_SECONDS: Final = 1.0  # how long the process waits at its end until the queued lines are written
 _LONGEST_TEXT: Final = 4096
 _current: Pipe | None = None
 
@@ -45,7 +45,7 @@ class Pipe(logging.Handler):
             self._lines.put_nowait(self.format(record))
         except queue.Full:
             self.dropped += 1
-        except Exception:  # the record cannot be formatted; to report that on stderr could block the caller
+        except Exception:  # a record that cannot be formatted is not reported on stderr, which could block the caller
             self.dropped += 1
 
     def finish(self, seconds: float = FLUSH_SECONDS) -> None:
@@ -60,7 +60,7 @@ class Pipe(logging.Handler):
                 self._put(line + "\n")
                 if self.dropped != self._reported:
                     self._log_dropped()
-            except (OSError, ValueError):  # the stream was closed, by its reader or by us
+            except (OSError, ValueError):  # the reader of the stream, or this process, has closed it
                 self.dropped += 1
 
     def _log_dropped(self) -> None:
@@ -93,7 +93,7 @@ def _write_all(file: int, data: bytes) -> None:
 
 def set_up(level: str, stream: TextIO | None = None) -> Pipe:
     """Send everything that is logged, by structlog or by the standard library, through a `Pipe` as JSON lines."""
-    global _current  # noqa: PLW0603 - logging itself is one per process
+    global _current  # noqa: PLW0603 - a process has only one logging setup
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

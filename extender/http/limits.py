@@ -15,14 +15,14 @@ from extender.http.handshakes import MOST as MOST_HANDSHAKES
 class Limits:
     """Limits of one listener; times in seconds."""
 
-    body_bytes: int = 3 * 1024 * 1024  # as large as MaxRequestBodyBytes, the API server's own limit
-    header_bytes: int = 64 * 1024  # limits all bytes of a request that are not body: head, chunk sizes, trailers
+    body_bytes: int = 3 * 1024 * 1024  # this equals MaxRequestBodyBytes, the API server's own limit
+    header_bytes: int = 64 * 1024  # this limits all bytes of a request outside its body: head, chunk sizes, trailers
     header_seconds: float = 5.0
     body_seconds: float = 5.0
     answer_seconds: float = 10.0  # a client that reads nothing of its answer for this long is disconnected
     connections: int = 2048
     reserved_connections: int = 64
-    keep_alive_seconds: float = 120.0  # longer than the 90 s after which Go's client closes an idle connection
+    keep_alive_seconds: float = 120.0  # this is longer than the 90 s after which Go's client closes an idle connection
     graceful_seconds: float = 5.0
 
 
