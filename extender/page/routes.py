@@ -40,7 +40,8 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 MOST_VISIBILITIES: Final = 16
-FOUND: Final = "found"  # the frame name of a finished comparison; a viewer that sends it has the comparison already
+# the frame name that a viewer sends if it already shows the finished comparison
+FOUND: Final = "found"
 FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
@@ -79,7 +80,8 @@ class Page:
     def _frames_for(self, visibility: Visibility) -> Frames:
         """Return the frames that all viewers with this visibility share.
 
-        Frames of at most MOST_VISIBILITIES visibilities are kept, because each of them keeps its rows in memory.
+        Frames are kept for at most MOST_VISIBILITIES different visibilities, because the frames of each visibility take
+        memory.
         """
         found = self._frames.get(visibility)
         if found is None:

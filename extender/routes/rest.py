@@ -96,7 +96,8 @@ class Rest:
         self._settings = settings
         self._vitals = vitals
         self._desired: DesiredView | None = None
-        # locks: the first is held while a slow answer is computed, the second while a fast one is
+        # _one_at_a_time is held while an answer that takes long is computed, and _turn while an answer is made by
+        # `_on_thread`.
         self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()
         self._known_starts: tuple[int, Mapping[str, Start]] | None = None
         self.streams = Streams(ledger, self.instance)
@@ -106,9 +107,9 @@ class Rest:
         return f"{self.instance}.{self._ledger.snapshot.generation}.{crc32(repr(self._warnings()).encode()):x}"
 
     async def _on_thread(self, make: Callable[[], BaseModel]) -> Response:
-        """Return the answer that ``make`` returns.
+        """Call ``make`` and return its answer as JSON.
 
-        It is made and encoded as JSON on a thread, so that the event loop can answer kube-scheduler meanwhile.
+        Both are done on a thread, so that the event loop can answer kube-scheduler meanwhile.
         """
         async with self._turn:
             text = await asyncio.to_thread(lambda: make().model_dump_json(by_alias=True))
@@ -200,7 +201,8 @@ class Rest:
         if beating is not None:
             beating.beat()
         ledger = self._ledger
-        # Another generation may be of an earlier process, and this one might never reach it: then do not wait.
+        # Wait only if the client has the current generation. Any other number may come from an earlier process, and
+        # this process might never reach it.
         if parameters.timeout_seconds and parameters.after == ledger.snapshot.generation:
             await ledger.changed(parameters.after, parameters.timeout_seconds)
         if beating is not None:
