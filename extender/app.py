@@ -115,7 +115,7 @@ class Live:
 
     @property
     def synced(self) -> bool:
-        """Tell whether every reflector has delivered its first list."""
+        """Tell whether each watched resource's first list has been delivered."""
         return all(reflector.synced for reflector in self.reflectors)
 
     def deliver(self, batch: WatchBatch) -> None:
@@ -157,7 +157,7 @@ class Live:
     def rest_and_outcomes(self) -> FastAPI:
         """Return the app that serves REST and the page, and accepts the controller's reports of refused writes.
 
-        It is for the listener of ``server.host``, which only the pod's own processes should reach.
+        The app is for the listener of ``server.host``, which only the pod's own processes should reach.
         """
         return self._rest(refused.router(self.ledger))
 

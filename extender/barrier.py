@@ -30,7 +30,7 @@ BOUND = ""
 UNKNOWN_OUTCOME = (
     "kohort: the API server's answer to the binding was lost; the pod's reservation stays until it is known"
 )
-# LATE_SECONDS: an API server may still carry out a request for this long after its client has given up.
+# An API server may still carry out a request for this many seconds after its client has given up.
 LATE_SECONDS = 10.0
 # These are the first and the longest pause, in seconds, between two reads of a pod whose binding has no known outcome.
 LOOK_SECONDS = (0.5, 4.0)
@@ -66,9 +66,9 @@ class Barrier:
     The answer to a call is the text of an error; an empty answer means that the pod is bound. ``places``: limits how
     many calls are held at once. ``observe``: is called with the outcome of every binding (done, refused or unknown).
     ``observe_hold``: is called with the seconds for which each call was held. ``leads``: tells before each binding
-    whether this replica leads; if this process was paused, the ledger does not know yet that the Lease was lost, and
-    another leader may have decided since. ``leader``: the name that is written with each binding, by which the API
-    server also checks that we lead (manifests/base/leader-policy.yaml).
+    whether this replica leads; after a pause of this process, another replica may lead without the ledger's knowledge.
+    ``leader``: the name that is written with each binding, by which the API server also checks that we lead
+    (manifests/base/leader-policy.yaml).
     """
 
     def __init__(
@@ -89,8 +89,9 @@ class Barrier:
         self._leads = leads
         self._leader = leader
         self._held: dict[str, HeldBind] = {}
-        self._in_flight: dict[asyncio.Task[None], str] = {}  # maps each task that makes a binding to the uid of its pod
-        self._lost: dict[str, LostBinding] = {}  # maps a pod's uid to its bindings whose answers were lost
+        # _in_flight maps each task that makes a binding to the uid of its pod
+        self._in_flight: dict[asyncio.Task[None], str] = {}
+        self._lost: dict[str, LostBinding] = {}  # _lost maps a pod's uid to its bindings whose answers were lost
         self.events = ScheduledEvents(api, ledger.clock)
         # _done maps a pod's uid to its node, for each binding that was made and that no step has seen yet
         self._done: dict[str, str] = {}
@@ -185,7 +186,7 @@ class Barrier:
         waiting.answer.set_result(text)
 
     def carry_out(self, effects: tuple[Effect, ...]) -> None:
-        """Carry out the instructions among a step's effects; records of decisions need nothing."""
+        """Carry out the instructions among a step's effects, and ignore the records of decisions."""
         if self._done:
             pods = self._ledger.snapshot.pods
             self._done = {uid: node for uid, node in self._done.items() if uid in pods and not pods[uid].node}
@@ -237,10 +238,10 @@ class Barrier:
                 self._ask_about(bind, outcome.why)
 
     def _binding_ended(self, task: asyncio.Task[None] | None) -> None:
-        """Remove a binding whose outcome is known from those in flight.
+        """Remove a binding whose outcome is known from the bindings in flight.
 
-        This is done before the outcome is reported: otherwise, of two bindings of a pod that are refused at the same
-        time, each would count the other as one that may still succeed.
+        The binding is removed before its outcome is reported. Otherwise, if two bindings of a pod are refused at the
+        same time, each would be reported as undecided because of the other.
         """
         if task is not None:
             self._in_flight.pop(task, None)
@@ -255,7 +256,9 @@ class Barrier:
         asking.add_done_callback(lambda _: self._lost.pop(bind.uid))
 
     async def _find_out(self, bind: Bind) -> None:
-        """Read the pod until it shows the outcome of a lost binding, because its watch may be slow or stalled."""
+        """Read the pod until it shows the outcome of a lost binding, instead of waiting for the pod's watch, which may
+        be slow or stalled.
+        """
         clock = self._ledger.clock
         pause, longest = LOOK_SECONDS
         while True:
@@ -308,9 +311,10 @@ class Barrier:
         return slot | cost | ({LEADER: self._leader} if self._leader else {})
 
     async def close(self) -> None:
-        """Refuse all held calls and those that still come, and wait for the bindings in flight.
+        """Refuse all held bind calls and all that still come, except those whose binding is in flight, and wait for the
+        bindings in flight.
 
-        Calls whose binding is in flight get its outcome.
+        A call whose binding is in flight gets the outcome of that binding.
         """
         self._closed = True
         waiting = sorted(self._held.keys() - set(self._in_flight.values()))

@@ -21,7 +21,8 @@ from typing import Any, Final, TextIO
 import structlog
 
 LINES: Final = 10_000  # LINES is the largest number of lines that wait to be written; further lines are dropped
-FLUSH_SECONDS: Final = 1.0  # how long the process waits at its end until the queued lines are written
+# the process waits at its end for at most this many seconds until the queued lines are written
+FLUSH_SECONDS: Final = 1.0
 _LONGEST_TEXT: Final = 4096
 _current: Pipe | None = None
 
@@ -137,7 +138,7 @@ def dropped() -> int:
 def _rename(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     """Return the fields of a log line, those that every line has first, the text as ``msg``, and long values shortened.
 
-    This is a structlog processor; ``event`` has the fields of one record.
+    The function is a structlog processor; ``event`` has the fields of one record.
     """
     event["msg"] = event.pop("event", "")
     event.pop("color_message", None)  # uvicorn repeats its text in this field with escape sequences for colours

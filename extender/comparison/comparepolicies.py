@@ -67,7 +67,7 @@ def _steps(file: Path) -> int:
         return sum(1 for line in lines if line.endswith(b"\n")) - 1
 
 
-MOMENTS: Final = 240  # the number of samples of the load in each run; more would not be visible in a chart
+MOMENTS: Final = 240  # this many samples of the load are taken in each run; more would not be visible in a chart
 MOST_DIFFERENCES: Final = 200
 # at least this much recorded time passes between two counts of the work that each job has done
 LOOK_SECONDS: Final = 1.0

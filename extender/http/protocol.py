@@ -40,7 +40,8 @@ class LimitedProtocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _asked = False  # _asked tells whether a request's head has arrived on this connection
     _head_bytes = 0  # _head_bytes counts the bytes of the arriving request that are not body
-    # the loop's time since when the connection is idle, or waits for the rest of a request or for its client to read
+    # _waiting_since is the loop's time since when the connection is idle, or waits for the rest of a request or for its
+    # client to read.
     _waiting_since = 0.0
     # _taken is the result of the function `_taken()` at the last check; it is None if there was nothing for the client
     # to read.
@@ -124,7 +125,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def cut_if_unread(self) -> None:
         """Disconnect a client that has read nothing of its answer for ``answer_seconds``.
 
-        It must be called regularly, since no callback tells when a client reads, or when a close waits for it to read.
+        The method must be called regularly, since no callback tells when a client reads, or when a close waits for it
+        to read.
         """
         taken = _taken(self.transport) if self.unread else None
         if taken is None or taken != self._taken:

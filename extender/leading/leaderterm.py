@@ -28,7 +28,8 @@ class LeaderTerm:
         self._pods = pods
         self._jobs = jobs
         self._elected = elected
-        self._awaited: Sequence[Reflector] = ()  # the lists that must be read before the ledger learns that we lead
+        # _awaited has the reflectors whose lists must be read before the ledger learns that we lead
+        self._awaited: Sequence[Reflector] = ()
 
     def led(self, leading: bool) -> None:
         """End our term if the Lease no longer names us; if it does, list what the new term needs.

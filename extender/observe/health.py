@@ -212,7 +212,7 @@ class Exposition:
         self._registry = registry
         self._turn = asyncio.Lock()
         self._text = b""
-        self._good_until = 0.0  # the text is reused until this time of the event loop's clock
+        self._good_until = 0.0  # the text of the metrics is reused until this time of the event loop's clock
 
     async def text(self) -> bytes:
         """Return the text as it was at most `KEPT_SECONDS` ago."""

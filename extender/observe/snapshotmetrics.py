@@ -1,9 +1,9 @@
 """Computes metrics from a snapshot at each scrape: gangs, the queue, room, traffic and prices.
 
-This takes some 20 ms at 1,000 nodes. It is done on a thread beside the event loop, and at most once a second however
-often the metrics are requested (`health.Exposition`), so that steps and verbs are slowed down only because Python's
-threads share one interpreter. No label names a job, a pod or a node: labels come from closed sets, or are the first ten
-resources that the nodes offer.
+The computation takes some 20 ms at 1,000 nodes. It is done on a thread beside the event loop, and at most once a second
+however often the metrics are requested (`health.Exposition`), so that steps and verbs are slowed down only because
+Python's threads share one interpreter. No label names a job, a pod or a node: labels come from closed sets, or are the
+first ten resources that the nodes offer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESOURCES: Final = 10  # at most this many resources get metrics, because an adm
 # These two resources get no metrics. They limit the number of pods and the scratch space, which are of no interest
 # here.
 UNPRICED: Final = ("pods", "ephemeral-storage")
-USE: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # the upper bounds of the buckets for the share of a node that is used
+USE: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # the buckets for the share of a node that is used end at these bounds
 
 
 class Unit(NamedTuple):

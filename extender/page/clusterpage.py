@@ -45,7 +45,8 @@ class ReadinessSource(Protocol):
 class QueuedRow(NamedTuple):
     """A row of the queue, without the job's place and waiting time.
 
-    These two change for many rows at once; without them a row's HTML can be kept, and `htmlrows.placed` adds them.
+    The place and the time change for many rows at once. Without them a row's HTML can be kept, and `htmlrows.placed`
+    adds them later.
     """
 
     look: Look

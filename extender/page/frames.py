@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from extender.clock import Clock
 
-SHARE: Final = 0.25  # the largest share of the time that making frames may take
+SHARE: Final = 0.25  # making frames may take at most this share of the time
 AT_ONCE: Final = 0.2  # after a while without frames, making frames may take this many seconds without a break
 KEPT: Final = 32  # this many past frames are kept; they take little memory, because equal rows are the same objects
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class PageThread:
 
 
 MakeLists = Callable[[], tuple[int, Lists, Mapping[str, str]]]
-"""Reads the ledger and returns revision, lists and facts; it is called on a thread."""
+"""A function that reads the ledger and returns revision, lists and facts; it is called on a thread."""
 
 
 class Frames:

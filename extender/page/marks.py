@@ -24,7 +24,7 @@ _CORNERS: Final = {
     "hexagon": ((-0.55, -0.95), (0.55, -0.95), (1.08, 0), (0.55, 0.95), (-0.55, 0.95), (-1.08, 0)),
     "wedge": ((-1.02, -0.82), (1.02, -0.82), (0, 0.95)),
 }
-DOT: Final = 0.34  # the radius of a ps's dot, as a share of half the mark's size
+DOT: Final = 0.34  # a ps's dot has this radius, as a share of half the mark's size
 
 
 @dataclass(frozen=True, slots=True)

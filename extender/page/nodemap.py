@@ -20,7 +20,7 @@ from policy.cluster.resources import GPU_SUFFIX, Resources
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import counted
 
-SIDE: Final = 30.0  # the side of the square in which a tile's marks are drawn, in SVG units
+SIDE: Final = 30.0  # a tile's marks are drawn in a square whose side has this many SVG units
 LEAST_COLUMNS, MOST_COLUMNS = 2, 5
 ROOMY_NODES: Final = 48  # the map shows the names of the nodes if there are at most this many
 SOME_NODES: Final = 240

@@ -40,7 +40,7 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 MOST_VISIBILITIES: Final = 16
-# the frame name that a viewer sends if it already shows the finished comparison
+# a viewer that already shows the finished comparison sends this name of a frame
 FOUND: Final = "found"
 FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
@@ -122,7 +122,7 @@ class Page:
     async def _tried(self, namespace: str, name: str) -> Explanation | None:
         """Return the job's explanation with its possible changes, each tried by a decision on a copy of the state.
 
-        That takes long, so it is made on another thread, for one request at a time.
+        The trial decisions take long, so they are made on another thread, for one request at a time.
         """
         ledger = self._ledger
         job = job_named(ledger.snapshot, namespace, name)

@@ -160,7 +160,7 @@ class Rest:
     async def _expected_starts(self, snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
         """Return when each waiting job may start, by UID.
 
-        This takes dozens of trial decisions, so the result is reused for all requests about the same snapshot.
+        The result needs dozens of trial decisions, so it is reused for all requests about the same snapshot.
         """
         async with self._one_at_a_time:
             if self._known_starts is None or self._known_starts[0] != snapshot.generation:
@@ -240,7 +240,8 @@ class Rest:
         asked, entries = (ledger.snapshot, job, ledger.policy, ledger.now()), ledger.journal.since()
         warnings, told = self._warnings_for(caller), None
         if parameters.unblock:
-            async with self._one_at_a_time:  # compute at most one long answer at a time beside the event loop
+            # the lock lets at most one long answer be computed at a time beside the event loop
+            async with self._one_at_a_time:
                 told = await asyncio.to_thread(explanation, *asked, trials=True)
 
         def make() -> ExplainView:

@@ -37,7 +37,7 @@ OURS = "kohort.dev/"
 MOST_NODES = 500  # one question may add at most this many nodes, because each takes time from the event loop
 MOST_NAMES = 500
 MOST_MEMBERS = 5_000
-# the name of an added node: no real node can have it, and it sorts directly after the node ``like``
+# an added node gets this name: no real node can have it, and it sorts directly after the node ``like``
 ADDED = "{like} (added {number})"
 EXISTS = "for an existing job, `kohort explain` says what would admit it"
 SOMETHING = "at least one of job, shape, cordon, uncordon, remove_nodes, add_nodes and policy"

@@ -29,8 +29,8 @@ Carrier = Callable[[tuple[Effect, ...]], None]
 # A function that is called with a step's time, events and effects, the snapshot after it, and the error that made it
 # fail (empty if it succeeded).
 Record = Callable[[float, Sequence[Event], Sequence[Effect], Snapshot, str], None]
-SHORTEST_TICK = 0.05  # seconds
-# the longest pause between slow steps, in seconds; with a longer pause decisions would come too late
+SHORTEST_TICK = 0.05  # two steps that `tick` makes are at least this many seconds apart
+# the pause between slow steps has at most this many seconds; with a longer one decisions would come too late
 LONGEST_REST = 0.25
 GONE_REMEMBERED = 10_000
 _log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Ledger:
         self._carrying = False
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._changed = asyncio.Event()
-        self.took = 0.0  # how long the last step took, in seconds
+        self.took = 0.0  # took is how many seconds the last step took
         self._listed: frozenset[str] = frozenset()
         self._listed_until = 0
         self._failure: Exception | None = None
@@ -175,7 +175,7 @@ class Ledger:
     def _inputs(self, before: Snapshot, effects: Sequence[Effect], now: float) -> dict[int, Mapping[str, str]]:
         """Return the figures from which each effect was decided, by the effect's index.
 
-        They are only shown to users, so an error in computing them is only logged.
+        The figures are only shown to users, so an error in computing them is only logged.
         """
         try:
             return inputs_of(before, self.snapshot, effects, self.policy, now)

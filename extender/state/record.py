@@ -29,7 +29,7 @@ from policy.systems.base import Policy
 
 FORMAT: Final = 1
 BEHIND: Final = 4096  # at most this many steps wait to be written to the disk
-CLOSE_SECONDS: Final = 3.0  # how long the end of the process waits for the disk, in seconds
+CLOSE_SECONDS: Final = 3.0  # at its end the process waits for the disk for at most this many seconds
 NAME: Final = "journal-{:06d}.jsonl"
 _NAMED: Final = re.compile(r"journal-(\d{6,})\.jsonl")
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(Event)}
@@ -220,7 +220,8 @@ class Recorder:
         self._folder, self._policy, self._before = folder, policy, snapshot
         self._file_bytes, self._files = file_bytes, files
         self._queue: queue.Queue[_Handed | None] = queue.Queue(BEHIND)
-        # whether the next step begins a new file, because steps were left out or another policy decides
+        # _new_file tells whether the next step begins a new file, because steps were left out or another policy
+        # decides.
         self._new_file = False
         # Three counts of files: those that `write` has asked for, those begun on the disk, and the number begun when
         # the last file became full. Each count is written by one thread only, so that no change is lost. Steps that are

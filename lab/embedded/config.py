@@ -65,7 +65,7 @@ class SchedulerConfig:
     lag: float = 0.0
 
 
-BIND_TIMEOUT = 5.0  # this value in seconds equals bindTimeoutSeconds in manifests/base/scheduler-config.yaml
+BIND_TIMEOUT = 5.0  # the time in seconds is bindTimeoutSeconds of manifests/base/scheduler-config.yaml
 
 
 def config_for(url: str, settings: Settings) -> SchedulerConfig:

@@ -16,7 +16,7 @@ from lab.embedded.cache import PodInfo
 from lab.embedded.config import ExtenderConfig
 
 Send = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
-"""URL and body of a POST -> status and body of the answer. Raises OSError where there is no answer."""
+"""A function that posts a body to a URL and returns the answer's status and body. Raises OSError if none comes."""
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from extender.clock import Clock
 
-EPOCH: Final = 1_798_761_600.0  # this is 2027-01-01, an arbitrary fixed date
+EPOCH: Final = 1_798_761_600.0  # virtual time begins on 2027-01-01, an arbitrary fixed date
 _T = TypeVar("_T")
 
 

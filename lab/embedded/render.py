@@ -37,7 +37,7 @@ WORK_SECONDS: Final = "demo.kohort.dev/work-seconds"
 GATED_TEXT: Final = "Scheduling is blocked due to non-empty scheduling gates"
 KEY_OF_ROLE: Final = {role: key for key, role in TFJOB.roles.items()}
 IMAGE: Final = "none"
-QUOTA: Final = "pods"  # this is the name of the only ResourceQuota of a namespace
+QUOTA: Final = "pods"  # each namespace has at most one ResourceQuota, with this name
 RESOURCE_OF: Final[Mapping[WorkloadKind, Resource]] = {
     WorkloadKind.TFJOB: TFJOBS, WorkloadKind.INDEXED_JOB: BATCHJOBS,
     WorkloadKind.STATEFULSET: STATEFULSETS, WorkloadKind.DEPLOYMENT: DEPLOYMENTS,

@@ -12,7 +12,8 @@ from typing import Any
 
 from extender.clock import Clock
 
-START = 10_000.0  # the first virtual time in seconds since the epoch; an hour earlier is still after the epoch
+# virtual time begins at this time in seconds since the epoch; an hour earlier is still after the epoch
+START = 10_000.0
 Timer = tuple[float, int, "asyncio.TimerHandle | asyncio.Future[None]"]
 
 
@@ -115,7 +116,7 @@ def loop_time() -> float:
 
 
 async def sleep(seconds: float) -> None:
-    """Wait so many seconds of virtual time; zero or less only yields to other tasks."""
+    """Wait for ``seconds`` of virtual time; zero or less only yields to other tasks."""
     await (sim_loop().sleep(seconds) if seconds > 0 else asyncio.sleep(0))
 
 

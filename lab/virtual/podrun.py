@@ -36,7 +36,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
 HORIZON = 6 * 3600.0
-SEED = 0  # the seed of what a run with a policy draws: the pauses between retries, and generated names
+SEED = 0  # a run with a policy draws the pauses between retries and generated names from this seed
 URL = "http://kohort"  # the URL names the extender in kube-scheduler's configuration; nothing is sent to it over HTTP
 
 OnStep = Callable[[SimulatedStep, SimulatedWorld], None]
