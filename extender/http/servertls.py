@@ -92,8 +92,8 @@ def _load(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SS
 
 
 Guard = Callable[[Mapping[str, Any]], str]
-"""A function that gets a TLS client's certificate, in the form of `ssl.SSLSocket.getpeercert`, and returns why that client
-may not call; the text is empty if the client may.
+"""A function that gets a TLS client's certificate, in the form of `ssl.SSLSocket.getpeercert`, and returns why that
+client may not call; the text is empty if the client may.
 """
 
 
