@@ -42,7 +42,8 @@ FIRST_EFFECTS: Final = frozenset(
         "ShrinkStalled",
     }
 )  # fmt: skip
-# If the state in such a journal has the part on the left, its version also had the kinds of effects on the right.
+# A journal that does not name its kinds of effects also has the kinds on the right if its state has the part on the
+# left.
 CAME_WITH: Final = {"preemptions": {"Preempted"}, "refused_writes": {"Shown", "WriteRefused"}}
 # The largest maps of a state. msgspec can write and read their values by itself, without `codec`.
 FACTS: Final[dict[str, Any]] = {
@@ -50,7 +51,7 @@ FACTS: Final[dict[str, Any]] = {
     "jobs": list[tuple[str, Job]],
     "pods": list[tuple[str, Pod]],
 }
-# These are all other parts of a state. The index is not written, because it is computed from them.
+# REST names the parts of a snapshot that are not in FACTS. The index is not written, because it is computed from them.
 REST: Final = tuple(f.name for f in fields(Snapshot) if f.name not in {*FACTS, "index"})
 _encoder: Final = msgspec.json.Encoder()
 _log = logging.getLogger(__name__)
