@@ -86,8 +86,7 @@ class Kod2(Policy):
         return self.scale_out
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Start jobs that fit, the heaviest first; shrink others for the head; grow jobs if none waits (Algorithm 1).
-        """
+        """Start jobs that fit, the heaviest first; shrink jobs for the head; grow jobs if none waits (Algorithm 1)."""
         return Kod2Cycle(self, snapshot, now).run()
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
@@ -255,8 +254,7 @@ class Kod2Cycle(ElasticCycle):
         return self._weight(job), job.uid
 
     def _key(self, job: Job) -> float:
-        """Return the weight of a waiting job for the comparison with running jobs: infinite if the waiting job starves.
-        """
+        """Return a waiting job's weight for comparisons with running jobs: infinite if the waiting job starves."""
         return math.inf if self.policy.starving(job, self.now) else self._weight(job)
 
     def take(self, job: Job, workers: int, nodes: Mapping[Slot, str], waits_for: Collection[str]) -> None:
