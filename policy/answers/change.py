@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
     @property
     def only_waits(self) -> bool:
-        """Whether a change of this kind consists in waiting, so that nobody has to do anything."""
+        """Whether a change of this kind comes about by waiting alone, such as the end of a running job."""
         return self in (Kind.WAIT, Kind.GONE, Kind.END)
 
 

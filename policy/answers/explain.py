@@ -135,7 +135,7 @@ def _mend(verdict: Verdict, held: tuple[HeldRoom, ...], gang: Gang) -> str:
 def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
     """Return the verdict that says why the job does not run as it should.
 
-    The result is None if the job runs as planned, or if it only has to wait until its pods are bound.
+    The result is None if the job runs as planned, or if all that it lacks is on its way, such as its bindings.
     """
     gang = snapshot.gang(job.uid)
     if not snapshot.synced:

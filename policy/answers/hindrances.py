@@ -1,8 +1,8 @@
-"""Finds what holds back the growth of a running job: a smallest set of hindrances without which the job grows.
+"""Finds what holds back the growth of a running job: a set of hindrances which must all be lifted so that it grows.
 
 Each hindrance can be lifted on a copy of the snapshot. They are lifted one after the other until the policy grows the
-job. Then each hindrance without which the job grows just the same is left out again. The search takes at most two
-decisions for each hindrance.
+job. Then each hindrance that need not be lifted for that is put back. The search takes at most two decisions for each
+hindrance.
 """
 
 from __future__ import annotations

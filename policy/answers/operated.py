@@ -17,7 +17,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.step import step
 from policy.systems.base import Policy
 
-ROUNDS = 6  # Decisions are carried out so many times, which suffices to shrink jobs, start others and grow them.
+ROUNDS = 6  # Decisions are carried out at most this many times, which suffices to shrink, start and grow jobs.
 
 
 def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float) -> Snapshot:

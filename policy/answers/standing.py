@@ -101,9 +101,7 @@ def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
 
 
 def _unsettled(gang: Gang) -> str:
-    """Return in words what must end before the gang can grow: held binds, or a state other than running; empty if
-    nothing must.
-    """
+    """Return in words that the gang cannot grow because of held binds or because of its state; empty if it can."""
     if gang.held:
         return f"its members: {len(gang.held)} of them wait to be bound"
     sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not gang.tries.misses)

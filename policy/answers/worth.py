@@ -23,7 +23,7 @@ from policy.systems.base import Policy
 
 FIGURES = 4
 A_STEP_MORE = 1.5
-MOST_STEPS = 12  # So many higher values are tried; the last is about a hundred times the present value.
+MOST_STEPS = 12  # This many higher values are tried; the last is about a hundred times the present value.
 MOST_SLOTS = 100
 
 

@@ -38,7 +38,7 @@ SYSTEMS: dict[str, type[Any]] = {
     "rrh": Rrh,
 }
 POD_BY_POD = frozenset({"fifo-pod"})
-# The rebalancers, which may move jobs under another system, as in ``kod2+specon``.
+# A rebalancer may move the jobs of another system, as in ``kod2+specon``.
 REBALANCERS: dict[str, type[Any]] = {"specon": SpeCon, "guests": Guests}
 # The documentation names these parameters with their unit, some systems without it. A user may write either name.
 WITH_UNIT = {"starve_limit_seconds": "starve_limit", "cooldown_seconds": "cooldown"}

@@ -27,7 +27,7 @@ from policy.systems.base import Policy, from_0, patience
 from policy.systems.elastic import ElasticCycle, next_moment
 from policy.systems.queue import EquivalenceClass, WaitingQueue, asked_workers, equivalence_classes
 
-# The policy's memory holds under this key when a job was last started or shrunk, or running jobs were last scaled up.
+# The policy's memory holds under this key when a job was last started or shrunk, or a scale-up was last considered.
 ACTED = "dragon/acted"
 # The policy's memory holds under this key the free room of each node, and since when that has been the same.
 ROOM = "dragon/room"

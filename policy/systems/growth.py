@@ -20,10 +20,10 @@ from policy.cluster.frozen import replace
 from policy.cluster.training import Goal, Report
 from policy.cluster.written import SpoiltError, maybe, number, rows, truth, word
 
-BEFORE_RESTART = 10  # An older version wrote so many fields of a job's progress, without ``restart``.
+BEFORE_RESTART = 10  # Older versions of Kohort wrote this number of fields of a job's progress, without ``restart``.
 ABSURD = 1e12  # A metric above this is not believed, because no loss function of a working training returns it.
 SILENT_INTERVALS = 3.0
-SECONDS_OF_ALPHA = 30.0  # The threshold alpha is a growth in so many seconds, however long the interval is.
+SECONDS_OF_ALPHA = 30.0  # The threshold alpha is a growth within this many seconds, however long the interval is.
 
 
 class Category(Enum):

@@ -108,7 +108,7 @@ class _Growth:
             return
         granted = self._room(job.namespace).how_many(pods.role, pods.charge, more)
         if granted < more and action.ps is not None:
-            granted = 0  # the policy chose the number of ps to suit all of these workers
+            granted = 0  # The policy has chosen the number of ps for all of these workers, so fewer are not given.
         self._room(job.namespace).take([pods._replace(number=granted)])
         given = has + granted
         nodes = {slot: node for slot, node in action.nodes.items() if slot.role != WORKER or slot.index < given}

@@ -1,4 +1,4 @@
-"""How far a job is behind its schedule or ahead of it, by its own reports."""
+"""Computes how far a job is behind its schedule or ahead of it, by its own progress reports."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The executor: it gives every job what its plan says for the present time slot, as far as room is really free.
 
-Workers are taken from jobs first; others are given only when the room is free, so no room is promised twice. Members
-stay where they are wherever the other plans leave room for it: a plan names counts per node, chosen by price, and
-moving a member would cost a restart that the prices do not know.
+Workers are taken from jobs first. Jobs are given workers only when the room for these is free, so that no room is
+promised twice. Members stay where they are if the other plans leave room for that: a plan only says how many members
+are on each node, chosen by price, and to move a member would cost a restart, which the prices do not contain.
 """
 
 from __future__ import annotations
@@ -232,7 +232,10 @@ class Slotwork:
         return soon or self.snapshot.gang(job.uid).tries.misses == 1
 
     def _elsewhere(self, job: Job, shift: Shift) -> dict[Slot, str] | None:
-        """Return a node with free room for each member, whatever the plan says, and charge it; None if one has none."""
+        """Return a node for each member by free room alone, whatever the plan says, and charge the room.
+
+        The result is None, and nothing is charged, if there is no room for some member.
+        """
         nodes: dict[Slot, str] = {}
         trial = self._room.branch()
         for slot in self._slots(job, shift):

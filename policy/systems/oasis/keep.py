@@ -1,8 +1,8 @@
 """How OASiS's memory is written to the job objects, a part for each job in JSON's types, and read back.
 
-No value that is read is trusted. What follows from facts is left out: the nodes, the constraints of a job, which its
-pod template states, and what its kind and roles decide. The bounds of the prices follow from the jobs seen; after a
-restart the jobs whose object has been deleted no longer count.
+Every value that is read is checked. Values that follow from the API objects are not written: the nodes, the placement
+constraints in a job's pod template, and what follows from its kind and roles. The bounds of the prices are computed
+again from the jobs seen; after a restart, jobs whose object has been deleted no longer count for them.
 """
 
 from __future__ import annotations

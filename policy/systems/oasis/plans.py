@@ -216,10 +216,10 @@ class Plans:
         return work * (1.0 - (last.done or 0.0)) - since * (before.units if before else 0)
 
     def _overdue(self, uid: str, plan: Plan) -> float | None:
-        """Return how many worker-slots to plan for a job whose plan is over; None if nothing is planned yet.
+        """Return how many worker-slots to plan for a job whose plan is over; None if it is too early for that.
 
-        A job that has run gets one more worker-slot at a time, but not before a whole time slot has passed since its
-        plan's end. A job that never started has missed its whole plan, and is planned for all of its work.
+        A job that has run gets one more worker-slot at a time, but not yet at the very beginning of the time slot after
+        its plan's end. A job that never started has missed its whole plan, and is planned for all of its work.
         """
         gang = self.snapshot.gang(uid)
         if not gang.admitted:

@@ -70,7 +70,8 @@ def _search(
     Of equal schedules the one that completes first is taken.
     """
     size = costs.shape[1]
-    # So many worker-slots must be done before a time slot if y workers run in it and n are to be done at its end.
+    # The array [n, y] says how many worker-slots must be done before a time slot if y workers run in it and n
+    # worker-slots are to be done at its end.
     before = np.maximum(np.arange(need + 1)[:, None] - np.arange(size), 0)
     table, tables = np.full((need + 1, size), np.inf), list[Array]()
     best: tuple[float, int] | None = None

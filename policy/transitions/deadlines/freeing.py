@@ -42,10 +42,10 @@ def end_freeing(draft: Draft, expired: Expired) -> list[Effect]:
 def stalled_shrinks(draft: Draft, gang: Gang) -> list[ShrinkStalled]:
     """Return a report for each job whose workers should have gone for this gang's plan and are still there.
 
-    The reports are sorted by the jobs' uids. A job's workers are deleted by its own operator. If that is down, or if a
-    pod does not end because of a finalizer or a lost kubelet, the room stays taken; without the report users would only
-    see that the job shrinks and grows again. Pods that their job may keep do not count, nor pods of jobs that hold no
-    plan any more.
+    The reports are sorted by the jobs' uids. A job's workers are deleted by its own operator. If the operator is down,
+    or if a pod does not end because of a finalizer or a lost kubelet, the room stays taken; without the report users
+    would only see that the job shrinks and grows again. Pods that their job may keep do not count, nor pods of jobs
+    that hold no plan any more.
     """
     pods = draft.now.pods
     late = Counter[str]()

@@ -1,8 +1,9 @@
 """Awaits workers beyond the minimum that a running gang was given or has lost, and gives them up if they do not come.
 
-Their room is charged as soon as the policy gives it. If their pods are never created (because the operator is down, or
-by a quota), the room would stay reserved without end. So missing workers are first reported and tried once more. Then
-the job keeps the workers that are there, at least its minimum, and grows again only after a back-off.
+The room of such workers is charged as soon as the policy gives it. If their pods were never created (because the
+operator is down, or because of a quota), the room would stay charged without end. So missing workers are first reported
+and tried once more. Then the job keeps the workers that are there, at least its minimum, and grows again only after a
+back-off.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from policy.cluster.model import WORKER, Job, Phase, Slot
 from policy.transitions.deadlines.patience import Expired, until
 from policy.transitions.gangs import nobody_awaited, plan_name, retarget
 
-MOST_DOUBLINGS: Final = 4  # The back-off after failed growths doubles at most so many times.
+MOST_DOUBLINGS: Final = 4  # The back-off after failed growths doubles at most this many times.
 
 
 def absent(draft: Draft, job: Job, gang: Gang) -> int:

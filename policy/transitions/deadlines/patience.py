@@ -1,4 +1,4 @@
-"""How long a gang waits for each thing (``PATIENCE``), in seconds."""
+"""The time in seconds for which a gang waits for each thing, such as room or members (``PATIENCE``)."""
 
 from __future__ import annotations
 
