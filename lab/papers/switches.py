@@ -1,4 +1,4 @@
-"""Policies with one mechanism switched off, for the experiments' mutants."""
+"""Policies in which one mechanism is switched off, for the mutants of experiments."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class WithoutScaleIn(Policy):
         return f"{self.policy.name}, no scale-in"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Return the policy's decision without shrinks for another job, and without what would be placed in their
-        room.
+        """Return the policy's decision without shrinks for another job, and without the plans and growths that would
+        use the freed room.
         """
         decision = self.policy.decide(snapshot, now)
         served = {action.on_behalf_of for action in decision.actions if isinstance(action, Resize)} - {""}

@@ -77,7 +77,7 @@ def objects(path: Path, found: object, name: str = "") -> Table:
 
 
 def lines(error: TraceError) -> str:
-    """Return the error's text to put after a file name; a text of several lines begins on a new line."""
+    """Return the error's text in the form that follows a file name: a text of several lines begins on a new line."""
     text = str(error)
     return f"\n{text}" if "\n" in text else text
 

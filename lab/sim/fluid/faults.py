@@ -17,7 +17,9 @@ class NodeLost:
 
 @dataclass(frozen=True, slots=True)
 class NodeBack:
-    """The node exists (again), without the pods that it lost, and accepts pods; this also ends a cordon."""
+    """The node is created, or created again, without the pods that it lost, and accepts pods. If it is cordoned, the
+    cordon ends.
+    """
 
     node: str
 

@@ -45,9 +45,10 @@ APPLICATIONS: Mapping[str, Application] = {
 def pollux(
     table: Table, *, nodes: int = NODES, load: float | None = None, models: Collection[str] | None = None
 ) -> Trace:
-    """Return the jobs on so many nodes of 4 GPUs. Raises TraceError, ValueError.
+    """Return the jobs on so many nodes of 4 GPUs. Raises TraceError, and ValueError for a wrong load.
 
-    ``load`` is that of ``philly``; ``models`` are the models that the speed model knows, None for any.
+    ``load`` is the mean load of the GPUs to which the gaps between arrivals are scaled (None: unchanged). ``models``
+    are the names of models that the speed model knows; None allows all applications.
     """
     known = {name: one for name, one in APPLICATIONS.items() if models is None or name in models}
     if not known:
@@ -72,5 +73,7 @@ def _job(line: TraceRow, known: Mapping[str, Application]) -> JobSpec:
         contention=application.contention,
         arrival=line.number("time"),
         model=model,
-        local_batch=batch / workers,  # the authors' systems tune it; here it is constant for any number of workers
+        # The authors' systems change the batch of a worker during the run; here it is constant for any number of
+        # workers.
+        local_batch=batch / workers,
     )

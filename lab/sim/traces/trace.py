@@ -10,7 +10,7 @@ from policy.cluster.resources import Resources
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"
-PODS_PER_NODE = 110  # the kubelet's default
+PODS_PER_NODE = 110  # the kubelet's default for the most pods of a node
 DEFAULT_SCHEDULER = "default-scheduler"
 
 
