@@ -59,7 +59,7 @@ def measure(options: argparse.Namespace) -> BenchmarkReport:
 
 
 def _oasis(report: BenchmarkReport, servers: int, number: int) -> None:
-    """Measure OASiS, on another trace in each round."""
+    """Measure OASiS's decisions on arriving jobs, on another trace in each round."""
     clock = oasis_scene.timed(servers, 1000 + number)
     for name, seconds in (("oasis, a job", clock.cpu), ("oasis by the clock, a job", clock.wall)):
         report.times(f"{name}, {servers} + {servers} servers", seconds)
@@ -90,7 +90,8 @@ def _full(nodes: int, waiting: int) -> Cases:
         "desired": lambda: desired(full, 500),
     }
     cases |= _heavy(POLICY, full, "", arrival=90) | _heavy(Drs(), full, ", drs", arrival=90)
-    cases |= _heavy(Dragon(), full, ", dragon", arrival=-2000)  # long enough ago to be urgent
+    # The job has waited long enough to be urgent under DRAGON.
+    cases |= _heavy(Dragon(), full, ", dragon", arrival=-2000)
     if waiting:
         last = scenes.waiting_gang(waiting - 1).done()
         cases["step, a waiting pod again"] = _step(full, PodSeen(replace(members(last)[0], refused=True, version=9)))
@@ -99,7 +100,11 @@ def _full(nodes: int, waiting: int) -> Cases:
 
 
 def _heavy(policy: Policy, full: Snapshot, which: str, *, arrival: float) -> Cases:
-    """Return the cases in which a heavy job arrives: after a quiet moment of the service, and right after its start."""
+    """Return the cases in which a heavy job arrives, under the policy.
+
+    In the cases ``unprepared`` the service has just started; in the others it has had time to compute what running
+    gangs would give.
+    """
     quiet = step(scenes.after_start(full), [Tick()], policy, scenes.NOW)[0]
     policy.prepare(quiet, scenes.NOW)
     quiet = scenes.after_a_while(quiet, policy)

@@ -36,7 +36,7 @@ class StartedCluster:
 
     @property
     def commands(self) -> Path:
-        """Return the folder with kubectl and kohort, for users who have neither on the PATH."""
+        """Return the path of the folder with kubectl and kohort, for users who have neither on the PATH."""
         return self.kubeconfig.parent / COMMANDS
 
     @property
@@ -55,13 +55,13 @@ def up(
 ) -> StartedCluster:
     """Start a control plane with Kohort that outlives this process.
 
-    With ``hours`` other than 0 it ends by itself after that time. Raises ControlPlaneError if a cluster is up already,
-    or if ``directory`` holds anything else.
+    With ``hours`` other than 0, the control plane ends by itself after that time. Raises ControlPlaneError if a cluster
+    is up already, or if ``directory`` holds anything else.
     """
     state = StateFile(directory / "state.json")
     if alive := [process.name for process in state.read() if process.alive]:
         raise ControlPlaneError(f"a cluster is up already ({', '.join(alive)}): end it with make cluster-down")
-    down(directory=directory)  # remove files that are left from before a crash of the machine
+    down(directory=directory)  # This removes files that are left if the machine has crashed.
     if directory.exists():
         raise ControlPlaneError(f"{directory} holds something else than a cluster")
     directory.mkdir(parents=True)
@@ -89,7 +89,7 @@ def down(*, directory: Path = DIRECTORY) -> list[str]:
     recorded = [process for process in StateFile(directory / "state.json").read() if process.pid != os.getpid()]
     alive = [process.name for process in recorded if process.alive]
     end(reversed(recorded))
-    if (directory / MARKER).exists():  # a folder without this marker was not made by `up`, and is never removed
+    if (directory / MARKER).exists():  # A folder without this marker was not made by `up`, so it is never removed.
         shutil.rmtree(directory, ignore_errors=True)
     return alive
 

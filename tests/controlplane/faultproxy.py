@@ -74,7 +74,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class RequestedVerb:
-    """Verb and resource of a request, as in Kubernetes' RBAC."""
+    """The verb and the resource of a request, as in Kubernetes' RBAC."""
 
     verb: str
     resource: str
@@ -221,7 +221,7 @@ class FaultProxy:
         return None
 
     async def _before(self, fault: Fault, ours: _Side) -> None:
-        """Apply a fault that needs no server."""
+        """Delay the request, drop the connection, or answer with an error, before the request reaches the server."""
         if fault.kind == "delay":
             await asyncio.sleep(fault.seconds)
         elif fault.kind == "drop-before":
@@ -257,7 +257,7 @@ class FaultProxy:
 
 
 class _Side:
-    """One connection, to the client or to the server, with its HTTP state."""
+    """One of the two connections of a relayed request, to the client or to the server, with its HTTP state."""
 
     def __init__(self, state: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._state = state
@@ -276,20 +276,20 @@ class _Side:
                 return event
 
     async def body(self) -> bytes:
-        """Return the rest of the message."""
+        """Read and return the rest of the message's body."""
         parts = []
         while isinstance(part := await self.read(), h11.Data):
             parts.append(bytes(part.data))
         return b"".join(parts)
 
     async def send(self, *events: Any) -> None:
-        """Write the events out."""
+        """Write these HTTP events to the connection."""
         data = b"".join(self._state.send(event) or b"" for event in events)
         self._writer.write(data)
         await self._writer.drain()
 
     async def answer(self, status: int, body: bytes, headers: list[tuple[str, str]]) -> None:
-        """Send a whole answer of the proxy's own."""
+        """Send an answer that the proxy itself has made."""
         told = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Connection", "close")]
         await self.send(
             h11.Response(status_code=status, headers=told + headers), h11.Data(data=body), h11.EndOfMessage()
@@ -310,7 +310,8 @@ class _Side:
 
 
 async def _unless_gone(work: Coroutine[Any, Any, Any], client: _Side) -> Any:
-    """Return the result of ``work``, or raise _EndedError when the client closes, as a watch may be silent long.
+    """Return the result of ``work``, or raise _EndedError as soon as the client closes the connection, because a watch
+    may be silent for long.
 
     Use it during a watch only: a client that sends its next request before the answer's end would count as closed.
     """
@@ -319,7 +320,7 @@ async def _unless_gone(work: Coroutine[Any, Any, Any], client: _Side) -> Any:
         done, _ = await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for each in (task, leaving):
-            each.cancel()  # has no effect on a finished task
+            each.cancel()  # To cancel a finished task has no effect.
         await asyncio.gather(task, leaving, return_exceptions=True)
     if task in done:
         return task.result()

@@ -18,7 +18,7 @@ LOOPBACK = "127.0.0.1"
 RANGE = range(20_000, 32_000)
 BLOCK = 100
 
-_held: list[socket.socket] = []  # a name stays reserved while its socket is open
+_held: list[socket.socket] = []  # A name stays reserved for as long as its socket is open.
 
 
 def free_ports(count: int) -> list[int]:
@@ -36,7 +36,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def preferred_ports(wanted: Sequence[int]) -> list[int]:
-    """Return these ports, with a free one in place of each that is taken."""
+    """Return the wanted ports, with a free port in place of each that is taken."""
     return [port if _hold(f"port-{port}") and _is_free(port) else free_ports(1)[0] for port in wanted]
 
 

@@ -61,7 +61,7 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Tell whether the program is running; a paused one counts."""
+        """Tell whether the program is running; a paused program counts as running."""
         return self._popen is not None and self._popen.poll() is None
 
     def kill(self, sig: signal.Signals = signal.SIGKILL) -> None:
@@ -110,7 +110,7 @@ class Process:
         return "\n".join(lines[-TAIL_LINES:])
 
     def wait_until(self, ready: Callable[[], bool], what: str, limit: float) -> None:
-        """Wait for ``ready()``.
+        """Wait until ``ready()`` returns true.
 
         Raises ControlPlaneError with the path and the end of the log if the program ends or the time is up first.
         """
