@@ -18,7 +18,7 @@ Process = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The last write of Kohort's by which the job lost workers; ``decided`` is when its process last took workers from
+    """Kohort's last write that took workers from a job; ``decided`` is the time at which the writing process decided
     it.
     """
 
@@ -29,11 +29,11 @@ class Shrunk:
 
 
 class CoolDown:
-    """Compares the writes that the API server accepted; ``seconds`` is the current policy's cool-down, 0 if it has
-    none.
+    """Checks, on the writes that the API server accepted, that no job grows before its cool-down is over.
 
-    A growth carries the version that the shrink has made, so it was decided after the shrink. Another process, or
-    another term, knows nothing of the cool-down, so its growth may come early. After a user's change, the user decides.
+    ``seconds`` is the cool-down of the current policy, 0 if it has none. A growth is checked only if the process that
+    shrank the job makes it in the same term, because no other process knows of the cool-down, and only if no user has
+    changed the job since.
     """
 
     def __init__(self, violated: Callable[[str], None]) -> None:
@@ -63,8 +63,8 @@ class CoolDown:
     def written(
         self, process: Process, uid: str, job: JobObject, before: int, whole_since: float | None, now: float
     ) -> None:
-        """Check a number of workers that the API server accepted from Kohort; ``uid`` is the job's UID in the
-        ledger.
+        """Check a change of the job's number of workers that the API server accepted from Kohort; ``uid`` is the job's
+        UID in the ledger.
         """
         workers, bounds = job.spec.workers, (job.spec.min_workers, job.spec.max_workers)
         last, decided = self._shrunk.pop(uid, None), self._taken[process].get(uid)
