@@ -1,4 +1,6 @@
-"""Seeded defects in what only some policies do: memory, moves, pauses, reports."""
+"""Seeded defects (faults put into the code on purpose) in what only some policies do: memory, moves, pauses,
+reports.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from tests.simulation.scenario import POLICIES, drawn
 GATE = range(1, 25)  # four of each policy
 BLOCK = 6
 MANY = range(25, 601)
-LEAST_EARLY = 20  # bindings in six seeds of members that had not asked; they are 100 and more
+# At least so many bindings of members that had not asked are made in six seeds; there are 100 and more.
+LEAST_EARLY = 20
 
 
 def play(seeds: range) -> tuple[list[SeedReport], int]:
