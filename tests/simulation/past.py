@@ -31,7 +31,7 @@ class Past:
         self.suspended_at = -1e9  # the last time at which the job was suspended, by a user or by Kohort
         self.asked = 0  # the number of workers that the job asked for before Kohort's last write
         self.unnumbered_since: float | None = None
-        # whether another scheduler has bound a member; the rule about partly bound gangs does not hold then
+        # whether another scheduler has bound a member; the job may then run although the policy has rejected it
         self.begun_by_others = False
 
 

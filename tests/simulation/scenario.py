@@ -62,7 +62,7 @@ class Scenario:
     @property
     def longest_calm(self) -> float:
         """Return the seconds after the last fault within which every job that can run ends (L1)."""
-        # The jobs last twice as long under policies that move jobs.
+        # Under policies that move jobs, each job has four times the work, so the calm may last twice as long.
         return (2 if moves_jobs(self.settings.system) else 1) * LONGEST_CALM
 
     @property

@@ -78,7 +78,7 @@ def test_a_crash_at_any_write_comes_right() -> None:
 
 @pytest.mark.parametrize("name", RESIZES)
 def test_a_resize_is_what_it_is_named_after(name: str) -> None:
-    """A scenario named after a resize has one; otherwise no crash would happen during a resize."""
+    """A scenario named after a resize has exactly one, so that crashes happen at the writes of a resize."""
     report, _ = play_plot(name, CrashAtWrite())
     kind = {"indexed": "Job", "set": "StatefulSet", "deployment": "Deployment"}.get(name.rpartition("-")[0], "TFJob")
     assert report.did[f"{kind}-{'shrunk' if name.endswith('shrink') else 'grown'}"] == 1
@@ -101,7 +101,7 @@ def test_a_plot_is_what_it_is_named_after(name: str) -> None:
 
 
 def test_k_of_n_is_released_within_30_s_of_its_bindings() -> None:
-    """Two of three members stay bound for less than 30 s and are then released."""
+    """Two of three members stay bound for more than 15 s and at most 30 s, and are then released."""
     since, longest = -1.0, 0.0
 
     def look(world: SimulatedWorld) -> None:
