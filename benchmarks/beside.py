@@ -107,7 +107,7 @@ def asking(port: int, ask: Ask) -> Iterator[list[int]]:
 
 
 def filtering(server: Server, path: str, body: bytes, seconds: float = SECONDS) -> list[float]:
-    """Call filter for so many seconds; return the seconds of each call."""
+    """Call filter again and again for ``seconds`` seconds; return the duration of each call in seconds."""
     client = http.client.HTTPConnection("127.0.0.1", server.said["port"])
     found, ends = [], time.perf_counter() + seconds
     while time.perf_counter() < ends:

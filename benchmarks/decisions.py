@@ -1,11 +1,12 @@
 """Measure what decisions cost: a step after each kind of event, placing, the queue and explain; no network.
 
 A step is pure, so the same step is timed repeatedly on the same snapshot, by the CPU clock; as it never waits, this is
-its duration on an idle machine. The maps of the snapshot are layered, as in a service that has run for a while. The
-cluster is full: every node holds a gang of five, and the waiting gangs have fifty shapes. ``heavy job`` gets its room
-by shrinking: every running gang may be a victim, and ``prepare`` has computed what they would give, as the service does
-between two steps; ``unprepared`` means that it has not. ``wide`` is a gang of 41 that fits on no single node. A step is
-KOD2's where no system is named. ``oasis`` is the cost of each of 150 jobs on its arrival, in CPU time and by the clock.
+its duration on an idle machine. The maps of the snapshot are layered (small changes over a shared base), as in a
+service that has run for a while. The cluster is full: every node holds a gang of five, and the waiting gangs have fifty
+shapes. ``heavy job`` gets its room by shrinking: every running gang may be a victim, and ``prepare`` has computed what
+they would give, as the service does between two steps; ``unprepared`` means that it has not. ``wide`` is a gang of 41
+that fits on no single node. A step is KOD2's where no system is named. ``oasis`` is the cost of each of 150 jobs on its
+arrival, in CPU time and by the clock.
 """
 
 from __future__ import annotations

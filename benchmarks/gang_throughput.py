@@ -173,7 +173,9 @@ def _note(report: BenchmarkReport, runs: Mapping[str, ThroughputRun], nodes: int
         report.add(f"{what} per pod", count, "calls")
     for name, rival in runs.items():
         if name != "kohort":
-            for size in ("", f", {nodes} nodes"):  # the bound of a ratio may depend on the size of the cluster
+            # The name of a ratio has the number of nodes, because the ratio's bound may depend on the size of the
+            # cluster.
+            for size in ("", f", {nodes} nodes"):
                 report.ratio(f"pods_per_second/{name}{size}", ours.pods_per_second, rival.pods_per_second)
                 report.ratio(f"cpu_seconds/{name}{size}", ours.total_cpu, rival.total_cpu)
             report.ratio(f"gang_spread/{name}", ours.spread, rival.spread)

@@ -103,7 +103,7 @@ def clear_pods(plane: ControlPlane, path: str) -> None:
 
 
 def gangs(count: int, scheduler: str, prefix: str, cpu: str = "100m", memory: str = "100Mi") -> list[TFJob]:
-    """Return so many gangs of one ps and four workers, as objects of jobs."""
+    """Return ``count`` gangs of one ps and four workers, as job objects."""
     return [
         TFJob(NAMESPACE, f"{prefix}-{number}", workers=4, ps_cpu=cpu, worker_cpu=cpu, memory=memory,
               scheduler=scheduler)
@@ -172,7 +172,7 @@ def kohort(plane: ControlPlane, settings: Mapping[str, Any] | None = None) -> Ko
 
 
 def window(seconds: int) -> Json:
-    """Return settings with a barrier window of so many seconds.
+    """Return settings with a barrier window of ``seconds`` seconds.
 
     kube-scheduler's httpTimeout is 22 s longer, as with the shipped window of 8 s and timeout of 30 s.
     """

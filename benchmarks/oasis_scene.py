@@ -40,7 +40,7 @@ class Timed(Oasis):
 
 
 def timed(servers: int, seed: int, jobs: int = JOBS) -> Timed:
-    """Run so many jobs over 100 time slots, on ``servers`` servers for workers and as many for ps; return the policy
+    """Run ``jobs`` jobs over 100 time slots, on ``servers`` servers for workers and as many for ps; return the policy
     with its times.
     """
     policy = oasis(SLOTS)

@@ -56,7 +56,7 @@ def full_cluster(nodes: int, waiting: int, foreign: int = 0) -> Snapshot:
 
 
 def planned_cluster(nodes: int, gangs: int) -> Snapshot:
-    """Return the snapshot of an otherwise empty cluster in which so many gangs have just been planned."""
+    """Return the snapshot of an otherwise empty cluster in which ``gangs`` gangs have just been planned."""
     events: list[Event] = [NodeSeen(node(name_of(number))) for number in range(nodes)]
     for number in range(gangs):
         made = job(f"plan-{number}").ps(1, cpu=0.1, memory=0.1).workers(4, cpu=0.1, memory=0.1).done()
@@ -89,7 +89,8 @@ def after_a_while(snapshot: Snapshot, policy: Policy = POLICY) -> Snapshot:
 
 
 def _settled(events: Iterable[Event]) -> Snapshot:
-    """Return the snapshot after these events, with its large maps layered as in a service that has run for a while.
+    """Return the snapshot after these events, with its large maps layered as in a service that has run for a while. (A
+    layered map holds small changes over a shared base.)
 
     The first step leaves plain dicts, which each timed step would first copy as a whole.
     """

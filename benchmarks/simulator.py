@@ -2,8 +2,8 @@
 
 The trace is generated: nodes have 8 GPUs, 64 cores and 512 GiB. A job has a worker for each GPU with 4 cores and 32
 GiB; most jobs have one worker, and half to double of the workers asked for are allowed. Poisson arrivals give a mean
-load of 0.9. With ``--philly FILE`` a CSV with the columns timestamp, duration and num_gpus is run instead, on so many
-nodes; ``--first N`` runs its first N jobs at the whole trace's load.
+load of 0.9. With ``--philly FILE`` a CSV with the columns timestamp, duration and num_gpus is run instead, on the given
+number of nodes; ``--first N`` runs its first N jobs at the whole trace's load.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ async def stall(port: int, data: bytes, trickles: bool) -> float:
 
 
 async def stall_many(port: int, count: int) -> list[float]:
-    """Stall so many connections at once, a tenth of them with single bytes; return, for each, the seconds until the
-    server closed it.
+    """Stall ``count`` connections at once, a tenth of them by sending single bytes; return, for each, the seconds until
+    the server closed it.
     """
     async with asyncio.TaskGroup() as tasks:
         made = [
@@ -68,7 +68,7 @@ async def stall_many(port: int, count: int) -> list[float]:
 
 @contextlib.contextmanager
 def stalled(port: int, count: int, into: list[float]) -> Iterator[None]:
-    """Keep so many connections stalled in a thread, and open new ones when the server has closed them. ``into`` gets
+    """Keep ``count`` connections stalled in a thread, and open new ones when the server has closed them. ``into`` gets
     the seconds until each was closed.
     """
     enough = Event()

@@ -43,7 +43,7 @@ class Server:
 
 @contextmanager
 def serving(nodes: int, pods: int, *more: str) -> Iterator[Server]:
-    """Start the server with so many nodes and pods in memory, yield it, and stop it at the end."""
+    """Start the server with this number of nodes and pods in memory, yield it, and stop it at the end."""
     command_line = [sys.executable, "-m", "benchmarks.verbs_server", str(nodes), str(pods), *more]
     with subprocess.Popen(command_line, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -63,7 +63,7 @@ async def echo(request: Request) -> Response:
 
 
 def fill(live: Live, nodes: int, pods: int) -> dict[str, Pod]:
-    """Add so many nodes and pods to the service.
+    """Add this number of nodes and pods to the service.
 
     Foreign pods fill all but twenty nodes; one gang runs, one is planned, and one waits.
     """

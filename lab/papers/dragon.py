@@ -20,7 +20,7 @@ from policy.systems.dragon import Dragon, Sizes, Victims
 
 DRAGON = Dragon()
 JOBS = [f"job-{number:02d}" for number in range(1, 13)]
-# mean seconds between arrivals, from low to high load; the paper's workload intensity is about 250 / gap
+# The loads are mean seconds between arrivals, from low to high load; the paper's workload intensity is about 250 / gap.
 GAPS = (400, 250, 167, 125, 83, 62)
 
 

@@ -60,7 +60,7 @@ class Mutant:
     """The same experiment with one mechanism switched off; ``misses`` names the bars that it must miss.
 
     ``measure`` returns the measures that the mechanism may change; the others are taken from the experiment's own row
-    for that seed. ``reason`` says why no bar depends on the mechanism; such a mutant misses no bar.
+    for that seed. A mutant with a ``reason`` misses no bar; the reason says why no bar depends on the mechanism.
     """
 
     name: str

@@ -32,7 +32,8 @@ from policy.systems.kod2 import Kod2
 CORE = 15e9  # operations per second that one core sustains in training
 CORES = 2  # A job's work is measured in seconds of a worker with this many cores, the middle of the trace's 1-3.
 MEMORY = 1e9  # bytes per second between two processes on one node, including serialisation
-NETWORK = 117e6  # bytes per second: 1 Gb/s without its headers; the paper does not state its network
+# A link carries this many bytes per second: 1 Gb/s without its headers. The paper does not state its network.
+NETWORK = 117e6
 OVERHEAD = 0.02  # seconds that each step takes besides computing and exchange
 REFERENCE = 32  # With this batch size, a job of the trace has 5-20 minutes of work.
 PATIENCE = 1800.0

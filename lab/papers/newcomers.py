@@ -25,9 +25,10 @@ from policy.systems.drs import Drs
 from policy.systems.kod2 import Kod2
 
 LONG_JOBS, LONG_MINIMUM, LONG_MAXIMUM = 4, 2, 8
-LONG_HOURS = (1.5, 2.5)  # hours that a long job takes with its maximum of workers
+LONG_HOURS = (1.5, 2.5)  # A long job takes this many hours with its maximum of workers.
 NEWCOMERS, UTILITY = 8, 3.0
-QUIET, GAP = 1200.0, 600.0  # seconds before the first newcomer can arrive, and mean seconds between two newcomers
+# QUIET is the seconds before the first newcomer can arrive, and GAP the mean seconds between two newcomers.
+QUIET, GAP = 1200.0, 600.0
 SHORT_MINUTES = (5.0, 15.0)
 
 

@@ -18,7 +18,7 @@ from policy.systems.oasis.prices import Floor
 
 LOADS = (25, 50, 100, 200, 400)
 SLOTS = 100
-SCARCE = 2e3  # the price ratio U / L with which OASiS also runs at the highest load
+SCARCE = 2e3  # OASiS also runs with this price ratio U / L at the highest load.
 # Dorm runs only at the loads that a bar names, because its solver takes longer than the other rivals' rules.
 DORM_AT = (100, 200)
 
@@ -67,7 +67,11 @@ def _true_utility(drawn: Trace, result: Earned) -> float:
 
 
 def loads(seed: int) -> Row:
-    """Run OASiS with the price ratio 1e4, and 2e3 for 400 jobs, against its rivals."""
+    """Run OASiS at each load with the price ratio 1e4, and at the highest load also with 2e3; run its rivals on the
+    same jobs.
+
+    Return each run's total utility.
+    """
     scarce = run(trace(Draw(LOADS[-1]), seed), oasis(SLOTS, price_ratio=SCARCE), SLOTS)
     return {**by_load(seed, oasis(SLOTS)), **_rivals_by_load(seed), "scarce_400": scarce.utility}
 

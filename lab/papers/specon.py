@@ -109,7 +109,7 @@ def _mixed_bars(jobs: int) -> tuple[Bar, ...]:
 
 
 def _mutants(jobs: int) -> tuple[Mutant, ...]:
-    """Return the mutants of the experiment with so many jobs.
+    """Return the mutants of the experiment with this number of jobs.
 
     A mutant without Algorithm 3 is there only with 20 jobs. With more jobs, late arrivals leave nodes idle, which
     Algorithm 2 fills as well, because an empty node has the least score.

@@ -23,8 +23,8 @@ from policy.systems.specon import SpeCon
 # are reached after 20 % of the time.
 VAE, BI_RNN, GRU = 5.20, 19.56, 11.51
 MODELS = (VAE, BI_RNN, GRU)
-# docs/policies/specon.md has the results of these parameters, with which each algorithm may move a job once. With the
-# default, by which only the first algorithm to move a job does so, the same bars are met.
+# docs/policies/specon.md has the results of these parameters: each algorithm may move a job once. By default, a job is
+# moved once in all, by either algorithm, and the same bars are met.
 AS_RUN = SpeCon(moves_per_job=2)
 # A move stops a job for this many seconds; by SpeCon's Figures 2 and 3, saving and resuming take less than 5 s.
 MOVE_SECONDS = 4.0

@@ -11,7 +11,7 @@ from lab.study.specs import NamedSpec
 from policy.systems import REBALANCERS
 
 REPORTS = frozenset({"specon"})  # These policies choose moves from the progress that jobs report.
-SECONDS = 30  # In the SpeCon paper, a job reports every so many seconds.
+SECONDS = 30  # In the SpeCon paper, a job sends a report after every 30 s.
 
 
 def hints(plan: ComparisonPlan) -> list[str]:

@@ -108,7 +108,7 @@ NAMED: Mapping[str, Callable[..., StudyScene]] = {
     "oasis-testbed": _oasis_testbed,
     "oasis-small": _oasis_small,
 }
-ONE = frozenset({"dragon-table-1", "dragon-deadlock"})  # the traces that are the same for every seed
+ONE = frozenset({"dragon-table-1", "dragon-deadlock"})  # These traces are the same for every seed.
 
 
 def named(spec: NamedSpec, seed: int) -> StudyScene:

@@ -72,7 +72,7 @@ def _steps(command: str, tree: str, pytest_arguments: Sequence[str]) -> int:
         if state is not None and step.name != "tests":
             state.finish(step.name)
     if state is not None:
-        state.delete()  # all steps passed, so the next run starts from the beginning
+        state.delete()  # All steps have passed, so the next run starts from the beginning.
     return 0
 
 

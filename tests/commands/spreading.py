@@ -12,7 +12,8 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 WAITING: Final = ("tests/browser/", "tests/e2e/", "tests/fuzz/")
-# tests in these folders are assigned one by one: each takes long, and shares nothing with the others of its file
+# Tests in these folders are assigned one by one, because each takes long and shares nothing with the others of its
+# file.
 SINGLY: Final = ("tests/simulation/",)
 COMPUTING_PROCESSES: Final = 2
 
@@ -52,8 +53,9 @@ class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no typ
         super()._assign_work_unit(node)
 
     def _next_for(self, node: Any) -> str | None:
-        """Return the name of the next group for the process, or None. A process for tests that wait takes such a group
-        first.
+        """Return the name of the next group of tests for the process, or None.
+
+        A process for tests that wait prefers a group of such tests.
         """
         if self.numnodes <= COMPUTING_PROCESSES:
             return next(iter(self.workqueue), None)

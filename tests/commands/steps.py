@@ -12,7 +12,8 @@ from typing import Final
 
 from tests.commands.places import CHECKOUT
 
-PROCESSES: Final = 6  # four processes for tests that wait, two for tests that compute (tests/commands/spreading.py)
+# Four processes run the tests that wait, and two the tests that compute (tests/commands/spreading.py).
+PROCESSES: Final = 6
 EVERYTHING: Final = "not soak and not skew"
 # make exports these variables. A test that runs make itself must not inherit them, because they hold this run's
 # options.

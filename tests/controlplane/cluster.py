@@ -95,7 +95,11 @@ def down(*, directory: Path = DIRECTORY) -> list[str]:
 
 
 def _furnish(plane: ControlPlane, kohort: bool, hours: float) -> StartedCluster:
-    """Start the scheduler and Kohort, and put the kubeconfig where the user is told to find it."""
+    """Start the scheduler and Kohort, and write the kubeconfig to the path that is printed for the user. Return the
+    cluster.
+
+    With ``hours`` other than 0, a process is started that ends the cluster after that time.
+    """
     plane.start_scheduler()
     url = start_kohort(plane, ports=USUAL_PORTS).url if kohort else ""
     if hours:

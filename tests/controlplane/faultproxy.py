@@ -162,7 +162,7 @@ class FaultProxy:
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        await asyncio.sleep(0)  # aborted transports are closed in the loop's next iteration
+        await asyncio.sleep(0)  # The loop closes aborted transports in its next iteration.
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

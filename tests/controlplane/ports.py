@@ -22,7 +22,8 @@ _held: list[socket.socket] = []  # A name stays reserved for as long as its sock
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports on which nobody listens and that no other process gets while this one lives.
+    """Return ``count`` ports on which no process listens, and which no other test process gets while this process
+    lives.
 
     Raises ControlPlaneError if there are too few.
     """

@@ -91,7 +91,7 @@ class Process:
         """Send SIGTERM and return immediately."""
         if self.alive:
             self.kill(signal.SIGTERM)
-            self.resume()  # a paused process does not handle SIGTERM
+            self.resume()  # A paused process does not handle SIGTERM, so it is resumed.
 
     def crash(self) -> None:
         """Kill the program with SIGKILL and wait until it is gone."""

@@ -18,7 +18,7 @@ from tests.mutation.recording import FOLDER
 CHOSEN: Final = "chosen.json"
 FAILED: Final = "failed.json"
 TIMES: Final = 3  # A test may take this many times as long as on the unchanged code, and so many seconds more.
-SECONDS: Final = 10  # and so many seconds more
+SECONDS: Final = 10
 
 
 def most_seconds(seconds: float) -> float:

@@ -64,7 +64,7 @@ class Tree:
             yield
         finally:
             file.write_bytes(before)
-            # restore the file's time, so that its compiled bytecode is valid again
+            # The file gets its old time back, so that its compiled bytecode is valid again.
             os.utime(file, ns=(then.st_atime_ns, then.st_mtime_ns))
 
     def play(self, tests: Mapping[str, Mapping[str, float]]) -> str:

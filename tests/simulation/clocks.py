@@ -45,8 +45,8 @@ class ProcessClock(VirtualClock):
             await self._loop.sleep(left)
 
     def pause(self, seconds: float) -> None:
-        """Pause the process for so many seconds, as SIGSTOP does. Timers that are due meanwhile fire at the end of the
-        pause.
+        """Pause the process for ``seconds`` seconds, as SIGSTOP does. Timers that are due meanwhile fire at the end of
+        the pause.
         """
         self.paused_until = max(self.paused_until, self._loop.time() + seconds)
         for _, waiting in sorted(self._timeouts.items()):

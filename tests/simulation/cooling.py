@@ -55,7 +55,8 @@ class CoolDown:
             self._taken[process].clear()
             return
         for effect in effects:
-            if isinstance(effect, ShrinkStalled):  # the shrink was taken back, because the workers did not go
+            # The shrink was taken back, because the workers were not removed in time.
+            if isinstance(effect, ShrinkStalled):
                 self._taken[process].pop(effect.job_uid, None)
             elif isinstance(effect, Resize) and effect.workers < before.get(effect.job_uid, 0):
                 self._taken[process][effect.job_uid] = now
@@ -75,7 +76,8 @@ class CoolDown:
         if last is None or (last.process, last.workers, last.bounds) != (process, before, bounds) or decided is None:
             return
         if whole_since is None or whole_since > last.decided:
-            return  # the job has lost members since the shrink, and may have been admitted again
+            # The job has lost members since the shrink, and may have been admitted again, so its growth is not checked.
+            return
         self.compared += 1
         if now - last.decided < self.seconds - ROUNDING:
             self._violated(

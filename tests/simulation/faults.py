@@ -78,7 +78,7 @@ AIMED: Final[dict[str, tuple[str, ...]]] = {
     "kill-in-move": ("specon", "kod2+specon"), "leader-paused-in-move": ("specon", "kod2+specon"),
     "kill-at-slot": ("oasis",), "pause-at-slot": ("oasis",),
 }  # fmt: skip
-# This fault occurs once more in the calm, because jobs are short and its effect shows only there.
+# This fault also occurs in the calm, because jobs are short and its effect shows only there.
 IN_CALM: Final = "worker-taken-out"
 CHEAPEST: Final = -1000  # A user writes this deletion cost on a worker, so that the worker is removed first.
 GENERATED: Final = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{9})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")

@@ -21,12 +21,12 @@ from tests.simulation.scenario import drawn
 SHOWN_UNDER: Final = ("", "one", "two", "three", "four", "five")
 # Without its defect, the scenario must not fail under these salts; these runs are not stopped early.
 CLEAN_UNDER: Final = SHOWN_UNDER[:3]
-# The storm goes on for so many seconds after the violation, which may come later under another salt.
+# The scenario includes this many seconds of storm after the violation, which may come later under another salt.
 GRACE: Final = 10.0
 LATER: Final = 2.0  # A kept scenario may fail up to this many times as late as the seed did.
-# The scenario is reduced in so many rounds; each uses the salts under which the last result did not fail.
+# The scenario is reduced in at most this many rounds; each uses the salts under which the last result did not fail.
 MOST_ROUNDS: Final = 4
-MOST_PLAYS: Final = 60  # At most so many reduced scenarios are run.
+MOST_PLAYS: Final = 60  # At most this many reduced scenarios are run.
 T = TypeVar("T")
 
 
@@ -98,17 +98,17 @@ def check_clean(scenario: KeptScenario) -> None:
 
 
 def fails(scenario: KeptScenario, salt: str, longest: float = math.inf) -> bool:
-    """Tell whether the scenario violates any rule within so many seconds, under that salt."""
+    """Tell whether the scenario violates any rule within ``longest`` seconds of virtual time, under that salt."""
     return bool(scenario.play(salt, longest=longest).violations)
 
 
 def reduced(scenario: KeptScenario, salts: Sequence[str], longest: float, most_plays: int = MOST_PLAYS) -> KeptScenario:
-    """Return the scenario with as few faults and jobs as at most so many tries find.
+    """Return the scenario with as few faults and jobs as ``most_plays`` runs can find.
 
     It still fails within ``longest`` seconds under each of ``salts``.
     """
     plays = Plays(most_plays)
-    # sorted, so that faults of the same kind are removed together
+    # The entries are sorted, so that faults of the same kind are removed together.
     faults = sorted(scenario.faults, key=lambda fault: fault.kind)
 
     def without(**changes: object) -> KeptScenario:

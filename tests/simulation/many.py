@@ -19,7 +19,7 @@ from tests.simulation.faults import KINDS, kinds_for
 from tests.simulation.run import SeedReport, Simulation, play
 from tests.simulation.scenario import POLICIES, drawn
 
-GATE_SEEDS: Final = range(1, 121)  # the seeds that `make test` runs: 20 of each policy
+GATE_SEEDS: Final = range(1, 121)  # `make test` runs these seeds, 20 of each policy.
 SEEDS_FOR_RESIZES: Final = 600  # From this many seeds on, running jobs of every kind must have been shrunk and grown.
 RESIZES: Final = tuple(f"{kind.value}-{way}" for kind in WorkloadKind for way in ("shrunk", "grown"))
 
@@ -45,7 +45,7 @@ def _played(seed: int, impatient: bool = False) -> SeedReport:
 def run_seeds(
     seeds: Iterable[int], processes: int = 0, mutant: str = "", aside: bool = False
 ) -> Generator[SeedReport, None, None]:
-    """Run the seeds in order on so many processes (0: one per core), and yield their reports.
+    """Run the seeds in order on ``processes`` processes (0: one per core), and yield their reports.
 
     ``aside``: the processes have the lowest CPU priority.
     """

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from tests.simulation.processes import ExtenderProcess
 
 PAGE: Final = 7
-WAKING: Final = 0.1  # For so many seconds after a pause of a process, its requests may still be from before the pause.
+# After a pause of a process, its requests may still be from before the pause for this many seconds.
+WAKING: Final = 0.1
 READ_SECONDS: Final = 0.002  # A read without faults takes this many seconds.
 DEADLINE: Final = 4.0
 # The faults that can hit a write, by the verb of the write.
@@ -67,8 +68,8 @@ async def forever() -> None:
 
 
 class WriteWatcher:
-    """The interface of an observer, which is told each write to the API server and each batch of facts that a process
-    applies.
+    """The interface of an observer, which is called for each write to the API server and for each batch of facts that a
+    process applies.
     """
 
     def holder(self) -> str | None:
@@ -366,7 +367,7 @@ class ApiLine:
         slow = {"slow": (0.5, 3.9), "lands-late": (DEADLINE, DEADLINE + 2.5)}.get(fault)
         await sleep(drawn.uniform("late", *slow) if slow else self._latency())
         if slow and self.dead:
-            await forever()  # the process was killed while the request was under way, so no answer can reach it
+            await forever()  # The process was killed while the request was under way, so no answer can reach it.
         match fault:
             case "lost":
                 await forever()

@@ -82,8 +82,8 @@ class Others:
         return f"{asks} of {node}"
 
     def _on_node_with_ours(self, fault: DrawnFault) -> tuple[str, int] | None:
-        """Return a node that hosts pods of jobs, and so many cores to request there that some of these pods have to
-        go.
+        """Return a node that hosts pods of jobs, and a number of cores: a pod that requests these can only run if some
+        of the hosted pods are preempted. Return None if there is no such node.
         """
         held = [pod for pod in self._world.store.pods.values() if pod.holds_room]
         nodes = self._world.store.nodes
@@ -151,8 +151,8 @@ class Others:
         return f"ValidatingAdmissionPolicy 'kept' with binding 'kept' {POLICY}" if self.denies(owner, writes) else ""
 
     def _written(self, resource: Resource, before: Json, after: Json) -> tuple[str, str]:
-        """Return the UID of the job that the write is about, and what kind of write it is (such as a resize or a
-        release).
+        """Return the UID of the job that the write is about, and the kind of the write: "bind", "resize", "gate", or ""
+        for others.
         """
         if resource in JOBS:
             resized = replicas_of(before, WORKER) != replicas_of(after, WORKER)

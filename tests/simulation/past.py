@@ -36,7 +36,7 @@ class Past:
 
 
 def complete(job: JobObject, slots: set[Slot], workers: int) -> bool:
-    """Tell whether ``slots`` has every rigid member and at least so many workers."""
+    """Tell whether ``slots`` has every rigid member and at least ``workers`` workers."""
     rigid = all(slot in slots for slot in job.spec.slots if slot.role != WORKER)
     return rigid and sum(1 for slot in slots if slot.role == WORKER) >= workers
 

@@ -118,7 +118,7 @@ class SimulatedProcess:
             why = "it ended"
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # any error of the process is recorded, so that the simulation can report it
+        except BaseException as error:  # Any error of the process is recorded, so that the simulation can report it.
             why = "; ".join(_causes(error))
         if self.incarnation == incarnation and not self.line.dead:
             self.around.failures.append(f"{self.name} (incarnation {incarnation}): {why}")

@@ -24,7 +24,7 @@ from tests.simulation.past import broken
 if TYPE_CHECKING:
     from tests.simulation.processes import Replica
 
-# A job may be short of pods for so many seconds: the policy's grace is 5 s, and a watch may be 6 s late.
+# A job may be short of pods for this many seconds: the policy's grace is 5 s, and a watch may be 6 s late.
 LIMIT: Final = 20.0
 # This many seconds are allowed if the leader's ledger itself has known since then that the job is short of pods.
 KNOWN: Final = 8.0
@@ -91,8 +91,9 @@ class Context(NamedTuple):
 
 
 class QuotaRule:
-    """Checks L10, that quotas are kept up to date and jobs short of pods get them; ``denies`` tells whether a job's
-    resizes are refused now.
+    """Checks L10: the leader knows every quota, and a job that is short of pods gets them from jobs that have grown.
+
+    ``denies`` tells whether a job's resizes are refused now.
     """
 
     def __init__(

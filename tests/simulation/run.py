@@ -365,7 +365,7 @@ class Simulation:
         self.cluster.bridge.do(write)
 
     async def _storm(self, storm: Storm) -> None:
-        """Run the storm for so many seconds, and up to twice as long while too few faults have occurred."""
+        """Run the storm for the scenario's time, and for up to twice as long if too few faults have occurred."""
         ends = loop_time() + self.scenario.storm
         latest = ends + self.scenario.storm
         while (left := ends - loop_time()) > 0 or (not self.faults.enough and loop_time() < latest):
@@ -491,7 +491,7 @@ class Simulation:
         current: dict[tuple[str, str], float] = {}
         for uid, gang in snapshot.gangs.items():
             if gang.state is not State.PLANNED or gang.waits_for or self.others.denies(_bare_uid(uid), "gate"):
-                continue  # kube-scheduler does not try a gated pod, so it calls no filter
+                continue  # kube-scheduler does not try a gated pod, so it calls no filter for it.
             lines = [process.line for process in (*self.leader.pod, asking)]
             if any(line.stalled for line in lines):
                 # A process does not see the room before a stalled watch is given up (50 s), so the time starts after
@@ -659,7 +659,8 @@ def _comparable(snapshot: Snapshot, name: str, moving: Set[str], written: Set[st
     """
     found: Mapping[Any, Any] = getattr(snapshot, name)
     loose = {uid for uid, job in snapshot.jobs.items() if job.kind in UNNUMBERED}
-    if name == "jobs":  # a group's version is that of its newest pod, even if the pod is gone
+    # The version of a group is that of its newest pod, even if the pod is gone; so versions are not compared.
+    if name == "jobs":
         return {uid: replace(job, version=0) if job.kind == GROUP else job for uid, job in found.items()}
     # A node keeps a victim's room for some seconds after the victim is gone, which no API object shows.
     if name == "foreign":

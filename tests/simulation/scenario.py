@@ -83,7 +83,7 @@ def drawn(seed: int) -> Scenario:
     storm = chance.uniform(65.0, 85.0)
     made = [_job(chance, index, storm) for index in range(chance.randint(12, 15))]
     quiet = 1.0
-    # the jobs train longer, because SpeCon moves no job while another waits, and none that has just begun to train
+    # The jobs train longer, because SpeCon moves no job while another waits, and none that has just begun to train.
     if moves_jobs(policy):
         made = [replace(job, arrival=0.3 * job.arrival, work_seconds=4 * job.work_seconds) for job in made[:12]]
         storm, quiet = 2 * storm, 3.0

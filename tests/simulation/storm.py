@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
 THIEF: Final = "other-scheduler"
-CLEANED_SECONDS: Final = 3.0  # A pod is deleted so many seconds after it has ended.
+CLEANED_SECONDS: Final = 3.0  # A pod is deleted this many seconds after it has ended.
 ROLES: Final = ("extender", "controller")
 
 
@@ -174,7 +174,7 @@ class Storm:
             self._later(after, lambda: self._pause_all(leader, seconds))
 
     def _later(self, seconds: float, inject: Callable[[], object]) -> None:
-        """Carry out the fault after so many seconds, unless the calm has begun by then."""
+        """Carry out the fault after ``seconds`` seconds, unless the calm has begun by then."""
         asyncio.get_running_loop().call_later(seconds, lambda: self._sim.faults.active and inject())
 
     def _kill_at_slot(self, fault: DrawnFault) -> str:

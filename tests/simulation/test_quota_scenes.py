@@ -27,7 +27,7 @@ SPACE: Final = "default"
 LATE: Final = "late"  # the name of the job that waits
 ARRIVES: Final = 40.0
 LONGEST: Final = 160
-LOOK: Final = 2.0  # The rules of the seeds are checked every so many seconds.
+LOOK: Final = 2.0  # The rules that the seeds check are checked here every 2 s.
 Act = tuple[float, Callable[[SimulatedWorld], object]]
 
 

@@ -139,7 +139,7 @@ def test_a_seed_in_which_too_little_happens_fails(short: SeedReport) -> None:
 
 
 def played(seeds: int) -> list[SeedReport]:
-    """Return so many made-up reports, in each of which all faults and decisions of its policy occurred."""
+    """Return ``seeds`` made-up reports; each has all faults and actions that can occur under its policy."""
     policies = [POLICIES[seed % len(POLICIES)] for seed in range(1, seeds + 1)]
     return [
         SeedReport(
@@ -169,7 +169,7 @@ def test_a_fault_that_never_befell_a_policy_fails_even_few_seeds(policy: str, ki
 
 @pytest.mark.parametrize(("seeds", "found"), [(600, ""), (1000, "never happened: node-shrunk under drs")])
 def test_a_rare_fault_is_missed_once_so_many_seeds_should_have_had_it(seeds: int, found: str) -> None:
-    """A fault that never occurred under a policy, and in every eighth seed of the others, is reported from enough seeds
+    """A fault never occurs under one policy, and in every eighth seed of the others. It is reported from enough seeds
     on.
     """
     reports = lacking(played(seeds), "node-shrunk", but=8)

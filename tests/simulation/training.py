@@ -22,8 +22,8 @@ from lab.virtual.clocks import loop_time, sleep
 if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
-EVERY: Final = 3.0  # A job reports every so many seconds.
-CONVERGES: Final = 12.0  # the loss is exp(-CONVERGES * share of the work done)
+EVERY: Final = 3.0  # A job sends a report after every 3 s.
+CONVERGES: Final = 12.0  # The loss is exp(-CONVERGES * share of the work done).
 SAVES: Final = 0.8  # This share of the jobs that are asked for a checkpoint save one; the others let the deadline pass.
 FORGED: Final = 1e9  # No training reports this metric, so that reports that must not count can be recognised.
 ABSURD: Final = ('{"metric": NaN}', '{"metric": 1e300}', '{"metric": -1e999}', '{"step": 9, "steps": 3}', "[" * 99, "")

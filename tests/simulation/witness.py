@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from tests.simulation.bare import BarePods
     from tests.simulation.processes import ExtenderProcess
 
-# A job may change its size back and forth so many times: two such changes occur under constant load, and in the calm
+# A job may change its size back and forth this many times: two such changes occur under constant load, and in the calm
+# jobs still arrive and end.
 # jobs still arrive and end.
 MOST_TURNS: Final = 3
 _COUNTED: Final = re.compile("replicas|parallelism")
@@ -80,7 +81,7 @@ class Witness(WriteWatcher):
         self.early = False  # whether the setting barrier.commit is "first"
         self._gone: dict[str, tuple[float, str]] = {}  # UID of a deleted pod -> the time of its deletion, and its gang
         self.misreported = 0  # number of pods that were seen bound with the condition PodScheduled=False
-        self._wrong: dict[str, float] = {}  # UID of such a pod -> the time since which its condition is wrong
+        self._wrong: dict[str, float] = {}  # UID of a pod whose condition is wrong -> the time since which it is wrong
         self.unasked = 0  # number of bindings of members without a bind call of their own
         self._past: dict[str, Past] = defaultdict(Past)
         self.judge = Writes(world, self._past, self.violated)

@@ -197,7 +197,9 @@ class Writes:
             self._violated("S4", f"{job.key} goes on while a pod of it terminates: the operator fails it")
 
     def _may_have(self, job: JobObject, roles: Mapping[str, Any]) -> bool:
-        """Tell whether the job may be resumed with so many ps: only under OASiS, and if its user allows it."""
+        """Tell whether the job may be resumed with the number of ps in ``roles``: only under OASiS, and if its user
+        allows it.
+        """
         servers = roles.get("PS", {}).get("replicas", 0)
         allowed = self.policy == "oasis" and job.spec.annotations.get(ELASTIC_PS) == "true"
         return allowed and roles == {"PS": {"replicas": servers}} and 1 <= servers <= job.spec.max_workers

@@ -37,8 +37,8 @@ def pairs() -> Iterator[Scene]:
 
 
 def live(scenes: Iterable[Scene], count: int) -> list[Scene]:
-    """Return so many of the scenes that the real control plane can play, spread evenly over all; the others are played
-    in virtual time.
+    """Return ``count`` of the scenes that the real control plane can play, spread evenly over all; the others are
+    played in virtual time.
     """
     able = [scene for scene in scenes if _is_able(scene)]
     return able[:: len(able) // count][:count]

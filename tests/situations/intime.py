@@ -24,7 +24,7 @@ from tests.situations.scene import POOL, Change, Group, Holder, Host, Runs, Scen
 
 GANG = "job-gang"
 TRIES = 40
-LONG_AGO = 1000.0  # A job that arrived so many seconds ago has waited for longer than kod2's starvation limit.
+LONG_AGO = 1000.0  # A job that arrived this many seconds ago has waited for longer than kod2's starvation limit.
 
 
 class InTime:

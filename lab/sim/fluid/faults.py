@@ -33,7 +33,7 @@ class NodeCordoned:
 
 @dataclass(frozen=True, slots=True)
 class PodEvicted:
-    """The pod in that slot is deleted, and its successor waits for a node; without such a pod nothing happens."""
+    """The pod in that slot is deleted, and its successor waits for a node. If the slot has no pod, nothing happens."""
 
     job: str
     slot: Slot

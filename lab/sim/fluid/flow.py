@@ -16,7 +16,7 @@ from policy.cluster.model import Node
 from policy.cluster.training import Goal, Report
 
 Do = Callable[[], None]
-# seconds; a pause shorter than this is skipped, because adding it to the time could leave the time unchanged
+# A pause of fewer seconds is skipped, because adding it to the time could leave the time unchanged.
 DUST = 1e-6
 SAME_RATE = 1e-12
 

@@ -71,8 +71,8 @@ class FluidRun:
         self._quiet_seconds = max(settings.quiet_seconds, policy.base.ahead_seconds)
         self._snapshot = Snapshot(rules=settings.rules)
         self._cluster = FluidCluster(trace)
-        self._events: Engine[Do] = Engine()  # events that change the simulated cluster, such as arrivals
-        self._clock: Engine[Do] = Engine()  # ticks, deadlines and reports, which only cause a step
+        self._events: Engine[Do] = Engine()  # the queue of events that change the simulated cluster, such as arrivals
+        self._clock: Engine[Do] = Engine()  # the queue of ticks, deadlines and reports, which only cause a step
         self._flow = Flow(settings, self._events, self._finish)
         self._meter = FluidMeter(trace, START, settings.speeds, slot_of(settings.slot_seconds, trace, policy))
         self._uids = _uids(trace)

@@ -50,7 +50,7 @@ class Reconciler:
         core.pod_listeners.append(lambda pod: self._look(pod.owner))
 
     def restart(self, seconds: float) -> None:
-        """Stop for so many seconds; then reconcile every job, as after a new list."""
+        """Stop reconciling for ``seconds`` seconds; then reconcile every job, as after a new list."""
         self._away_until = self._core.now + seconds
         for uid in self._core.store.jobs:
             self._look(uid)

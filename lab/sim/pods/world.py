@@ -254,7 +254,7 @@ class SimulatedWorld:
         merged = {**pod.annotations, **(annotations or {})}
         self._core.write_pod(
             replace(pod, node=node, annotations=merged, scheduled=Condition(True), nominated="")
-        )  # since 1.35 the API server clears the nomination when it binds
+        )  # The nomination is cleared, because the API server does so at a binding since Kubernetes 1.35.
         return None
 
     def delete_pod(self, namespace: str, name: str, *, uid: str = "") -> WorldRefusal | None:

@@ -54,7 +54,7 @@ class WorldCore:
         self.node_listeners: list[Callable[[Node], None]] = []
 
     def later(self, seconds: float, do: Do, rank: int) -> int:
-        """Call ``do`` in so many seconds; return a ticket with which the call can be cancelled."""
+        """Call ``do`` after ``seconds`` seconds; return a ticket with which the call can be cancelled."""
         return self.engine.schedule(self.now + seconds, do, rank)
 
     def write_node(self, node: Node) -> None:

@@ -28,10 +28,10 @@ def philly(
     seed: int = 0,
     contention: float = CONTENTION,
 ) -> Trace:
-    """Return the jobs on so many nodes. Raises TraceError, and ValueError for a wrong parameter.
+    """Return the jobs on ``nodes`` nodes. Raises TraceError, and ValueError for a wrong parameter.
 
-    ``load`` is the mean load of the GPUs to which the gaps between arrivals are scaled. ``sample`` draws so many of the
-    jobs with the seed; ``contention`` is ``a`` of the speed model (lab/sim/speed.py).
+    ``load`` is the mean load of the GPUs to which the gaps between arrivals are scaled. ``sample`` is the number of
+    jobs to draw with the seed (None: all); ``contention`` is ``a`` of the speed model (lab/sim/speed.py).
     """
     jobs = read(sampled(table, sample, seed), lambda line: (line.where, _job(line, contention)))
     width = len(str(nodes - 1))

@@ -33,19 +33,20 @@ class Application:
 
 
 APPLICATIONS: Mapping[str, Application] = {
-    "cifar10": Application(0.95, 0.041),  # derived from 100 epochs of 50,000 images at 1,461 a second
+    "cifar10": Application(0.95, 0.041),  # The hours are derived from 100 epochs of 50,000 images at 1,461 a second.
     "ncf": Application(0.3, 0.78),
-    "bert": Application(3.8, 0.013),  # derived from 2 epochs of 88,641 examples at 13 a second
+    "bert": Application(3.8, 0.013),  # The hours are derived from 2 epochs of 88,641 examples at 13 a second.
     "deepspeech2": Application(6.0, 0.011),
     "yolov3": Application(16.0, 0.11),
-    "imagenet": Application(148.0, 0.029),  # derived from 90 epochs of 1.28 million images at 217 a second
+    # The hours are derived from 90 epochs of 1.28 million images at 217 a second.
+    "imagenet": Application(148.0, 0.029),
 }
 
 
 def pollux(
     table: Table, *, nodes: int = NODES, load: float | None = None, models: Collection[str] | None = None
 ) -> Trace:
-    """Return the jobs on so many nodes of 4 GPUs. Raises TraceError, and ValueError for a wrong load.
+    """Return the jobs on ``nodes`` nodes of 4 GPUs. Raises TraceError, and ValueError for a wrong load.
 
     ``load`` is the mean load of the GPUs to which the gaps between arrivals are scaled (None: unchanged). ``models``
     are the names of models that the speed model knows; None allows all applications.
