@@ -18,7 +18,7 @@ class WithoutScaleOut(Policy):
 
     @property
     def name(self) -> str:
-        """Return the policy's name, with the name of the mechanism that is switched off."""
+        """Return the policy's name followed by ", no scale-out"."""
         return f"{self.policy.name}, no scale-out"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
@@ -40,7 +40,7 @@ class WithoutScaleIn(Policy):
 
     @property
     def name(self) -> str:
-        """Return the policy's name, with the name of the mechanism that is switched off."""
+        """Return the policy's name followed by ", no scale-in"."""
         return f"{self.policy.name}, no scale-in"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:

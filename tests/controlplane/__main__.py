@@ -1,4 +1,4 @@
-"""``python -m tests.controlplane build | up | down``."""
+"""Build the control plane, or start or end one that stays up: ``python -m tests.controlplane build | up | down``."""
 
 from __future__ import annotations
 

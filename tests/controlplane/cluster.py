@@ -16,10 +16,11 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.state import RunningProcess, StateFile, end
 
 DIRECTORY = CHECKOUT / ".cluster"
-USUAL_PORTS = (8900, 8901, 8902)  # the ports of the extender, its probes, and the controller's probes
+# These are the usual ports of the extender, of its probes, and of the controller's probes.
+USUAL_PORTS = (8900, 8901, 8902)
 COMMANDS = "bin"
 MARKER = "a-kohort-cluster-lives-here"
-# The kohort command of this cluster: it asks this cluster's service even if another process has the usual port.
+# This is the kohort command of the cluster. It asks the cluster's service even if another process has the usual port.
 OUR_KOHORT = """\
 #!/bin/sh
 export KOHORT_CLI_SERVER="${{KOHORT_CLI_SERVER:-{url}}}"
@@ -85,7 +86,7 @@ def up(
 
 def down(*, directory: Path = DIRECTORY) -> list[str]:
     """End what ``up`` started, remove its files, and return the names of the processes that were still running."""
-    # This process itself is left out: after --hours it is the last of the recorded processes.
+    # This process itself is left out, because after --hours it is the last of the recorded processes.
     recorded = [process for process in StateFile(directory / "state.json").read() if process.pid != os.getpid()]
     alive = [process.name for process in recorded if process.alive]
     end(reversed(recorded))

@@ -34,11 +34,11 @@ Kind = Literal[
     "delay",  # the request is delayed
     "drop-before",  # the connection ends before the server sees the request
     "drop-after",  # the server carries the request out, and the answer is lost
-    "too-many-requests",  # 429, with Retry-After
-    "conflict",  # 409
-    "error",  # 500
-    "unavailable",  # 503
-    "gone",  # 410, as a status, or as an event of a running watch
+    "too-many-requests",  # the proxy answers 429 with Retry-After, and the server does not see the request
+    "conflict",  # the proxy answers 409, and the server does not see the request
+    "error",  # the proxy answers 500, and the server does not see the request
+    "unavailable",  # the proxy answers 503, and the server does not see the request
+    "gone",  # the proxy answers 410, or sends 410 as an event of a running watch
     "truncated",  # half of the answer's body arrives, then the connection ends
     "cut",  # a watch ends in the middle of a line
     "stall",  # a watch goes silent, and stays open until `heal`
@@ -184,7 +184,9 @@ class FaultProxy:
             self._connections.discard(task)
 
     async def _exchange(self, ours: _Side, theirs: _Side) -> None:
-        """Relay one request and its answer."""
+        """Relay one request to the server and the answer to the client, with the fault that is drawn for the
+        request.
+        """
         request = await ours.read()
         if not isinstance(request, h11.Request):
             raise _EndedError
@@ -233,7 +235,7 @@ class FaultProxy:
             raise _EndedError
 
     async def _after(self, fault: Fault, answer: h11.Response, ours: _Side, theirs: _Side) -> None:
-        """Apply a fault after the server has answered: part of the answer arrives, or nothing."""
+        """After the server has carried the request out, lose the answer: only half of its body arrives, or nothing."""
         body = await theirs.body()
         if fault.kind == "truncated":
             headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body) + 1))]
@@ -296,7 +298,7 @@ class _Side:
         )
 
     def next_cycle(self) -> None:
-        """Keep the connection for the next request. Raises _EndedError if the other side does not."""
+        """Prepare the connection for the next request. Raises _EndedError if the other side closes the connection."""
         if self._state.our_state is not h11.DONE or self._state.their_state is not h11.DONE:
             raise _EndedError
         self._state.start_next_cycle()

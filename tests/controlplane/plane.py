@@ -159,7 +159,7 @@ class ControlPlane:
     def service_account_kubeconfig(self, namespace: str, name: str, seconds: int = 86_400, url: str = "") -> Path:
         """Write a kubeconfig with a token, and so the rights, of that ServiceAccount.
 
-        ``url`` is that of a proxy before the API server.
+        ``url`` is the address in the kubeconfig, such as that of a proxy before the API server.
         """
         request = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -242,7 +242,7 @@ class ControlPlane:
 
     def _bring_up(self, nodes: NodeShape | None, operator: bool, controller_manager: bool) -> None:
         self.start_process("etcd", *self.layout.etcd())
-        # Started at once, because the API server waits for etcd by itself.
+        # The API server is started at once, because it waits for etcd by itself.
         apiserver = self.start_process("kube-apiserver", *self.layout.apiserver(), url=self.url)
         apiserver.wait_until(lambda: self.api.ok("/readyz"), "it was ready", START_LIMIT)
         if controller_manager:

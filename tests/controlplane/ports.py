@@ -14,7 +14,8 @@ from itertools import islice
 from tests.controlplane.errors import ControlPlaneError
 
 LOOPBACK = "127.0.0.1"
-# Below the kernel's range for outgoing connections, which could otherwise take a port before the server binds it.
+# These ports are below the kernel's range for outgoing connections, which could otherwise take a port before the server
+# binds it.
 RANGE = range(20_000, 32_000)
 BLOCK = 100
 
@@ -42,7 +43,7 @@ def preferred_ports(wanted: Sequence[int]) -> list[int]:
 
 
 def _draw() -> Iterator[int]:
-    """Yield every port once, block by block."""
+    """Yield every free port of the blocks that this process reserves, once each."""
     blocks = range(RANGE.start, RANGE.stop, BLOCK)
     for first in random.sample(blocks, k=len(blocks)):
         if _hold(f"ports-from-{first}"):
@@ -66,7 +67,7 @@ def _hold(name: str) -> bool:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # As servers do, so that a port whose old connections are closing counts as free.
+        # The option is set as servers set it, so that a port whose old connections are closing counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))

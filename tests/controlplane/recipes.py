@@ -69,7 +69,8 @@ RECIPES = (
     _kubernetes("kube-controller-manager"),
 )
 
-# For ``make skew``: the newest patch of each older minor version that the Go module proxy serves.
+# These are the versions for ``make skew``: the newest patch of each older minor version that the Go module proxy
+# serves.
 OLDER_VERSIONS = ("v1.36.3", "v1.35.4", "v1.34.4")
 
 

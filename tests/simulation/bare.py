@@ -261,8 +261,8 @@ class BarePods:
         return pod.labels.get(GROUP_LABEL, "")
 
     def too_few(self, pod: PodObject, asked: set[str]) -> str:
-        """Return why no pod of the group may be bound yet, or "" if it may; ``asked`` has the UIDs of pods with a bind
-        call.
+        """Return why no pod of the pod's group may be bound yet, or "" if one may; ``asked`` has the UIDs of pods with
+        a bind call.
         """
         name = pod.labels.get(GROUP_LABEL)
         bare = next((bare for bare in self._there if bare.name == name), None)

@@ -41,7 +41,7 @@ class CoolDown:
         self.compared = 0
         self._violated = violated
         self._targets: dict[Process, Mapping[str, int]] = {}
-        # for each process: the time at which it last took workers from each job
+        # process -> job's UID -> the time at which the process last took workers from the job
         self._taken: dict[Process, dict[str, float]] = defaultdict(dict)
         self._shrunk: dict[str, Shrunk] = {}
 

@@ -1,8 +1,8 @@
-"""Crash points: every write of the extender and of the controller in sixteen scenarios, crashed in three ways.
+"""Crash the extender and the controller at each of their writes in sixteen scenarios, in three ways.
 
-A reference run counts the writes. Then each of them kills the process that makes it: before the write, after its
-answer, or after it without the answer. The process restarts, and all invariants must hold in the end. OASiS's decisions
-and prices must be exactly those of the reference run in the same time slot.
+A reference run counts the writes. Then there is one run for each write and way, in which the process that makes the
+write is killed before it, after its answer, or after it without the answer. The process restarts, and all invariants
+must hold in the end. OASiS's decisions and prices must be exactly those of the reference run in the same time slot.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Act = Callable[[SimulatedWorld], object]
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A small scenario without random faults; ``acts`` has what users and machines do, as (seconds, function of the
-    world).
+    """A small scenario without random faults; ``acts`` has the actions of users and machines, as (seconds, function of
+    the world).
 
     ``refused`` are pods whose bindings the API server refuses for the first ``refusing`` seconds. With ``early``, a
     gang is bound at the first bind call of a member.

@@ -13,7 +13,8 @@ from typing import Final
 from policy.cluster.actions import Admit, Bind, Effect, Migrate, RefuseBind, Reject, Released, Resize
 from policy.cluster.model import Slot
 
-EVERY: Final = 16  # There is a mark after this many decisions, so a difference can be located to as many decisions.
+# There is a mark (digest) after every 16 decisions, so that a difference can be located to 16 decisions.
+EVERY: Final = 16
 DIGITS: Final = 4  # A mark has this many hexadecimal digits; only the last mark is the whole digest.
 LENGTH: Final = 16
 

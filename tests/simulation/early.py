@@ -1,4 +1,5 @@
-"""Seeds with ``barrier.commit: first``, and seeded defects of it.
+"""Run seeds with the setting ``barrier.commit: first``, and define seeded defects (faults put into the code on purpose)
+of that setting.
 
 Seed N here is the scenario of the usual seed N with other settings, so that the usual seeds and their digests stay as
 they are. Most jobs name no volume, because a gang with volumes is not bound at its first bind call.

@@ -13,9 +13,10 @@ from extender.kube.api import LEASES, ClusterError, Done, Json, Ref
 if TYPE_CHECKING:
     from tests.simulation.processes import SchedulerProcess
 
-DURATION: Final = 15  # leaseDurationSeconds
-DEADLINE: Final = 10.0  # renewDeadline
-RETRY: Final = 2.0  # retryPeriod; a candidate waits up to 2.2 times as long between two tries
+DURATION: Final = 15  # the Lease's leaseDurationSeconds
+DEADLINE: Final = 10.0  # kube-scheduler's renewDeadline, in seconds
+# kube-scheduler's retryPeriod, in seconds; a candidate waits up to 2.2 times as long between two tries
+RETRY: Final = 2.0
 
 
 def lease_of_scheduler(settings: LeaseSettings) -> Ref:

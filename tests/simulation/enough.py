@@ -26,8 +26,8 @@ EXPECTED: Final = 15.0
 UNLIKE: Final = {"release-500": 100.0, "release-lost": 100.0, "release-answer-lost": 100.0, "group-made-anew": 100.0}
 
 EVERY: Final = ("report", "resize", "fail-over", "own-fail-over")
-# "room-late" means that a plan's room was not free in time. Of 600 seeds DRS had 12 with it, each other policy 41 or
-# more.
+# "room-late" means that a plan's room was not free in time. Of 600 seeds, 12 with DRS had it, and 41 or more with each
+# other policy.
 SHRINKING: Final = (*EVERY, "room-late")
 DOES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(POLICIES, SHRINKING),

@@ -8,7 +8,7 @@ from typing import Any, Final
 from extender.kube.api import Json
 from lab.virtual.clocks import loop_time
 
-DURATION: Final = 15.0  # leaseDurationSeconds
+DURATION: Final = 15.0  # the Lease's leaseDurationSeconds
 
 
 class Leases:

@@ -296,7 +296,7 @@ _FILTER = verbs.Verbs._filter
 
 
 def no_wake_up() -> list[Patch]:
-    """Members that were refused before are not woken when there is room."""
+    """When there is room, kube-scheduler is not told to try the refused members again."""
     return [(controller, "calls", lambda desired: (c for c in calls.calls(desired) if not isinstance(c, calls.Wake)))]
 
 
