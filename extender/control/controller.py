@@ -41,9 +41,10 @@ from extender.observe.controllermetrics import ControllerMetrics
 from extender.observe.health import Check, Heartbeat, Readiness
 from extender.present.views.orders import DesiredView
 
-AT_ONCE: Final = 32  # at most so many calls are under way at the same time
-BREATH_SECONDS: Final = 0.05  # so long is the pause between two polls, so that one answer covers a burst of changes
-SETTLE_SECONDS: Final = 2.0  # by then the extender's watch must have shown what was written
+AT_ONCE: Final = 32  # at most so many API calls are under way at the same time
+# The controller waits this long between two polls of the extender, so that one answer covers a burst of changes.
+BREATH_SECONDS: Final = 0.05
+SETTLE_SECONDS: Final = 2.0  # a write is not repeated for this long, in which the extender's watch must have shown it
 GATE_CHECK_SECONDS: Final = 30.0  # the gate is checked this often, because an administrator may have switched it
 RETRY_SECONDS: Final = (1.0, 30.0)  # these are the first and the longest pause after a refused write
 # These are the first and the longest pause while the extender does not answer. They are short, because polling over
@@ -101,7 +102,7 @@ class Controller:
         self._holds: dict[Key, Hold] = {}
         self._under_way: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._wake_up = asyncio.Event()  # is set when a call may have become due
+        self._wake_up = asyncio.Event()  # _wake_up is set when a call may have become due
         self._failures = 0
         seconds = settings.controller.request_timeout_seconds
         self._refusal_reports = RefusalReports(post, seconds, clock, lease)
@@ -128,7 +129,7 @@ class Controller:
             self._refusal_reports.resend()
 
     def readiness(self) -> Readiness:
-        """Return the checks of the controller's ``/readyz``.
+        """Return the results of the health checks that the controller's ``/readyz`` shows.
 
         A controller is ready if its extender has answered in the last 10 s, whether or not this replica leads.
         """

@@ -47,7 +47,7 @@ class DecisionEvents:
         self._instance = instance
         self._host = host
         self._quota = quota
-        self._refused: tuple[int, str] = (0, "")  # holds the step and the job of the last refused write
+        self._refused: tuple[int, str] = (0, "")  # _refused holds the step and the job of the last refused write
 
     def events_of(self, decisions: Sequence[DecisionView]) -> Iterator[dict[str, Any]]:
         """Yield the Events for these decisions, oldest first; a decision about a deleted job gets none."""

@@ -250,17 +250,17 @@ def _role(one: RoleTemplate, scheduler_name: str) -> Role:
 
 
 def read_group(item: dict[str, Any], kind: GroupKind) -> tuple[Job, int]:
-    """Return a pod group as a job without roles, and the group's minimum number of pods.
+    """Return a pod group as a job without roles, and the pod group's minimum number of pods.
 
-    The roles are missing because only the group's pods state them.
+    The roles are missing because only the pods of the pod group state them.
     """
     meta, invalid, least, utility = part(item, "metadata"), "", 1, 1.0
     try:
         least = _least_of(item, kind)
         utility = _utility(part(meta, "annotations").get(UTILITY))
     except ObjectError as error:
-        # A minimum of 0 would mean that each pod is bound alone. With at least 1 the group is an invalid gang, which
-        # its user sees.
+        # A minimum of 0 would mean that each pod is bound alone. With at least 1 the pod group becomes an invalid gang,
+        # which its user sees.
         invalid, least = str(error), max(1, least)
     group = Job(
         uid=identity(text(meta, "namespace"), text(meta, "uid")),

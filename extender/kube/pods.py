@@ -110,7 +110,7 @@ def read_owned_pod(item: dict[str, Any], pod: Pod, of: Membership, group: GroupK
     """Return a pod together with what it states about its membership in a job or pod group.
 
     For a job this is the pod's slot, for a pod group its role. ``of``: the pod's owner and slot. ``group``: the kind of
-    the pod's group; None for a pod that names a job.
+    the pod group that the pod names; None for a pod that names a job.
     """
     bound_slot = _slot_in(text(part(part(item, "metadata"), "annotations"), SLOT))
     if group is None:
@@ -122,7 +122,8 @@ def read_owned_pod(item: dict[str, Any], pod: Pod, of: Membership, group: GroupK
     )
 
 
-# A plan supports these fields in an existing pod, though not in a template: the pod's node, and its pod group.
+# A plan takes these two fields of an existing pod into account, though not of a template: the pod's node, and its pod
+# group.
 ACCEPTED = ("nodeName", "schedulingGroup")
 
 

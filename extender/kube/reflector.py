@@ -82,25 +82,28 @@ class Reflector:
         they still exist. ``chance``: the random source for pauses and for the lengths of watches.
         """
         self.resource = resource
-        self.synced = False  # is true once a whole list was delivered, or the resource is known not to exist
-        self.last_seen = clock.monotonic()  # is the monotonic time at which the API last answered for this resource
-        self.restarts = 0  # counts the watches and lists that have failed
-        self.dropped = 0  # counts the list items and watch events that had no usable object
+        self.synced = False  # synced is true once a whole list was delivered, or the resource is known not to exist
+        # last_seen is the monotonic time at which the API server last answered for this resource
+        self.last_seen = clock.monotonic()
+        self.restarts = 0  # restarts counts the watches and lists that have failed
+        self.dropped = 0  # dropped counts the list items and watch events that had no usable object
         self.last_error = ""
-        self.forbidden = False  # is true if the resource is optional and the API server does not let us read it
+        # forbidden is true if the resource is optional and the API server does not let us read it
+        self.forbidden = False
         self._api = api
         self._clock = clock
         self._chance = chance
         self._times = times or ReflectorTimes()
-        self._version = ""  # is the resourceVersion from which to watch; if it is empty, `run` lists first
-        self._known: dict[Key, str] = {}  # has the uid of every object that was delivered and not deleted
+        self._version = ""  # _version is the resourceVersion from which to watch; if it is empty, `run` lists first
+        self._known: dict[Key, str] = {}  # _known has the uid of every object that was delivered and not deleted
         self._failures = 0
         self._optional = optional
         self._refused_since: float | None = None
-        self._absent = False  # is true while the resource does not exist or may not be read
-        self._asked = 0  # counts the calls of `refresh`
-        self._read = 0  # is the value of `_asked` when the last whole list began
-        self._waiting: asyncio.Timeout | None = None  # is the time limit of the present wait for events of a watch
+        self._absent = False  # _absent is true while the resource does not exist or may not be read
+        self._asked = 0  # _asked counts the calls of `refresh`
+        self._read = 0  # _read is the value of `_asked` when the last whole list began
+        # _waiting is the time limit of the present wait for events of a watch
+        self._waiting: asyncio.Timeout | None = None
 
     @property
     def fresh(self) -> bool:

@@ -35,17 +35,17 @@ _SETTLED: Final = (State.RUNNING,)
 
 
 class ReadinessSource(Protocol):
-    """The type of objects that know the service's health."""
+    """The type of objects that run the service's health checks."""
 
     def readiness(self) -> Readiness:
-        """Return the checks of ``/readyz``."""
+        """Return the results of the health checks that ``/readyz`` shows."""
         ...
 
 
 class QueuedRow(NamedTuple):
-    """A row of the queue, without the job's place and waiting time.
+    """A row of the queue's table, without the job's position in the queue and its waiting time.
 
-    The place and the time change for many rows at once. Without them a row's HTML can be kept, and `htmlrows.placed`
+    The position and the time change for many rows at once. Without them a row's HTML can be kept, and `htmlrows.placed`
     adds them later.
     """
 
@@ -65,9 +65,9 @@ class QueuedRow(NamedTuple):
 
 
 class QueueRows(NamedTuple):
-    """The waiting jobs and their places in the queue, counted from 1.
+    """The rows of the queue's table, and the position of each job in the queue, counted from 1.
 
-    The place is 0 for a job that is not in the queue: malformed, suspended, or being released.
+    The position is 0 for a job that is not in the queue: malformed, suspended, or being released.
     """
 
     places: tuple[int, ...]
@@ -80,15 +80,19 @@ class QueueRows(NamedTuple):
 
     @property
     def place_texts(self) -> str:
-        """Return the places for the first cells of the rows, separated by spaces."""
+        """Return the positions in the queue that the first column of the queue's table shows, in one text, separated by
+        spaces.
+
+        A job that is not in the queue has a dash. Only the first `MOST_QUEUED` rows are shown.
+        """
         return " ".join(str(place or "–") for place in self.places[:MOST_QUEUED])
 
 
 class RunningRow(NamedTuple):
     """A row of the list of jobs that hold resources.
 
-    low, high: the bounds of its workers. given: workers that the policy gave the job. there: workers that are bound.
-    nodes: the number of nodes of its plan. rival: the job for which it was shrunk last, or empty.
+    low, high: the bounds of the job's workers. given: how many workers the policy gave the job. there: how many of its
+    workers are bound. nodes: the number of nodes of its plan. rival: the job for which it was shrunk last, or empty.
     """
 
     look: Look
@@ -242,12 +246,14 @@ class ClusterPage:
 
 
 def _order(snapshot: Snapshot, job: Job) -> tuple[bool, str]:
-    """Return the sort key: jobs in another state than running come first, each group in order of name."""
+    """Return the sort key of a job in the list of jobs that hold resources: jobs in another state than running come
+    first, each group in order of name.
+    """
     return snapshot.gang(job.uid).state in _SETTLED, job.key
 
 
 def shape_of(job: Job) -> str:
-    """Return the roles of a job: ``1 ps + 2–8 workers``."""
+    """Return the roles of a job with their numbers of pods as text: ``1 ps + 2–8 workers``."""
     parts = [f"{role.replicas} {role.name}" for role in job.rigid]
     if job.worker is not None:
         low, high = job.min_workers, job.max_workers
@@ -256,7 +262,9 @@ def shape_of(job: Job) -> str:
 
 
 def _reasons(queue: tuple[QueuedRow, ...]) -> list[tuple[str, str, int]]:
-    """Return each reason code with its text and the number of jobs that wait for it, the most frequent reason first."""
+    """Return each reason for which jobs wait, as (code, text, number of jobs), the most frequent reason first; at most
+    eight.
+    """
     counts = Counter((row.reason, row.text) for row in queue)
     return [(reason, text, number) for (reason, text), number in counts.most_common(8)]
 
@@ -267,7 +275,7 @@ Figure = tuple[str, str, str, bool]
 def _figures(
     snapshot: Snapshot, queue: QueueRows, running: tuple[RunningRow, ...], nodes: NodeMap, now: float
 ) -> list[Figure]:
-    """Return the figures above the lists: name, value, note, and whether an operator should look into it."""
+    """Return the figures at the top of the page: (name, value, note, whether an operator should look into it)."""
     waiting = queue.queueing
     starving, moving = sum(row.starving for row in waiting), sum(row.state != "running" for row in running)
     down = sum(not node.ready for node in snapshot.nodes.values())

@@ -58,7 +58,9 @@ class Timeline:
 
     def _take(self, entry: Entry) -> None:
         if isinstance(entry.effect, Remember):
-            return  # a policy's note to itself is not shown, because it is no decision about a job
+            # Effects with which a policy only stores something for itself are not shown, because they are no decisions
+            # about a job.
+            return
         view, named = decision_view(entry), entry.subject.job
         uid, job = named.uid if named is not None else "", view.job
         kind = f"{view.action.lower()}{entry.way}"

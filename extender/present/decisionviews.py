@@ -58,7 +58,9 @@ def decision_view(entry: Entry) -> DecisionView:
 
 
 def action_of(effect: Effect) -> str:
-    """Return the name of an effect: its class, or for Shown what the API shows as done, such as "Bound"."""
+    """Return the name of an effect: the name of its class; for the class Shown, the name of the change that the API
+    shows as done, such as "Bound".
+    """
     return effect.what if isinstance(effect, Shown) else type(effect).__name__
 
 

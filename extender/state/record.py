@@ -42,8 +42,8 @@ FIRST_EFFECTS: Final = frozenset(
         "ShrinkStalled",
     }
 )  # fmt: skip
-# A journal that does not name its kinds of effects also has the kinds on the right if its state has the part on the
-# left.
+# Maps a part of a state to kinds of effects. A journal that does not name its kinds of effects also has these kinds if
+# its state has that part.
 CAME_WITH: Final = {"preemptions": {"Preempted"}, "refused_writes": {"Shown", "WriteRefused"}}
 # The largest maps of a state. msgspec can write and read their values by itself, without `codec`.
 FACTS: Final[dict[str, Any]] = {
@@ -51,7 +51,8 @@ FACTS: Final[dict[str, Any]] = {
     "jobs": list[tuple[str, Job]],
     "pods": list[tuple[str, Pod]],
 }
-# REST names the parts of a snapshot that are not in FACTS. The index is not written, because it is computed from them.
+# The constant REST has the names of all parts of a snapshot that are not in FACTS. The index is not among them, because
+# it is computed from the other parts and not written.
 REST: Final = tuple(f.name for f in fields(Snapshot) if f.name not in {*FACTS, "index"})
 _encoder: Final = msgspec.json.Encoder()
 _log = logging.getLogger(__name__)
@@ -194,7 +195,7 @@ def _event(written: tuple[str, Any]) -> Event:
 
 
 class _Handed(NamedTuple):
-    """A step that is handed to the writing thread.
+    """A step that `Recorder` hands to its writing thread.
 
     before: the beginning of a new file, which this step starts; None for a step that goes into the current file.
     """
