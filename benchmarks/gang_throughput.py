@@ -36,10 +36,10 @@ class ThroughputRun:
     """What was measured of one scheduler (plain kube-scheduler, its own gangs, or Kohort) in one round."""
 
     pods_per_second: float
-    cpu: Cpu  # cpu has the CPU seconds of each process, for each 1,000 pods
-    spread: float  # spread is the median, over the gangs, of the seconds from a gang's first to its last binding
-    unbound: int = 0  # unbound is the number of pods that had no node after 90 s
-    # nominating is the seconds in which planned nodes were nominated; they count in the pods per second
+    cpu: Cpu  # cpu has the CPU seconds of each process, for each 1,000 pods.
+    spread: float  # spread is the median, over the gangs, of the seconds from a gang's first to its last binding.
+    unbound: int = 0  # unbound is the number of pods that had no node after 90 s.
+    # nominating is the seconds in which planned nodes were nominated; they count in the pods per second.
     nominating: float = 0.0
     # counts has the number of verb calls, refusals and writes by name, for each pod
     counts: dict[str, float] = field(default_factory=dict)

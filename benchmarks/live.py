@@ -70,7 +70,7 @@ def wait(look: Callable[[], object], what: str, limit: float = 120, pause: float
     return time.monotonic() - began
 
 
-# -- objects ---------------------------------------------------------------------------------------
+# -- The functions below create and delete objects. --------------------------------------------------
 
 
 def create(plane: ControlPlane, path: str, items: Iterable[Json]) -> list[Json]:
@@ -155,7 +155,7 @@ def group_of(item: Json, size: int) -> Json:
     return {"metadata": {"name": item["metadata"]["name"]}, "spec": {"schedulingPolicy": policy}}
 
 
-# -- the schedulers --------------------------------------------------------------------------------
+# -- The functions below start and stop schedulers. --------------------------------------------------
 
 
 def plain_scheduler(plane: ControlPlane, name: str = "plain") -> Process:
@@ -213,7 +213,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-# -- measuring ------------------------------------------------------------------------------------
+# -- The functions below measure. --------------------------------------------------------------------
 
 
 def cpu_seconds(processes: Mapping[str, Process]) -> dict[str, float]:

@@ -284,8 +284,10 @@ class Barrier:
                 return
 
     def _is_too_late_to_land(self, uid: str) -> bool:
-        """Tell whether the API server can no longer carry out any binding of the pod whose answer was lost, and no
-        other binding of the pod is in flight.
+        """Tell whether no binding of the pod can be made any more.
+
+        This is true if the last binding whose answer was lost is so old that the API server no longer carries it out,
+        and no other binding of the pod is in flight.
         """
         over = self._ledger.clock.monotonic() - self._lost[uid].at >= LATE_SECONDS
         return over and uid not in self._in_flight.values()

@@ -44,7 +44,7 @@ class ReviewsAccess(Protocol):
 
 
 class Reviewer(ReviewsTokens, ReviewsAccess, Protocol):
-    """A client that can send both reviews."""
+    """A client that can send a TokenReview and a SubjectAccessReview."""
 
 
 class UnansweredError(Exception):

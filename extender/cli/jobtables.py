@@ -22,9 +22,8 @@ CLOSEST_NODES: Final = 20
 MOST_AHEAD: Final = 10
 MOST_MEMBERS: Final = 20
 MOST_STEPS: Final = 10
-HELPS: Final = "what helps"  # the answer prints this heading before the general advice for the reason why the job waits
-# The answer prints this heading before a change that would let the job start, as a trial on a copy of the state has
-# shown.
+HELPS: Final = "what helps"  # HELPS is the heading of the general advice for the reason why a job waits.
+# ADMITS is the heading of a change that would let the job start, as a trial on a copy of the state has shown.
 ADMITS: Final = "would admit"
 WIDE: Final = "-o wide"
 

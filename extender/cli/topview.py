@@ -13,9 +13,9 @@ from extender.present.views.cluster import NodesView, NodeView
 from extender.present.views.jobs import JobsView, JobView, QueuedJob, QueueView
 from policy.cluster.words import and_more, counted
 
-BAR = 24  # a bar that stands for all of a node's cpu or all of a job's workers has this many characters
-MOST = 20  # each table of the view shows at most this many rows
-BARS = ("", "WORKERS", "NEEDS")  # these columns are left out on a narrow terminal, in this order
+BAR = 24  # BAR is the number of characters of a bar that stands for all of a node's cpu or all of a job's workers.
+MOST = 20  # MOST is the largest number of rows in each table of the view.
+BARS = ("", "WORKERS", "NEEDS")  # BARS are the heads of columns that are left out on a narrow terminal, in this order.
 
 
 class TopView(View):

@@ -112,7 +112,7 @@ def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
     _report(asked, job, kind, lambda found: suspension(found, on=False))
 
 
-# -- what is changed -----------------------------------------------------------------------------
+# -- The functions below make the patches. -----------------------------------------------------------
 
 
 def scaling(found: FoundJob, workers: int, scheduler_name: str) -> Change:
@@ -198,7 +198,7 @@ def _written(found: FoundJob, field: str, before: Any, after: Any) -> WriteResul
     return WriteResult(found.ref.namespace, found.ref.name, found.kind.kind, field, before, after, note)
 
 
-# -- reading and writing -------------------------------------------------------------------------
+# -- The functions below read the job and write the patches. -----------------------------------------
 
 
 def _report(asked: Asked, job: str, kind: str | None, change: Callable[[FoundJob], Change]) -> None:

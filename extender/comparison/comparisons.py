@@ -21,10 +21,10 @@ from extender.present.views.comparison import ComparisonView
 from extender.state.ledger import Ledger
 from policy.systems import make_policy
 
-KEPT: Final = 16  # KEPT is the largest number of answers that are kept
-LEAST_REST: Final = 30.0  # an answer is good for at least this many seconds
-# A comparison that is requested continually may run for at most this share of the time; the answer is kept long enough
-# for that.
+KEPT: Final = 16  # KEPT is the largest number of answers that are kept.
+LEAST_REST: Final = 30.0  # LEAST_REST is the least number of seconds for which an answer is good.
+# A comparison that is requested continually may run for at most SHARE of the time. Its answer is kept long enough for
+# that.
 SHARE: Final = 0.25
 # A process that exceeds its allowed time by this many seconds is ended. Beside a busy service its start alone takes
 # half a minute.

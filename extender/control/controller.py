@@ -41,14 +41,17 @@ from extender.observe.controllermetrics import ControllerMetrics
 from extender.observe.health import Check, Heartbeat, Readiness
 from extender.present.views.orders import DesiredView
 
-AT_ONCE: Final = 32  # at most so many API calls are under way at the same time
-# The controller waits this long between two polls of the extender, so that one answer covers a burst of changes.
+AT_ONCE: Final = 32  # AT_ONCE is the largest number of API calls that are under way at the same time.
+# BREATH_SECONDS is the pause between two polls of the extender. Because of the pause, one answer covers a burst of
+# changes.
 BREATH_SECONDS: Final = 0.05
-SETTLE_SECONDS: Final = 2.0  # a write is not repeated for this long, in which the extender's watch must have shown it
-GATE_CHECK_SECONDS: Final = 30.0  # the gate is checked this often, because an administrator may have switched it
-RETRY_SECONDS: Final = (1.0, 30.0)  # these are the first and the longest pause after a refused write
-# These are the first and the longest pause while the extender does not answer. They are short, because polling over
-# loopback costs nothing, and a controller should not wait long for an extender that has just started.
+# A write is not repeated for SETTLE_SECONDS, within which the extender's watch must have shown it.
+SETTLE_SECONDS: Final = 2.0
+# GATE_CHECK_SECONDS is the interval at which the gate is checked, because an administrator may have switched it.
+GATE_CHECK_SECONDS: Final = 30.0
+RETRY_SECONDS: Final = (1.0, 30.0)  # RETRY_SECONDS are the first and the longest pause after a refused write.
+# UNREACHABLE_SECONDS are the first and the longest pause while the extender does not answer. They are short, because
+# polling over loopback costs nothing, and a controller should not wait long for an extender that has just started.
 UNREACHABLE_SECONDS: Final = (0.25, 2.0)
 SILENT_SECONDS: Final = 10.0
 _log = logging.getLogger(__name__)
@@ -138,7 +141,7 @@ class Controller:
         leading = "yes" if self._lease.leading() else "no: nothing is written"
         return Readiness((Check("extender", heard, detail), Check("leading", True, leading)))
 
-    # -- the desired state ------------------------------------------------------------------------
+    # -- The methods below read the desired state. ---------------------------------------------------
 
     async def _follow(self) -> None:
         """Poll the extender for the desired state until cancelled; each answer replaces the earlier wanted calls."""
@@ -204,7 +207,7 @@ class Controller:
         holds = hold is not None and hold.until > now and (hold.call == call or not hold.only_equal)
         return hold if holds else None
 
-    # -- writes ----------------------------------------------------------------------------------
+    # -- The methods below make the calls that write. ------------------------------------------------
 
     async def _work(self) -> None:
         """Start the wanted calls in order, at most `AT_ONCE` at a time; look again when a held call may be due."""

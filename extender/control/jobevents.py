@@ -23,7 +23,8 @@ from policy.answers.explanation import ProvedChange
 from policy.cluster.reasons import Reason
 
 CONTROLLER: Final = "kohort.dev/controller"
-FIRST_SECONDS: Final = 20.0  # a job gets its first Event after waiting for this long, because many jobs start sooner
+# A job gets its first Event after waiting for FIRST_SECONDS, because many jobs start sooner.
+FIRST_SECONDS: Final = 20.0
 # If the reason of a waiting job changes, its next Event comes at least so many seconds after the last one.
 CHANGED_SECONDS: Final = 600.0
 # If the reason stays the same, the Event is written again after so long, because the API server deletes it after an

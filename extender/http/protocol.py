@@ -38,8 +38,8 @@ class LimitedProtocol(HttpToolsProtocol):
     limits: ClassVar[Limits]
     guards: ClassVar[tuple[Guard, ...]] = ()
     _deadline: asyncio.TimerHandle | None = None
-    _asked = False  # _asked tells whether a request's head has arrived on this connection
-    _head_bytes = 0  # _head_bytes counts the bytes of the arriving request that are not body
+    _asked = False  # _asked tells whether a request's head has arrived on this connection.
+    _head_bytes = 0  # _head_bytes counts the bytes of the arriving request that are not body.
     # _waiting_since is the loop's time since when the connection is idle, or waits for the rest of a request or for its
     # client to read.
     _waiting_since = 0.0

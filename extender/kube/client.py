@@ -37,9 +37,10 @@ from extender.kube.api import (
 from extender.kube.connection.target import Connection
 from extender.kube.connection.transport import Transport
 
-PAGE: Final = 500  # one list request asks for this many objects, as in client-go
-WRITES_AT_ONCE: Final = 64  # so many writes are sent at the same time; more would only queue in the API server
-READS: Final = 32  # so many connections are kept for reads, besides those for writes; each watch holds one of them
+PAGE: Final = 500  # One list request asks for PAGE objects, as in client-go.
+# At most WRITES_AT_ONCE writes are sent at the same time; more would only queue in the API server.
+WRITES_AT_ONCE: Final = 64
+READS: Final = 32  # READS connections are kept for reads, besides those for writes; each watch holds one of them.
 NO_HEADERS: Final[Mapping[str, str]] = {}
 CONTENT_TYPE: Final = {"json": "application/json-patch+json", "merge": "application/merge-patch+json"}
 
@@ -82,7 +83,7 @@ class KubeApi:
         """Close all connections."""
         await self._transport.close()
 
-    # -- Reads ---------------------------------------------------------------------------------------
+    # -- The methods below read. ---------------------------------------------------------------------
 
     async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
         """Yield the pages of one consistent list. Raises ClusterError(410) when its continue token has expired."""
@@ -160,7 +161,7 @@ class KubeApi:
             raise responses.cluster_error(response, body)
         return body
 
-    # -- Writes --------------------------------------------------------------------------------------
+    # -- The methods below write. --------------------------------------------------------------------
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
         """Create the Binding. If the pod is already bound, to whichever node, the outcome is Refused with 409."""
@@ -274,7 +275,7 @@ class KubeApi:
         """
         return responses.retry_after(response, default=1.0) * self._chance.uniform(1.0, 1.5)
 
-    # -- Transport -----------------------------------------------------------------------------------
+    # -- The methods below send requests. ------------------------------------------------------------
 
     async def _open(
         self,

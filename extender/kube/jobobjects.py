@@ -49,7 +49,8 @@ from policy.cluster.training import Report, Training, read_reports
 MOST_UTILITY: Final = 1_000_000
 # Owners of these kinds set the field ``suspend`` of the job that they created back to their own value.
 SUSPENDS_ITSELF: Final = frozenset({"TrainJob"})
-INDICES: Final = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # matches one span in an Indexed Job's status, as in 1,3-5,7
+# The pattern matches one span in the list of indexes in an Indexed Job's status, such as 3 or 5-7 in 1,3-5,7.
+INDICES: Final = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")
 
 
 def identity(namespace: str, uid: str) -> str:

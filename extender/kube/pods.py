@@ -17,8 +17,8 @@ from extender.kube.unchecked import repels_in, unchecked_in
 from policy.cluster.model import WORKER, Constraints, Job, Phase, Pod, Role, Slot
 from policy.cluster.resources import NOTHING, Resources
 
-LONGEST_REFUSAL = 1024  # kube-scheduler's message on an unschedulable pod is cut to this many characters
-UNREADABLE = Resources({"pods": 1})  # these requests are assumed for a pod whose own cannot be read
+LONGEST_REFUSAL = 1024  # kube-scheduler's message on an unschedulable pod is cut to LONGEST_REFUSAL characters.
+UNREADABLE = Resources({"pods": 1})  # These requests are assumed for a pod whose own cannot be read.
 
 
 def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY) -> Pod:

@@ -75,7 +75,8 @@ class Lease:
         self._ref = Ref(LEASES, settings.namespace, settings.name)
         self._api = api
         self._clock = clock
-        self._looking = asyncio.Lock()  # the lock is held during a look, so that looks do not overtake one another
+        # The lock is held during a read of the Lease, so that reads do not overtake one another.
+        self._looking = asyncio.Lock()
         # The reads of the Lease that `check` makes are numbered; these are the numbers of the last read that began and
         # of the last that ended.
         self._begun = self._ended = 0

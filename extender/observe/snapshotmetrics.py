@@ -27,7 +27,8 @@ from policy.cluster.snapshot import Snapshot, reason_of
 from policy.placement.gang import cross_node_pairs
 from policy.systems.base import Policy
 
-RESOURCES: Final = 10  # at most this many resources get metrics, because an administrator may define any number of them
+# At most RESOURCES resources get metrics, because an administrator may define any number of them.
+RESOURCES: Final = 10
 # These two resources get no metrics. They limit the number of pods and the scratch space, which are of no interest
 # here.
 UNPRICED: Final = ("pods", "ephemeral-storage")

@@ -20,8 +20,9 @@ EMPTY: Final[Lists] = {name: [] for name in ("answer", "charts", "courses", "cou
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The load at one moment under each policy that is compared; for a run that ended before this time, the last load
-    of that run.
+    """The load of the cluster at one moment, once for each policy that is compared.
+
+    If the simulation under a policy ended before this moment, its last load is given.
     """
 
     at: float

@@ -29,8 +29,9 @@ Carrier = Callable[[tuple[Effect, ...]], None]
 # A function that is called with a step's time, events and effects, the snapshot after it, and the error that made it
 # fail (empty if it succeeded).
 Record = Callable[[float, Sequence[Event], Sequence[Effect], Snapshot, str], None]
-SHORTEST_TICK = 0.05  # two steps that `tick` makes are at least this many seconds apart
-# the pause between slow steps has at most this many seconds; with a longer one decisions would come too late
+SHORTEST_TICK = 0.05  # SHORTEST_TICK is the least number of seconds between two steps that `tick` makes.
+# LONGEST_REST is the largest number of seconds between two slow steps; with a longer pause decisions would come too
+# late.
 LONGEST_REST = 0.25
 GONE_REMEMBERED = 10_000
 _log = logging.getLogger(__name__)
@@ -266,13 +267,13 @@ class Ledger:
                 self._prepare()
 
     def _prepare(self) -> None:
-        """Let the policy compute between two steps what its next decision needs, so that no call of kube-scheduler
-        waits for these computations.
+        """Let the policy compute in advance, between two steps, what its next decision needs, so that no call of
+        kube-scheduler waits for these computations.
         """
         try:
             self.policy.prepare(self.snapshot, self.now())
         except Exception:
-            # The next decision then computes by itself what was to be prepared.
+            # If preparing fails, the next decision itself computes what it needs.
             _log.exception("nothing was prepared for the next decision")
 
     def _next_deadline(self) -> float:

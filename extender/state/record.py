@@ -28,8 +28,8 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
 FORMAT: Final = 1
-BEHIND: Final = 4096  # at most this many steps wait to be written to the disk
-CLOSE_SECONDS: Final = 3.0  # at its end the process waits for the disk for at most this many seconds
+BEHIND: Final = 4096  # BEHIND is the largest number of steps that wait to be written to the disk.
+CLOSE_SECONDS: Final = 3.0  # At its end the process waits for the disk for at most CLOSE_SECONDS.
 NAME: Final = "journal-{:06d}.jsonl"
 _NAMED: Final = re.compile(r"journal-(\d{6,})\.jsonl")
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(Event)}
