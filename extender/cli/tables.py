@@ -252,7 +252,7 @@ def _decision(entry: DecisionView, *, wide: bool) -> tuple[str, ...]:
 
 
 def decision_line(entry: DecisionView, *, wide: bool) -> Text:
-    """Return one decision as a line, without a table around it."""
+    """Return one decision as a line of text: the cells of its row in the table, separated by spaces."""
     return text("  ".join(_decision(entry, wide=wide)))
 
 

@@ -133,7 +133,7 @@ class WaitingEvents:
         return _event(job, name, now, self._host, "Wait", reasons.QUEUED, _note(job, changes))
 
     def starving(self, queue: QueueView, now: float) -> Iterator[dict[str, Any]]:
-        """Yield an Event for each job that has begun to starve since the last call.
+        """Yield an Event for each waiting job that has begun to starve since the last call of this method.
 
         ``now``: seconds since the epoch.
         """

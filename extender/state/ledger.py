@@ -117,8 +117,10 @@ class Ledger:
         return uid in self._gone or lacked
 
     def lacks(self, uid: str, version: int) -> bool:
-        """Tell whether the last list of pods lacks the pod with this UID, although the list is as new as ``version`` or
-        newer.
+        """Tell whether the pod with this UID was missing in the last list of pods. False if the list is older than
+        ``version``.
+
+        ``version``: a resourceVersion at which the pod existed.
         """
         return version <= self._listed_until and uid not in self._listed
 

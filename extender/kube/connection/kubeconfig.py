@@ -26,7 +26,7 @@ class _Form(msgspec.Struct, rename="kebab", kw_only=True): ...
 
 
 class PluginVariable(_Form):
-    """An environment variable that is set for a plugin."""
+    """An environment variable that is set for an exec plugin, the program that prints credentials."""
 
     name: str = ""
     value: str = ""
