@@ -22,7 +22,7 @@ from lab.study.studyerrors import StudyError, refuse
 from lab.study.traceparameters import MOST, check
 from policy.cluster.model import Node
 
-# For each format, columns that only its files have; a file has the format whose columns it has all of.
+# MARKS has, for each format, columns that only its files have. A file has the format if it has all of these columns.
 MARKS = {
     "kohort": {"arrival_seconds", "work_seconds"},
     "philly": {"timestamp", "num_gpus"},
@@ -136,7 +136,8 @@ def _named(folder: Path, names: Sequence[str]) -> list[Path]:
     return [folder / f"{name}{end}" for name in names for end in ("", ".gz")]
 
 
-# For each format, the reader, whose signature has the parameters, and the function that calls it with rows and path.
+# READERS has two functions for each format: the reader, whose signature has the parameters of the trace, and a function
+# that is called with the rows, the path and the parameters, and returns the trace.
 READERS: Mapping[object, tuple[Callable[..., Trace], Callable[..., Trace]]] = {
     "kohort": (_kohort, _kohort),
     "philly": (philly, lambda rows, path, **given: philly(rows, **given)),

@@ -118,7 +118,7 @@ def _with_nodes(nodes: Sequence[Node], snapshot: Snapshot) -> Snapshot:
 
 
 def _gone(snapshot: Snapshot, job: Job) -> Iterator[Change]:
-    """Yield the change that terminating pods are gone without which the gang would fit; nothing if there are none."""
+    """Yield the change that certain terminating pods are gone, if the gang would fit without them; else nothing."""
     pods = Holders(snapshot, job.uid).terminating(ask_of(snapshot, job, job.min_workers))
     if pods:
         kept = [f"{pod.key} ({in_words})" if (in_words := kept_in_words(pod)) else pod.key for pod in pods]

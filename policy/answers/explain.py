@@ -66,7 +66,7 @@ MENDS: dict[Reason, str] = {
 }
 BARRED = frozenset({Reason.INVALID, Reason.UNSUPPORTED})
 """The reasons that lie in the job object itself; neither room nor other jobs have to do with them."""
-NAMED = 3  # A sentence names no more members or pods than this.
+NAMED = 3  # NAMED is the largest number of members or pods that a sentence names.
 KEEPS_ROOM = "its pods hold room: set spec.runPolicy.cleanPodPolicy: Running, or delete the job"
 
 

@@ -22,7 +22,9 @@ from policy.cluster.training import remaining_seconds
 from policy.systems.base import Policy
 
 MOST_ENDS = 64
-MOST_MOMENTS = 64  # No more moments are tried at which the passing of time alone may change the policy's decision.
+# MOST_MOMENTS is how many moments are tried at most at which no job ends, but the policy may decide differently because
+# time has passed.
+MOST_MOMENTS = 64
 HORIZON_SECONDS = 7 * 86_400.0
 LEAST_STEP = 1.0
 # A job starves only once its limit is exceeded, so the decision is tried this many seconds after the limit.
@@ -141,7 +143,7 @@ class Course:
         return f"if no other job comes, once {self._in_time(job)}" if self._now > self._began else "now"
 
     def _in_time(self, job: Job) -> str:
-        """Return in words after which wait the job starts: its back-off, the starvation limit, or another limit."""
+        """Return in words what is over when the job starts: its back-off, its wait until it starves, or a cool-down."""
         limit = self._policy.base.starve_limit
         if self._began < self._begun.gang(job.uid).tries.not_before <= self._now:
             return "its back-off is over"

@@ -38,8 +38,8 @@ class Hindrance:
     """One possible cause why a running job gets no more workers.
 
     lift: returns a copy of a snapshot without the hindrance. text: returns the hindrance in words; its argument is a
-    function that returns the copy in which all other hindrances are lifted. own: the hindrance counts only if the
-    policy, once it is lifted, grows jobs and does nothing else.
+    function that returns the copy in which all other hindrances are lifted. own: whether a decision without this
+    hindrance counts as a proof only if it grows jobs, and admits, repairs and shrinks none.
     """
 
     lift: Callable[[Snapshot], Snapshot]

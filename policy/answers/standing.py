@@ -109,9 +109,9 @@ def _unsettled(gang: Gang) -> str:
 
 
 def _rule(gang: Gang, policy: Policy) -> str:
-    """Return in words that the policy itself gives the job no more workers, for want of any other hindrance.
+    """Return in words that it is the policy itself that gives the job no more workers.
 
-    The text tells a policy that grows jobs into free room from one that keeps to the numbers that it has decided.
+    The text for a policy that grows jobs into free room differs from that for one that keeps to its decided numbers.
     """
     if policy.base.grows:
         return f"the policy {policy.name} gives it no more workers now"

@@ -59,7 +59,8 @@ def starts(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change:
     plan = next((one for one in actions if isinstance(one, Admit) and one.job_uid == job_uid), None)
     if plan is not None and not plan.waits_for:
         return True
-    # Other jobs may first have to shrink, pause or start, so the decisions are carried out until the job's turn comes.
+    # Other jobs may have to shrink, pause or start before the job. So ``forward`` lets the copy of the snapshot run on,
+    # as if each decision were carried out at once; the real cluster is not changed.
     gang = forward(copy, (), policy, at).gang(job_uid) if plan is not None or change.wait > 0 else None
     return gang is not None and gang.admitted and not gang.waits_for
 
@@ -100,7 +101,7 @@ def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Itera
 
 
 def _then(then: Snapshot, _: Snapshot) -> Snapshot:
-    """Return the snapshot ``then``, whatever the second one is; a change that only waits uses this as ``apply``."""
+    """Return the snapshot ``then`` and ignore the other argument, as the ``apply`` of a change that only waits."""
     return then
 
 

@@ -200,7 +200,7 @@ class Draft:
         self.edit("gangs")[gang.job_uid] = gang
         self._touched.add(gang.job_uid)
         self._news.jobs.add(gang.job_uid)
-        # The charge is computed again only in this case, because it depends on the gang's nodes and bindings in flight.
+        # The charge depends on the gang's nodes and bindings in flight, and is computed again only if these change.
         if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:
             self._stale.add(gang.job_uid)
 

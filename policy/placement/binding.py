@@ -36,8 +36,8 @@ taint that its pods do not tolerate, or ``LABEL`` and the key of a node label th
 """
 TAINT: Final = "taint "
 LABEL: Final = "label "
-"""Such a constraint stands for every entry of the node selector and the required node affinity with this key; the key
-may also be the field metadata.name.
+"""A constraint ``LABEL`` with a key stands for every entry of the node selector and the required node affinity with
+that key; the key may also be the field metadata.name.
 """
 MOST_NODES_NAMED: Final = 3
 T = TypeVar("T")
@@ -215,7 +215,8 @@ class _Alike:
     """The members of a gang with the same placement rules, and one resource.
 
     name: the resource. asked: each member's role, and the amount that it asks for. free: the amounts that are free on
-    the nodes that accept these members. such: words for a text if some nodes do not accept them.
+    the nodes that accept these members. such: the words that restrict "node" in a text to these nodes; empty if all
+    nodes accept the members.
     """
 
     name: str

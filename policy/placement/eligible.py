@@ -1,7 +1,8 @@
 """Whether a gang may be bound at its first bind call (setting ``barrier.commit: first``).
 
-At that time kube-scheduler's plugins have checked one member only. So whatever they would look at in the others must be
-absent from them, or be checked here. The first obstacle is returned in words, so that ``kohort explain`` can show it.
+At that time kube-scheduler's plugins have checked one member only. The gang may be bound if the other members have
+nothing that the plugins would check, except what Kohort itself checks. The first obstacle is returned in words, so that
+``kohort explain`` can show it.
 """
 
 from __future__ import annotations

@@ -57,7 +57,8 @@ class BackfillCycle:
         found = queue(self._snapshot, self._now)
         verdicts = dict(found.barred)
         known = misfits(self._snapshot, FifoBackfill.__name__)
-        # These requests found no room after jobs had started in this cycle. The next cycle must try them again.
+        # crowded_out has the requests that found no room after jobs had started in this cycle. They are not added to
+        # ``known``, so that the next cycle tries them again.
         crowded_out: set[Ask] = set()
         for job in found.ready:
             ask = ask_of(self._snapshot, job, asked_workers(job))

@@ -13,7 +13,7 @@ from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 
-# The part of a policy's memory that is written to one job's object, as a mapping from the system's name to values of
+# ``Parts`` is the part of a policy's memory that is written to one job's object: it maps the system's name to values of
 # JSON's types. The values must be checked when they are read back, because anybody may have changed them.
 Parts = Mapping[str, object]
 
@@ -219,7 +219,10 @@ class Policy(ABC):
         return False
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """Return by job uid what each job's object should hold, so that ``recalled`` can restore the memory."""
+        """Return by job uid the part of the memory that is to be written to the job's object.
+
+        ``recalled`` restores the memory from these parts.
+        """
         del memory
         return {}
 

@@ -97,7 +97,7 @@ class ElasticCycle:
         self.mending: Job | None = None
         self._order, self._by_node = order, by_node
         self._left = resizes_left(snapshot, now)
-        # These jobs could start only by shrinking others, but the limit of resizes per minute is reached.
+        # _limited has the uids of jobs that wait because only shrinks could help, and the limit of resizes is reached.
         self._limited: set[str] = set()
         self._misfits: set[Ask] = set()
         self._grown: dict[str, dict[Slot, str]] = {}

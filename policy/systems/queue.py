@@ -21,7 +21,7 @@ from policy.placement.binding import CLOSED, HELD, OTHERS, REFUSED
 from policy.placement.gang import Ask, ask_of
 from policy.placement.holders import binding_of_empty, blockers_of_empty
 
-_UID = itemgetter(-1)  # The last item of every entry is the job's uid.
+_UID = itemgetter(-1)  # _UID returns the job's uid, which is the last item of every sorted entry.
 
 
 def in_order(jobs: Iterable[Job], weight: Callable[[Job], float], starving: Callable[[Job], bool]) -> list[Job]:
@@ -224,8 +224,8 @@ def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
     return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else None
 
 
-# This cache is for questions about a single job. The sorted groups of waiting jobs are cached themselves, and so they
-# call the function without it.
+# _lasting_until_change caches each job's verdict, for questions about a single job. The sorted groups of waiting jobs
+# call _lasting without this cache, because the groups are cached themselves.
 _lasting_until_change = until_job_changes(_lasting)
 
 

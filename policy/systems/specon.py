@@ -292,9 +292,9 @@ class SpeConRound:
                 return any(self._grows(uid, one) for uid in self.told)
 
     def _grows(self, uid: str, one: Movable) -> bool:
-        """Tell whether job ``uid`` shares a node with this one and has lately reported that its training progresses.
+        """Tell whether job ``uid`` shares a node with the job ``one`` and has lately reported that it progresses.
 
-        It counts as progressing in every category but CC.
+        A job counts as progressing in every category but CC.
         """
         beside = one.node in self.snapshot.gang(uid).nodes.values() and uid != one.job.uid
         return beside and self.told[uid].category is not Category.CONVERGED and not self._silent(uid)

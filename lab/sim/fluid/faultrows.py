@@ -69,7 +69,7 @@ def _known(line: TraceRow, column: str, names: Collection[str]) -> str:
     return name
 
 
-# For each fault: the columns that it needs, and the function that reads it.
+# KINDS has, for each fault by name, the columns that a row needs, and the function that makes the fault from the row.
 KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[TraceRow, _Named], Fault]]] = {
     NodeLost.__name__: ((NODE,), lambda line, named: NodeLost(_node(line, named))),
     NodeBack.__name__: ((NODE,), lambda line, named: NodeBack(_node(line, named))),

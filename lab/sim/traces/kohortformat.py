@@ -138,7 +138,7 @@ def _job(line: TraceRow, models: Collection[str] | None) -> JobSpec:
         raise FieldError(line.where, PS_SELECTOR, line.values[PS_SELECTOR], "nothing, as the job has no ps")
     server = Role(PS, servers, _requests(line, "ps", 0), _constraints(line, PS_SELECTOR)) if servers else None
     roles = (server, worker) if server else (worker,)
-    blank = JobSpec("", (), 0, 0, 0.0)  # A job with the default values of all fields that a row may leave out.
+    blank = JobSpec("", (), 0, 0, 0.0)  # ``blank`` has the default values of the fields that a row may leave out.
     return JobSpec(
         name=line.text("name"),
         roles=roles,

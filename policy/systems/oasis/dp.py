@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from policy.systems.oasis.prices import Array
 
 Counts = NDArray[np.int64]
-# Members that request nothing have room on every node. Their number counts as this one, because infinities cannot be
+# MANY is the number of members that fit on a node if they request nothing. It is finite, because infinities cannot be
 # added up and compared.
 MANY = 1e6
-LARGEST_TABLE = 6000  # A job of more worker-slots than this is planned in blocks of several worker-slots.
+LARGEST_TABLE = 6000  # A job of more than LARGEST_TABLE worker-slots is planned in blocks of several.
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def _trace(choices: list[Counts], lows: Counts, last: int, need: int, begin: int
     workers: dict[int, int] = {}
     for slot in range(last, -1, -1):
         if not need and slot < begin:
-            break  # The next time slot is the one in which a job that cannot pause has started.
+            break  # A job that cannot pause starts in the time slot after ``slot``, so no earlier one has workers.
         count = int(choices[slot][need - lows[slot]])
         if count:
             workers[slot] = count

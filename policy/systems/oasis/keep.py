@@ -23,10 +23,10 @@ from policy.systems.oasis.workload import Part, Work
 
 MOST_SLOT = 10**10
 MOST_COUNT = 10**6
-LONGEST_SLOT = 10.0**8  # A time slot of more seconds than this is not read back.
+LONGEST_SLOT = 10.0**8  # A time slot of more than LONGEST_SLOT seconds is not read back.
 LONGEST_TEXT = 1000
-# A larger number of refusals of one job is not read back. No job can have more, because the wait before a refused job
-# is offered again doubles each time.
+# A number of refusals of one job above MOST_OFFERS is not read back. No job can have more, because the wait before a
+# refused job is offered again doubles each time.
 MOST_OFFERS = 60
 
 Json = dict[str, Any]
