@@ -15,7 +15,7 @@ from tests.browser.scenes import PATIENT, Scene, cluster, small_job, submitted
 
 @pytest.fixture
 def small() -> Iterator[Scene]:
-    """Yield ten jobs on four full nodes, and a fifth node without devices that only newcomers can use."""
+    """Yield a scene of ten jobs on four full nodes, and a fifth node without GPUs that is free for new jobs."""
     scene = Scene(PATIENT)
     with scene.served():
         scene.do(*cluster(4, 6, 4, scene.ledger.now()), NodeSeen(builders.node("spare")))
@@ -105,7 +105,7 @@ def test_paused_the_page_stands_still(small: Scene, look: Look) -> None:
     page = until_live(look().open(small.url)).page
     page.get_by_role("button", name="Pause").click()
     small.do(*submitted(small_job("while-paused", small)))
-    look().open(small.url).page.get_by_text("while-paused").first.wait_for()  # a new viewer sees it
+    look().open(small.url).page.get_by_text("while-paused").first.wait_for()  # a page opened later shows the job
     page.wait_for_timeout(500)  # there is no event to wait for when nothing happens
     assert page.get_by_text("while-paused").count() == 0
     page.get_by_role("button", name="Resume").click()
@@ -117,7 +117,7 @@ def test_a_link_that_is_in_focus_stays_so_when_its_row_changes(small: Scene, loo
     decisions = page.locator("[data-list=decisions]")
     small.do(*submitted(small_job("before", small)))
     link = decisions.locator("a[href='jobs/team/before']").first
-    link.focus()  # as soon as it exists
+    link.focus()  # waits until the link exists
     small.do(*submitted(small_job("another", small)))
     decisions.get_by_text("another").first.wait_for()
     assert page.evaluate("document.activeElement.getAttribute('href')") == "jobs/team/before"

@@ -1,4 +1,4 @@
-"""One interface to two kube-schedulers, the real and the embedded one, and a stub extender that a test controls."""
+"""One interface to the real kube-scheduler and to the laboratory's imitation of it, both calling a stub extender."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHAPE = NodeShape(count=3)
 NODE_NAMES = ["node-0", "node-1", "node-2"]
 PLAIN, PREEMPTING = "imitated", "imitated-preempting"
 HTTP_TIMEOUT = 2.0
-FilterAnswer = Callable[[list[str]], Any]  # offered nodes -> body, or (HTTP status, body)
+FilterAnswer = Callable[[list[str]], Any]  # makes from the offered nodes the answer's body, or its HTTP status and body
 
 
 def keep(names: list[str]) -> Any:
@@ -54,7 +54,7 @@ class ExtenderCall:
 
 @dataclass
 class Stub:
-    """The stub extender: its answers by pod name, and all calls in order."""
+    """A stub extender: a test sets its answers by pod name, and it records all calls in order."""
 
     filters: dict[str, FilterAnswer] = field(default_factory=dict)
     binds: dict[str, Callable[[Json], str]] = field(default_factory=dict)
@@ -129,7 +129,7 @@ def scheduler_config(url: str) -> Json:
 
 
 class ImitatedSide:
-    """A cluster with its scheduler, accessed through the API and the stub extender."""
+    """A cluster whose kube-scheduler, real or imitated, calls the stub extender; tests act through the API."""
 
     def __init__(self, name: str, url: str, stub: Stub, tls: ssl.SSLContext | None = None) -> None:
         self.name = name
@@ -207,7 +207,7 @@ def eventually(look: Callable[[], Any], want: object, limit: float = 15) -> None
 
 @contextmanager
 def real_side(folder: Path) -> Iterator[ImitatedSide]:
-    """Yield the real control plane, without the training operator."""
+    """Yield a cluster with the real API server and kube-scheduler, without the training operator."""
     stub = Stub()
     with serving(stub) as url, ControlPlane.start(SHAPE, operator=False, workdir=folder / "plane") as plane:
         config = folder / "scheduler.yaml"
@@ -220,7 +220,7 @@ def real_side(folder: Path) -> Iterator[ImitatedSide]:
 
 @contextmanager
 def embedded_side() -> Iterator[ImitatedSide]:
-    """Yield the embedded API server and scheduling loop, in a thread of their own."""
+    """Yield a cluster with the laboratory's API server and imitated kube-scheduler, in a thread of their own."""
     stub, started = Stub(), threading.Event()
     found: dict[str, Any] = {}
     with serving(stub) as url:

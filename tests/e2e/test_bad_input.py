@@ -26,8 +26,9 @@ BAD = "bad"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Yield a control plane without controller manager, whose garbage collector would delete pods with a made-up
-    owner.
+    """Yield a control plane without controller manager.
+
+    The garbage collector of a controller manager would delete pods whose owner does not exist.
     """
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("badinput")) as started:
         for name in (BAD, "good"):
@@ -37,7 +38,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    started = start_kohort(plane, {"gate": "never"})  # the condition of a gated pod is not written by us
+    started = start_kohort(plane, {"gate": "never"})  # a gated pod's condition shows no refusal
     yield started
     started.stop()
 
@@ -65,7 +66,7 @@ def tidied(plane: ControlPlane) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Faults:
-    """The outcomes of the bad jobs."""
+    """Which bad jobs the API server has taken, and the names of those that it has refused."""
 
     taken: list[BadJob] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -82,7 +83,7 @@ def submit(plane: ControlPlane, jobs: list[BadJob], faults: Faults) -> None:
 
 
 def missing(job: BadJob, told: tuple[str, str]) -> str:
-    """Return the texts that the explanation should have and has not."""
+    """Return a message if the reason differs from the expected one or an expected text is missing, else ""."""
     reason, detail = told
     if reason != job.reason:
         return f"{job.name}: {reason or 'nothing'} instead of {job.reason}: {detail}"
@@ -104,7 +105,7 @@ def await_explained(kohort: Kohort, jobs: list[BadJob]) -> None:
 
 
 def assert_unharmed(plane: ControlPlane, kohort: Kohort) -> None:
-    """Check that both processes live, and that kube-scheduler only got answers with status 200."""
+    """Check that both processes live without a traceback, no call of kube-scheduler failed, and the good job runs."""
     assert kohort.extender.alive
     assert kohort.controller.alive
     assert "with extender at URL" not in kohort.scheduler.log.read_text()
@@ -152,12 +153,12 @@ def test_a_hundred_malformed_jobs_are_refused_by_name_and_disturb_nobody(
 
 
 def refusing(plane: ControlPlane) -> set[str]:
-    """Return the jobs with a pod that shows why it is not scheduled."""
+    """Return the names of the bad jobs with a pod whose condition calls the job malformed."""
     return {pod["metadata"]["labels"][JOB_LABEL] for pod in pods(plane, BAD) if Reason.INVALID.text in refusal(pod)}
 
 
 def refusals(plane: ControlPlane) -> dict[str, str]:
-    """Return the text in each refused pod's condition."""
+    """Return by pod name kube-scheduler's message in each refused pod's condition PodScheduled."""
     return {pod["metadata"]["name"]: text for pod in pods(plane, BAD) if (text := refusal(pod))}
 
 

@@ -1,4 +1,4 @@
-"""Tests of the kit itself, on which all other end-to-end tests rely."""
+"""Tests of the control plane that all other end-to-end tests start."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pod(namespace: str, name: str, *, scheduler: str = "default-scheduler", **an
 
 
 def job(namespace: str, kind: str, **roles: int) -> Json:
-    """Return a job named ``job`` of so many replicas a role."""
+    """Return a job of the kind named ``job``, with the given number of replicas of each role."""
     framework = {"TFJob": ("tf", "tensorflow"), "PyTorchJob": ("pytorch", "pytorch"), "MPIJob": ("mpi", "mpi")}
     field, container_name = framework[kind]
     container = {
@@ -160,7 +160,7 @@ def test_a_mutating_admission_policy_adds_a_gate(control_plane: ControlPlane, na
         return [gate["name"] for gate in created["spec"].get("schedulingGates", [])]
 
     try:
-        eventually(gates, ["kohort.dev/admission"])  # a policy takes a moment to be in force
+        eventually(gates, ["kohort.dev/admission"])  # an admission policy takes a moment to be in force
         untouched = control_plane.api.create(dry_run, pod(namespace, "plain"))
         assert "schedulingGates" not in untouched["spec"]
     finally:

@@ -26,7 +26,7 @@ NAME = "switch"
 
 
 def choose(plane: ControlPlane, kohort: Kohort, policy: str) -> None:
-    """Write the policy into the file, and wait until the service uses it."""
+    """Write the policy into the service's settings file, and wait until the service uses it."""
     file: Path = plane.workdir / f"{NAME}.yaml"
     before = obeyed(kohort)
     settings = yaml.safe_load(file.read_text()) | {"policy": policy, "parameters": PARAMETERS.get(policy, {})}

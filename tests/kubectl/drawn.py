@@ -1,4 +1,4 @@
-"""Draw random cases: each part of a kubeconfig and of the environment separately, sometimes an invalid one."""
+"""Draw random cases: each part of a kubeconfig and of the environment is drawn by itself, and is sometimes invalid."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Drawer:
         return self._chance.choice(wrong if wrong and self._is(WRONG) else right)
 
     def _in_pod(self, case: Case) -> Case:
-        """Return the case as a process within a pod has it: with its kubeconfig, or with the pod's account alone."""
+        """Return the case changed to run within a pod, with its kubeconfig or with the pod's ServiceAccount alone."""
         port = str(self._kit.world.ports["one"])
         server = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": self._draw([port], [""])}
         account = {"token": "of-pod\n", "ca.crt": self._kit.world.ca.decode(), "namespace": "team"}
