@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-QUIET_SECONDS = 0.25  # an idle machine paints an empty page within this time
+QUIET_SECONDS = 0.25  # An idle machine paints an empty page within so many seconds.
 
 
 def usual(seconds: list[float]) -> float:

@@ -21,7 +21,7 @@ HELP = (
     "or put a `chromium` on PATH."
 )
 DOWNLOAD_SECONDS = 300
-START_SECONDS = 240  # seconds, enough on a busy machine
+START_SECONDS = 240  # Chromium may need this many seconds to start on a busy machine.
 WORKS = "<title>works</title>"
 
 

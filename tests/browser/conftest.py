@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(TEST_LIMIT, func_only=True))
 
 
-# Script that records layout shifts from the first moment on.
+# This script records layout shifts from the first moment on.
 WATCH = """
 window.shifts = [];
 const told = (one) => [one.node?.outerHTML ?? one.node?.textContent ?? "?", one.previousRect, one.currentRect]
@@ -43,7 +43,7 @@ new PerformanceObserver((list) => {
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Yield a running Chromium; if there is none, the tests fail."""
-    path = chromium.find()  # this may use Playwright, which must not run twice at once
+    path = chromium.find()  # This may start Playwright, which must not run twice at once.
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=path, timeout=PATIENCE * 1000)
         yield found
@@ -90,7 +90,7 @@ class Viewer:
         script = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
         self.until(
             lambda: self.page.evaluate(script) is not None, "painted"
-        )  # the browser records it a moment after the page has loaded
+        )  # The browser records the paint a moment after the page has loaded.
         return float(self.page.evaluate(script)) / 1000
 
     def until(self, look: Callable[[], object], what: str) -> None:
@@ -106,7 +106,7 @@ def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-Look = Any  # a function that makes a Viewer from colour scheme, width and height
+Look = Any  # A Look is a function that makes a Viewer from colour scheme, width and height.
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def look(browser: Browser, shots: Path) -> Iterator[Look]:
         context.add_init_script(WATCH)
         context.set_default_timeout(PATIENCE * 1000)
         viewer = Viewer(context.new_page(), shots)
-        assert viewer.cpu() >= 0  # the first call starts the counting of CPU time
+        assert viewer.cpu() >= 0  # The first call starts the counting of CPU time.
         viewer.page.on("console", lambda message: _note(viewer, message.type, message.text))
         viewer.page.on("pageerror", lambda error: viewer.complaints.append(str(error)))
         opened.append(viewer)
@@ -149,7 +149,7 @@ def faults(viewer: Viewer) -> list[tuple[str, str]]:
     return [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in SERIOUS]
 
 
-EMPTY = "jobs/no/body"  # an almost empty page of the service
+EMPTY = "jobs/no/body"  # This page of the service is almost empty.
 
 SEEN = """([name, seconds]) => new Promise((resolve, reject) => {
   const list = document.querySelector('[data-list="decisions"]');
@@ -164,7 +164,7 @@ SEEN = """([name, seconds]) => new Promise((resolve, reject) => {
   const late = () => reject(new Error(`${name} is not among: ${list.innerText.slice(0, 200)}`));
   setTimeout(late, seconds * 1000);
 })"""
-LATEST_SECONDS = 60  # the decision counts as missing after this time; other checks judge how fast it came
+LATEST_SECONDS = 60  # A decision counts as missing after this time; other checks judge how fast it came.
 
 
 def await_decision(viewer: Viewer, name: str) -> None:

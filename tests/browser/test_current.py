@@ -70,10 +70,10 @@ def test_a_decision_is_shown_at_once_and_what_nobody_has_decided_a_moment_later(
         await_state(viewer, "!asking && !due")
         scene.do(JobSeen(too_large("only-seen", 3, scene)))
         await_events(viewer, events, 2)
-        await_state(viewer, "!asking && due > 0")  # the page's stopped clock delays the request
+        await_state(viewer, "!asking && due > 0")  # The page's stopped clock delays its request.
         page.clock.run_for(300)
         page.locator("[data-list=queue]").get_by_text("only-seen").wait_for(state="attached")
-        scene.do(*submitted(small_job("decided-at-once", scene)))  # the page's clock is stopped
+        scene.do(*submitted(small_job("decided-at-once", scene)))  # The page's clock is still stopped.
         page.locator("[data-list=decisions]").get_by_text("decided-at-once").first.wait_for(state="attached")
 
 

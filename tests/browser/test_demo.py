@@ -16,7 +16,7 @@ from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.full
-SPEED = 5  # cluster time runs five times as fast; the ten jobs take ten minutes of it
+SPEED = 5  # The demo runs five times faster than in real time; its ten jobs take ten minutes of simulated time.
 NODES = 3
 
 

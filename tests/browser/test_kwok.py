@@ -20,7 +20,7 @@ from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.full
 PAINT_SECONDS, UPDATE_SECONDS = 1.0, 0.2
-STILL_SECONDS, STILL_CPU = 5.0, 0.25  # the extender is idle if it uses at most this many CPU seconds in this time
+STILL_SECONDS, STILL_CPU = 5.0, 0.25  # The extender counts as idle if it uses at most 0.25 s of CPU in 5 s.
 CORES = 10
 TICK = os.sysconf("SC_CLK_TCK")
 PATIENT = {"policy": "kod2", "kod2": {"starve_limit_seconds": 86400}}
@@ -100,7 +100,7 @@ def states(kohort: Kohort) -> list[str]:
     return [job["state"] for job in kohort.get("/v1/jobs")["jobs"]]
 
 
-@pytest.mark.soak  # the control plane uses CPU that the time limits are about
+@pytest.mark.soak  # The other processes of the control plane use CPU, which spoils the measurement.
 def test_it_is_painted_and_updated_in_time_and_nothing_on_it_moves(scene: Scene, look: Look) -> None:
     paint, update = Bar("first paint", PAINT_SECONDS), Bar("update", UPDATE_SECONDS)
     for _ in range(4):
@@ -109,7 +109,7 @@ def test_it_is_painted_and_updated_in_time_and_nothing_on_it_moves(scene: Scene,
         viewer = look().open(scene.url)
         paint.wall.append(viewer.first_paint())
         paint.cpu.append(viewer.cpu() + scene.cpu() - spent)
-        viewer.page.context.close()  # the limit for updates is for a single viewer
+        viewer.page.context.close()  # The limit for updates is for a single viewer.
     viewer = until_live(look().open(scene.url))
     assert viewer.page.locator(".tile").count() == scene.size.nodes
     for at in range(6):

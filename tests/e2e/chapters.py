@@ -27,7 +27,7 @@ Json = dict[str, Any]
 RUN = "demo.kohort.dev/run-seconds"
 CROWDED = "node-2"
 BROAD, RIVAL, DONE, GROWS = "broad", "rival", "done", "grows"
-# Jobs that do not end by themselves, each on its own node.
+# These jobs do not end by themselves; each has a node of its own.
 SERVICES = tuple(
     Arrival(f"{BROAD}-{kind.lower()}", kind, least=2, asked=4, most=10, cores=1, seconds=math.inf, node=node)
     for kind, node in (("StatefulSet", "node-0"), ("Deployment", "node-1"))
@@ -52,7 +52,7 @@ def end(plane: ControlPlane, *jobs: TFJob) -> None:
     for job in jobs:
         for pod in pods(plane, job.namespace, job.name):
             path = f"/api/v1/namespaces/{job.namespace}/pods/{pod['metadata']['name']}"
-            with contextlib.suppress(ControlPlaneError):  # the pod is gone meanwhile
+            with contextlib.suppress(ControlPlaneError):  # The pod may be gone by now.
                 plane.api.patch(path, {"metadata": {"annotations": {RUN: "0.1"}}})
 
 
@@ -120,7 +120,7 @@ class Noting(Background):
         sent = 0
         while not self.stopped.wait(self.seconds):
             told = json.dumps({"metric": self.metric(sent), "time": time.time()})
-            with contextlib.suppress(ControlPlaneError):  # a failed write is made up for by the next report
+            with contextlib.suppress(ControlPlaneError):  # The next report makes up for a failed write.
                 self.plane.api.patch(self.job.path, {"metadata": {"annotations": {"kohort.dev/progress": told}}})
                 sent += 1
 

@@ -16,7 +16,7 @@ from extender.state.record import journals, read
 from policy.cluster.actions import Admit, Effect, Released, Resize
 from tests.e2e.observer import Sighting
 
-Member = tuple[str, int]  # (role, index)
+Member = tuple[str, int]  # A member is named by role and index.
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from tests.e2e.waiting import until
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-scheduler"
 GATE_MAP = "/api/v1/namespaces/kohort-system/configmaps/kohort-gate"
 OUR_GATE = "kohort.dev/admission"
-HOLD = "tests.kohort.dev/hold"  # both the annotation of a pod template and the scheduling gate that its pods get for it
+# A pod template has the annotation HOLD; its pods then get a scheduling gate of the same name.
+HOLD = "tests.kohort.dev/hold"
 ROLE, INDEX = (f"training.kubeflow.org/{k}" for k in ("replica-type", "replica-index"))
 OPERATOR = "training-operator"
 
@@ -126,7 +127,7 @@ def empty(plane: ControlPlane, namespace: str) -> None:
     plane.api.delete(TFJOBS.format(namespace=namespace))
 
     def delete(name: str) -> None:
-        with suppress(ControlPlaneError):  # the pod is gone meanwhile
+        with suppress(ControlPlaneError):  # The pod may be gone by now.
             plane.api.delete(f"{path}/{name}?gracePeriodSeconds=0")
 
     def is_empty() -> bool:

@@ -33,7 +33,8 @@ SHAPE = NodeShape(count=3)
 NODE_NAMES = ["node-0", "node-1", "node-2"]
 PLAIN, PREEMPTING = "imitated", "imitated-preempting"
 HTTP_TIMEOUT = 2.0
-FilterAnswer = Callable[[list[str]], Any]  # makes from the offered nodes the answer's body, or its HTTP status and body
+# A FilterAnswer takes the offered nodes and returns the answer's body, or its HTTP status and body.
+FilterAnswer = Callable[[list[str]], Any]
 
 
 def keep(names: list[str]) -> Any:
@@ -84,7 +85,7 @@ class Stub:
 def serving(stub: Stub) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        wbufsize = -1  # head and body are sent in one packet
+        wbufsize = -1  # Head and body of an answer are sent in one packet.
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -13,7 +13,7 @@ from tests.controlplane import ControlPlane
 from tests.e2e.waiting import at_rest
 
 Json = dict[str, Any]
-Name = tuple[str, str, str]  # (group/plural, namespace, name)
+Name = tuple[str, str, str]  # An object is named by "group/plural", namespace and name.
 # Resources that are left out, because they change by themselves: heartbeats and Events.
 NOT_COUNTED = {"coordination.k8s.io/leases", "/events", "events.k8s.io/events", "/componentstatuses"}
 

@@ -20,7 +20,7 @@ from tests.e2e.scenario import KINDS, PER_PS, Arrival
 
 Json = dict[str, Any]
 WINDOW = 8.0
-LATE = 2.0  # seconds by which the observer may be late
+LATE = 2.0  # The observer may be late by so many seconds.
 CORES = float(NodeShape().cpu)
 MEMORY = "kohort.dev/memory"
 

@@ -15,7 +15,7 @@ from tests.e2e.tfjobs import TFJOBS, TFJob
 
 Json = dict[str, Any]
 NAME, LEAST, MOST = "train", 2, 6
-CORES = 7  # cores of the only node: enough for six workers, and a rigid member or another pod
+CORES = 7  # The only node has cores for six workers, and for a rigid member or another pod.
 SLOT = "kohort.dev/slot"
 BOUNDS = {"kohort.dev/min-workers": str(LEAST), "kohort.dev/max-workers": str(MOST)}
 # Workers take a second to terminate, so that their controller sees terminating pods, as on a real cluster.
@@ -196,6 +196,6 @@ class Health(Background):
     def run(self) -> None:
         """Read the job's conditions until the context ends."""
         while not self.stopped.wait(0.1):
-            with suppress(ControlPlaneError):  # the job does not exist yet
+            with suppress(ControlPlaneError):  # The job may not exist yet.
                 found = self.plane.api.get(self.path).get("status", {}).get("conditions") or []
                 self.said |= {one["type"] for one in found if one["status"] == "True"}

@@ -23,7 +23,8 @@ from tests.e2e.waiting import until
 
 WINDOW = 8.0
 CORES = 10
-LATE = "name.endsWith('worker-2') || name.endsWith('worker-3')"  # CEL: pods whose bindings are refused
+# This CEL expression selects the pods whose bindings the API server refuses.
+LATE = "name.endsWith('worker-2') || name.endsWith('worker-3')"
 
 
 @contextmanager

@@ -23,10 +23,10 @@ JOB_LABEL, ROLE_LABEL, INDEX_LABEL = (
     f"training.kubeflow.org/{k}" for k in ("job-name", "replica-type", "replica-index")
 )
 OWN_JOB_LABEL = "batch.kubernetes.io/job-name"
-NAME_LABEL = "tests.kohort.dev/job"  # for jobs whose controller does not name them on their pods
+NAME_LABEL = "tests.kohort.dev/job"  # This label names the job on pods whose controller writes no such label.
 JOB_LABELS = (NAME_LABEL, JOB_LABEL, OWN_JOB_LABEL)
 INDEX_LABELS = (INDEX_LABEL, "batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
-SLOT = "kohort.dev/slot"  # the only place with an index for the pods of a Deployment or a pod group
+SLOT = "kohort.dev/slot"  # Pods of a Deployment or a pod group have their index only in this annotation.
 
 
 @dataclass(frozen=True, slots=True)

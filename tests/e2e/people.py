@@ -68,7 +68,7 @@ class People(Background):
                 for job in self._lasting:
                     if self._is_done(job):
                         self.delete(job)
-        except Exception as error:  # tests check ``problem``, because an error in a thread would go unnoticed
+        except Exception as error:  # Tests check ``problem``, because an error in a thread would go unnoticed.
             self.problem = repr(error)
 
     def _is_done(self, job: Arrival) -> bool:

@@ -62,7 +62,7 @@ class Trainee(Background):
                     known, held = uid, token(self.plane, pod, self.namespace)
                 answer = post(self.port, held, {"metric": self.metric(sent)})
             except (ControlPlaneError, httpx.TransportError):
-                continue  # the worker has no pod for a moment, or the extender is starting
+                continue  # The worker may have no pod at this moment, or the extender may be starting.
             self.answers.append(answer.status_code)
             sent += 1
             if answer.status_code == 200 and answer.json().get("checkpoint"):
@@ -90,4 +90,4 @@ class Flood(Background):
                 except httpx.TransportError:
                     continue
                 self.answers[status] = self.answers.get(status, 0) + 1
-                time.sleep(0.02)  # leaves CPU to the other processes
+                time.sleep(0.02)  # A short pause leaves CPU to the other processes.

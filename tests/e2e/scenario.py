@@ -11,7 +11,7 @@ from tests.controlplane.definitions import COSCHEDULING, VOLCANO
 from tests.e2e.jobsets import JOBSET
 
 Json = dict[str, Any]
-PER_PS = 2  # a ps has the bandwidth of two workers, so it serves two
+PER_PS = 2  # A ps has the bandwidth of two workers, so it serves two.
 UTILITIES = (1.0, 5.0, 2.0)
 
 

@@ -27,8 +27,9 @@ Middle = Literal["gang", "resize"]
 PARTS: Final[tuple[Part, ...]] = ("extender", "controller", "scheduler")
 MIDDLES: Final[tuple[Middle, ...]] = ("gang", "resize")
 WORKER_CORES: Final = "2"
-PATIENCE: Final = 20.0  # seconds to wait for a critical moment
-READY_LIMIT: Final = 150.0  # seconds; requests meet faults, and lists time out on a busy machine
+PATIENCE: Final = 20.0  # The killer waits so many seconds for a critical moment.
+# The extender must be ready within so many seconds, although its requests meet faults and lists time out.
+READY_LIMIT: Final = 150.0
 WRITES = {"create", "patch", "delete"}
 FAULTS: Final = (
     Fault("drop-after", 0.05, WRITES),

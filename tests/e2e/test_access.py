@@ -45,7 +45,7 @@ def own_address() -> str:
     """Return an address of this machine that the API server's proxy may call, or loopback if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("10.255.255.255", 1))  # a datagram socket sends nothing here
+            probe.connect(("10.255.255.255", 1))  # Connecting a datagram socket sends nothing.
         except OSError:
             return LOOPBACK
         return str(probe.getsockname()[0])
@@ -311,7 +311,7 @@ def test_as_installed_a_kubeconfig_and_the_right_to_forward_ports_are_enough(peo
         people.plane.apply(RIGHTS)
         told = ""
 
-        def said(user: str, what: str) -> bool:  # the API server reads rights through a cache
+        def said(user: str, what: str) -> bool:  # The API server caches rights, so the answer may change later.
             nonlocal told
             found = asks(people, user, "queue", "-o", "json")
             told = found.stdout + found.stderr

@@ -38,7 +38,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    started = start_kohort(plane, {"gate": "never"})  # a gated pod's condition shows no refusal
+    started = start_kohort(plane, {"gate": "never"})  # The condition of a gated pod would not show Kohort's refusal.
     yield started
     started.stop()
 
@@ -60,7 +60,7 @@ def tidied(plane: ControlPlane) -> Iterator[None]:
     for space, stay in ((BAD, set[str]()), ("good", {"runs", *members})):
         for path in (TFJOBS.format(namespace=space), f"/api/v1/namespaces/{space}/pods"):
             for name in {item["metadata"]["name"] for item in plane.api.get(path)["items"]} - stay:
-                with suppress(ControlPlaneError):  # the pod is gone meanwhile
+                with suppress(ControlPlaneError):  # The pod may be gone by now.
                     plane.api.delete(f"{path}/{name}?gracePeriodSeconds=0")
 
 
@@ -190,7 +190,7 @@ def forged(uid: str) -> list[Json]:
     return [
         pod(BAD, "of-a-replicaset", owned("ReplicaSet", "web", uid, "apps/v1")),
         pod(BAD, "of-another-group", owned("TFJob", "runs", uid, "example.com/v1")),
-        pod(BAD, "runs-worker-0", runs),  # the owner is in another namespace
+        pod(BAD, "runs-worker-0", runs),  # The named owner is in another namespace.
         pod(BAD, "nobody-worker-0", nobody),
         pod("good", "a-wrong-name", runs, index="7"),
         pod("good", "runs-worker-x", runs, index="x"),
@@ -260,7 +260,7 @@ def test_the_server_itself_refuses_pods_with_wrong_quantities(plane: ControlPlan
         plane.api.create(f"/api/v1/namespaces/{BAD}/pods", json.loads(json.dumps(body)))
 
 
-# The last test, because the operator may need a while to recover from what it cannot parse.
+# This test is the last, because the operator needs a while to recover from objects that it cannot parse.
 @pytest.mark.full
 def test_jobs_that_would_drown_the_operator_are_refused_too(plane: ControlPlane, kohort: Kohort, good: Json) -> None:
     jobs, faults = [job for job in bad_jobs() if job.heavy], Faults()

@@ -84,7 +84,7 @@ def test_what_a_person_sets_on_a_running_job_is_respected_or_set_back_and_told(
 
     A higher number of workers is set back, because only the policy grows a job.
     """
-    # small enough to run beside the other tests' jobs
+    # The job is small enough to run beside the other tests' jobs.
     job = TFJob(space, "train", workers=2, least=1, most=6, worker_cpu="100m", ps_cpu="100m")
     with ClusterObserver(plane, space) as observer:
         submit(plane, job)

@@ -28,7 +28,7 @@ PATHS = {
     WorkloadKind.STATEFULSET: "/apis/apps/v1/namespaces/{}/statefulsets",
     WorkloadKind.DEPLOYMENT: "/apis/apps/v1/namespaces/{}/deployments",
 }
-BACK_OFF = 60  # seconds within which the Job controller recreates the pod of a failed index
+BACK_OFF = 60  # The Job controller recreates the pod of a failed index within so many seconds.
 
 
 class Seen(NamedTuple):

@@ -84,7 +84,7 @@ def test_the_server_says_which_release_it_is(control_plane: ControlPlane) -> Non
 def test_a_bound_pod_runs_its_seconds_and_succeeds(control_plane: ControlPlane, namespace: str) -> None:
     control_plane.apply(pod(namespace, "short", run_seconds="2"), pod(namespace, "endless"))
     eventually(lambda: phases(control_plane, namespace), {"short": "Running", "endless": "Running"})
-    # A change of the pod must not restart its timer.
+    # A change of the pod must not restart the timer that ends it.
     control_plane.kubectl("label", "pod", "short", "-n", namespace, "touched=yes")
     eventually(lambda: phases(control_plane, namespace)["short"], "Succeeded")
     status = control_plane.api.get(f"/api/v1/namespaces/{namespace}/pods/short")["status"]
@@ -160,7 +160,7 @@ def test_a_mutating_admission_policy_adds_a_gate(control_plane: ControlPlane, na
         return [gate["name"] for gate in created["spec"].get("schedulingGates", [])]
 
     try:
-        eventually(gates, ["kohort.dev/admission"])  # an admission policy takes a moment to be in force
+        eventually(gates, ["kohort.dev/admission"])  # An admission policy is in force only after a moment.
         untouched = control_plane.api.create(dry_run, pod(namespace, "plain"))
         assert "schedulingGates" not in untouched["spec"]
     finally:

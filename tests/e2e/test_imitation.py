@@ -30,8 +30,9 @@ from tests.e2e.imitation import (
 
 pytestmark = pytest.mark.full
 
-REST = 0.5  # seconds without a call after which kube-scheduler's own patch causes no retry
-QUIET = 2.5  # seconds; longer than kube-scheduler's first two back-offs, so that no retry is to come
+REST = 0.5  # After so many seconds without a call, kube-scheduler's own patch of the pod causes no further try.
+# After so many seconds without a call no try follows, because kube-scheduler's first two back-offs are shorter.
+QUIET = 2.5
 Behaviour = Callable[[ImitatedSide], None]
 
 
@@ -125,7 +126,7 @@ def varying_refusal_spins(side: ImitatedSide) -> None:
 
 def annotation_wakes_a_refused_pod_once(side: ImitatedSide) -> None:
     before = refused(side)
-    time.sleep(1)  # the same refusal at another time must not change the pod's condition
+    time.sleep(1)  # The same refusal a second later must not change the pod's condition.
     side.annotate("refused", "wake")
     eventually(lambda: len(side.stub.of("refused")), before + 1, limit=2)
     time.sleep(QUIET)

@@ -44,7 +44,7 @@ images: [{{name: kohort, newTag: next}}]
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     workdir = tmp_path_factory.mktemp("install")
     with ControlPlane.start(NodeShape(count=4, cpu="8"), workdir=workdir, controller_manager=True) as started:
-        started.start_scheduler()  # the cluster's own scheduler, which places Kohort's pods
+        started.start_scheduler()  # The cluster's own scheduler places Kohort's pods.
         started.kubectl("create", "namespace", TEAM)
         until(lambda: started.kubectl("-n", TEAM, "get", "configmaps", "-o", "name"), "the namespace whole")
         yield started
@@ -106,7 +106,7 @@ def test_installed_used_and_removed_it_leaves_the_cluster_as_it_was(plane: Contr
     waits = submit(plane, TFJob(TEAM, "waits", workers=3, worker_cpu="4"))
     create_pod(plane, TEAM, lone_pod("waits-too", cpu="3"))
     until(lambda: sum(map(is_gated, pods(plane, TEAM))) == 5, "gated")
-    # as after an interrupted release
+    # The job is now as after an interrupted release.
     plane.api.patch(waits.path, {"metadata": {"annotations": {"kohort.dev/released": "true"}}})
     plane.api.patch(waits.path, {"spec": {"runPolicy": {"suspend": True}}})
     kohort.stop()

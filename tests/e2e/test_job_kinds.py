@@ -14,7 +14,7 @@ from tests.e2e.tfjobs import TFJOBS, TFJob
 from tests.e2e.waiting import never, until
 
 OF_THE_OPERATOR = [name for name, kind in KINDS.items() if kind.operator]
-RIVAL = 3  # members of one core
+RIVAL = 3  # The heavier job has so many members of one core each.
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.full
 Json = dict[str, Any]
 WINDOW = 8.0
 CORES = 10
-KWOK_SECONDS = 1.0  # seconds after which KWOK no longer acts on a deleted pod's name
+KWOK_SECONDS = 1.0  # KWOK no longer acts on the name of a deleted pod after so many seconds.
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,7 @@ def _serve_node_metrics(plane: ControlPlane) -> None:
 
 @pytest.fixture(scope="module")
 def kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    # a gated member is never refused, because kube-scheduler does not try it
+    # kube-scheduler does not try gated pods, so Kohort would never refuse them.
     started = start_kohort(plane, {"gate": "never"})
     yield started
     started.stop()
@@ -126,7 +126,7 @@ def prometheus(plane: ControlPlane, kohort: Kohort) -> Iterator[Prometheus]:
 def _scrapes(prometheus: Prometheus) -> bool:
     try:
         return [one["value"][1] for one in prometheus.query("up == 1")] == ["1", "1"]
-    except (httpx.TransportError, ValueError):  # not started yet, or not ready
+    except (httpx.TransportError, ValueError):  # Prometheus may not be ready yet.
         return False
 
 
@@ -142,7 +142,7 @@ def test_promtool_passes_the_rules_and_their_cases(tmp_path: Path) -> None:
     (tmp_path / CASES.name).write_text(CASES.read_text())
     rules = yaml.safe_load(ALERTS.read_text())
     for rule in rules["groups"][0]["rules"]:
-        del rule["annotations"]  # promtool compares annotations too, so every case would have to repeat them
+        del rule["annotations"]  # promtool compares annotations too, so every case would have to repeat them.
     (tmp_path / ALERTS.name).write_text(yaml.safe_dump(rules))
     assert "SUCCESS" in promtool("check", "rules", "--lint=all", "--lint-fatal", str(ALERTS), folder=tmp_path)
     assert "SUCCESS" in promtool("test", "rules", CASES.name, folder=tmp_path)
@@ -171,7 +171,7 @@ def busy(plane: ControlPlane, prometheus: Prometheus, request: pytest.FixtureReq
 
 
 def test_every_panel_has_data_and_no_alert_fires(prometheus: Prometheus, kohort: Kohort, busy: str) -> None:
-    for title in sorted(EXPRESSIONS.keys() - EMPTY):  # a rate needs two scrapes of a series that the gang has begun
+    for title in sorted(EXPRESSIONS.keys() - EMPTY):  # A rate needs two scrapes of a series that the gang has begun.
         expression = EXPRESSIONS[title].replace("$__rate_interval", "1m")
         until(partial(prometheus.query, expression), f"data in the panel {title}")
     until(lambda: len(prometheus.query("kohort_ledger_drift_objects == 0")) == 2, "nodes and pods counted alike")

@@ -23,9 +23,9 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 SLOT = 20
-IN_TIME = 5.0  # seconds after a slot's start
+IN_TIME = 5.0  # The planned workers must run within so many seconds after a time slot's start.
 MEMORY = "kohort.dev/memory"
-Counts = dict[int, tuple[int, int]]  # (ps, workers) by slot
+Counts = dict[int, tuple[int, int]]  # Counts map a time slot to the numbers of ps and workers.
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def test_counts_follow_the_schedule_also_through_pauses(plane: ControlPlane, spa
     """
     with fresh_kohort(plane, settings(SLOT), "oasis") as kohort:
         if time.time() % SLOT > 0.5 * SLOT:
-            sleep_until(int(time.time() // SLOT) + 1)  # so that all of them arrive within one slot
+            sleep_until(int(time.time() // SLOT) + 1)  # All jobs must arrive within one time slot.
         start = int(time.time() // SLOT)
         time.sleep(max(0.0, start * SLOT + 1.5 - time.time()))
         job = partial(TFJob, space, workers=4, least=1, most=4, worker_cpu="2", ps_cpu="2")

@@ -22,7 +22,7 @@ from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import until
 
 OPERATIONS = CHECKOUT / "docs" / "operations.md"
-MISSED_AFTER = 10  # seconds after which the probe and the queue report a missing controller
+MISSED_AFTER = 10  # The extender reports a missing controller after so many seconds.
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 WINDOW = 8.0
-STRANGERS = 240  # pods of the default scheduler in one measurement
+STRANGERS = 240  # One measurement uses so many pods of the default scheduler.
 ROUNDS = 4
 LEAST_RATIO = 0.7
 BIG = 40
@@ -219,7 +219,7 @@ def test_a_gang_is_whole_after_the_extender_was_killed_in_its_middle(
     nodes = nodes_of(plane, space)
     with ClusterObserver(plane, space) as observer:
         big = submit(plane, TFJob(space, "big", workers=BIG, worker_cpu="100m"))
-        until(lambda: reached(moment, kohort, observer), moment, pause=lambda: None)  # the moment is short
+        until(lambda: reached(moment, kohort, observer), moment, pause=lambda: None)  # The moment is short.
         kohort.extender.crash()
         left = len(observer.bound_now("big"))
         kohort.extender.start()

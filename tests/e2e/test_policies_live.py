@@ -30,7 +30,7 @@ from tests.e2e.waiting import until
 pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
-INTERVAL = 3.0  # seconds between two rounds in which SpeCon moves jobs
+INTERVAL = 3.0  # SpeCon looks for jobs to move every three seconds.
 POLICIES: dict[str, Json] = {
     "kod2": {"policy": "kod2", "kod2": {"cooldown_seconds": 2}},
     "drs": {"policy": "drs", "parameters": {"cooldown": 2.0}},

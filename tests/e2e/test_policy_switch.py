@@ -20,7 +20,7 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 SLOT = 4.0
-LONG = f"{{epochs: 200, chunks: 4, secondsPerBatch: {SLOT}}}"  # 200 slots of four workers
+LONG = f"{{epochs: 200, chunks: 4, secondsPerBatch: {SLOT}}}"  # The training takes four workers for 200 time slots.
 PARAMETERS = {"oasis": {"slot_seconds": SLOT, "horizon": 300, "grace": 0.3}}
 NAME = "switch"
 

@@ -18,7 +18,7 @@ from tests.e2e.waiting import PATIENCE, never, until
 
 Json = dict[str, Any]
 CORES, NODES = 12, 3
-FLUSH = 240.0  # seconds; with PATIENCE longer than the 300 s after which kube-scheduler retries every pod
+FLUSH = 240.0  # FLUSH and PATIENCE exceed the 300 s after which kube-scheduler tries every pod again.
 URGENT = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
 
 

@@ -81,7 +81,7 @@ def test_plain_pods_go_where_they_would_go_without_us(
     plane: ControlPlane, without: list[str], both: tuple[Kohort, Recorder], space: str
 ) -> None:
     _, recorder = both
-    assert len(set(without[:SETTLED])) > 1  # pods that all go to one node would prove nothing
+    assert len(set(without[:SETTLED])) > 1  # Pods that all go to one node would prove nothing.
     # From the sixth pod on, two nodes score the same, and kube-scheduler chooses between them at random.
     assert place_plain(plane, space)[:SETTLED] == without[:SETTLED]
     for number in range(len(CORES)):

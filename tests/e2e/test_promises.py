@@ -21,7 +21,7 @@ from tests.e2e.waiting import until
 pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
-EACH = 3  # nodes of each zone
+EACH = 3  # Each zone has three nodes.
 NODES = {"a": "east", "b": "west"}
 ZONE = "topology.kubernetes.io/zone"
 
@@ -344,7 +344,7 @@ def test_what_no_plan_can_promise_is_refused_by_name(
 ) -> None:
     job = submit(plane, TFJob(space, "asks", workers=2, extra=UNSUPPORTED[field]))
     refused(plane, kohort, job, Reason.UNSUPPORTED, detail=field)
-    if field != "resourceClaims":  # with those, kube-scheduler waits for the claim and calls no extender
+    if field != "resourceClaims":  # For a resource claim kube-scheduler waits without a call.
         until(lambda: any(Reason.UNSUPPORTED.text in refusal(pod) for pod in pods(plane, space)), "told on the pod")
     assert not observer.bound_now("asks")
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 QUOTAS = "/api/v1/namespaces/{}/resourcequotas"
-STARTS = 30.0  # seconds within which a job starts after another job could give it room in the quota
+STARTS = 30.0  # A job must start within so many seconds after another job can give it room in the quota.
 
 
 @pytest.fixture(scope="module")

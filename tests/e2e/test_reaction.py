@@ -28,7 +28,7 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 NODES, CORES = 100, 4
-CASES = 20  # measurements of each kind on one filled cluster; each uses two nodes
+CASES = 20  # One filled cluster serves so many measurements of each kind; each uses two nodes.
 BOUND_IN, PATCHED_IN = 2.0, 1.0
 LIMIT = 40.0
 
@@ -157,7 +157,7 @@ def test_room_is_used_within_two_seconds_and_made_within_one(plane: ControlPlane
     print(found)
     for seconds, bar in ((found.bound, BOUND_IN), (found.patched, PATCHED_IN)):
         assert percentile(seconds, 50) <= bar
-        assert percentile(seconds, 90) <= 3 * bar  # a busy machine may delay a few
+        assert percentile(seconds, 90) <= 3 * bar  # A busy machine may delay a few.
 
 
 @pytest.mark.soak

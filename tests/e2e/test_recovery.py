@@ -36,7 +36,7 @@ from tests.e2e.waiting import at_rest, never, until
 Json = dict[str, Any]
 pytestmark = pytest.mark.full
 REPAIR = BarrierSettings().repair_seconds
-SLACK = 5.0  # seconds that the extender's start after a crash may take
+SLACK = 5.0  # The extender's start after a crash may take so many seconds.
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_extender_killed_again_and_again(
     """The extender is killed five times at arbitrary moments; in the end all gangs are bound whole."""
     jobs = [submit(plane, TFJob(space, f"gang-{n}", workers=4)) for n in range(5)]
     for moment in (0.1, 0.4, 0.2, 0.8, 0.3):
-        time.sleep(moment)  # the kills must come at arbitrary moments
+        time.sleep(moment)  # The kills must come at arbitrary moments.
         reborn(kohort)
     for job in jobs:
         bound_whole(plane, job)

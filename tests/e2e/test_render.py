@@ -27,7 +27,7 @@ def in_order(value: Any, key: str = "") -> Any:
         found = [in_order(one) for one in value]
         by = KEYS.get(key) or ("containerPort" if key == "ports" else "")
         return sorted(found, key=lambda one: str(one.get(by))) if by and isinstance(found[0], dict) else found
-    return re.sub(r"\n+", "\n", value) if isinstance(value, str) else value  # kubectl doubles some line ends
+    return re.sub(r"\n+", "\n", value) if isinstance(value, str) else value  # kubectl doubles some line ends.
 
 
 def named(objects: Iterable[dict[str, Any]]) -> dict[tuple[str, str, str], Any]:

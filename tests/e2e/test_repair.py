@@ -22,7 +22,7 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 REPAIR = 10.0
-IN_TIME = 60.0  # seconds until a lost pod's successor runs; generous, because these tests do not measure speed
+IN_TIME = 60.0  # A lost pod's successor must run within so many seconds, which are generous: speed is not measured.
 OTHERS = "node-2"
 
 
@@ -46,7 +46,7 @@ def without_node(plane: ControlPlane, name: str) -> Iterator[None]:
     plane.api.delete(f"/api/v1/nodes/{name}")
     lost = plane.api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={name}")["items"]
     for meta in (pod["metadata"] for pod in lost):
-        with suppress(ControlPlaneError):  # the pod is gone already
+        with suppress(ControlPlaneError):  # The pod may be gone already.
             plane.api.delete(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}?gracePeriodSeconds=0")
     try:
         yield
@@ -160,7 +160,8 @@ def test_a_lost_member_is_replaced_in_room_that_a_lighter_job_gives(
         assert observer.deleted("light", "ps") == 0
 
 
-@pytest.mark.parametrize("kind", ["TFJob", "StatefulSet"])  # kinds whose recreated pod has the name of the lost pod
+# Their controllers give a recreated pod the name of the lost pod.
+@pytest.mark.parametrize("kind", ["TFJob", "StatefulSet"])
 def test_a_member_that_takes_longer_to_stop_than_a_repair_costs_nobody_else(
     live_plane: ControlPlane, kohort: Kohort, space: str, kind: str
 ) -> None:

@@ -32,7 +32,7 @@ OVERLAY = CHECKOUT / "manifests" / "overlays" / "shared-scheduler"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-extender"
 FILTER = {"Pod": {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {}}, "NodeNames": ["node-0"]}
 WINDOW = 4.0
-HANDED_OVER = 8.0  # seconds until the next leader is ready: two checks of the Lease and the probe's own delay
+HANDED_OVER = 8.0  # The next leader is ready within so many seconds: two checks of the Lease, and the probe's delay.
 
 
 def shipped(name: str) -> Json:
@@ -128,7 +128,7 @@ def shared(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     url = f"https://{LOOPBACK}:{port}/scheduler/v1"
     kohort = start_kohort(plane, settings_of(certificates.folder, port), name="shared")
     plane.apply(leader_binding())
-    kohort.scheduler.stop()  # the overlay has no kube-scheduler in Kohort's pod
+    kohort.scheduler.stop()  # The overlay has no kube-scheduler in Kohort's pod.
     extender = CONFIG["extenders"][0] | {"urlPrefix": url}
     extender["tlsConfig"] = {"serverName": SERVER_NAME} | {
         key: str(certificates.folder / name)

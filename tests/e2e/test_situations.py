@@ -20,7 +20,7 @@ from tests.situations.scene import Constraint
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1500, func_only=True)]
 
-LONG = 600.0  # seconds for all situations together
+LONG = 600.0  # All situations together may take so many seconds.
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.e2e.waiting import until
 pytestmark = pytest.mark.full
 
 WINDOW = 30.0
-CREATORS = 8  # requests at once; more would not be faster
+CREATORS = 8  # So many requests at once are as fast as the API server takes them.
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from tests.e2e.waiting import never, until
 pytestmark = pytest.mark.skew
 Json = dict[str, Any]
 CORES = 7
-GATED_FROM = 36  # the minor version from which MutatingAdmissionPolicy v1 is served
+GATED_FROM = 36  # MutatingAdmissionPolicy v1 is served from this minor version on.
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,10 @@ Json = dict[str, Any]
 NODES, CORES = 100, 2
 SEED = 7
 MORE_SEEDS = (1007, 1008)
-QUIET_LIMIT = 60.0  # seconds after the last fault within which all jobs must end
-PARTIAL_LIMIT = 60.0  # seconds: httpTimeout, a start of the extender, and barrier.repair_seconds
-STALL_LIMIT = 75.0  # seconds; a silent watch is given up after 50
+QUIET_LIMIT = 60.0  # All jobs must end within so many seconds after the last fault.
+# A gang may be half bound for so many seconds: httpTimeout, a start of the extender, barrier.repair_seconds.
+PARTIAL_LIMIT = 60.0
+STALL_LIMIT = 75.0  # A job must start within so many seconds, because a silent watch is given up after 50 s.
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from tests.controlplane.ports import LOOPBACK
 from tests.documents.tutorial import ROOT, blocks, checkout, environment, need_checkout, run
 from tests.e2e.waiting import until
 
-SEEN = "default/job-4"  # the job that the tutorial explains
+SEEN = "default/job-4"  # The tutorial runs `kohort explain` on this job.
 ADDRESS = re.compile(r"export KOHORT_CLI_SERVER=(http://\S+)")
 
 

@@ -28,7 +28,7 @@ Json = dict[str, Any]
 CORES = 10
 LEADER = "kohort.dev/leader"
 SHORT = {"leaseDuration": "9s", "renewDeadline": "7s", "retryPeriod": "1s"}
-ACTING = 20.0  # seconds after the fault within which the other replica must write
+ACTING = 20.0  # The other replica must write within so many seconds after the fault.
 FAULTS = {"killed": signal.SIGKILL, "paused": signal.SIGSTOP}
 
 
@@ -146,7 +146,7 @@ def overfull(plane: ControlPlane) -> dict[str, int]:
     taken: dict[str, int] = defaultdict(int)
     for pod in plane.api.get("/api/v1/pods")["items"]:
         if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed"):
-            taken[pod["spec"]["nodeName"]] += 1  # each pod requests one core
+            taken[pod["spec"]["nodeName"]] += 1  # Each pod requests one core.
     return {node: count for node, count in taken.items() if count > CORES}
 
 
@@ -239,7 +239,8 @@ def verify(
         counts = replicas.counts[job.name]
         assert watch.deleted(job.name, "ps") == 0
         assert set(counts) <= set(range(2, 14))
-        assert turns(counts) <= 2, counts  # the job grew, shrank for the heavier jobs, and grew again if there was room
+        # The job grew, shrank for the heavier jobs, and grew again if there was room.
+        assert turns(counts) <= 2, counts
 
 
 @pytest.mark.parametrize("fault", FAULTS)

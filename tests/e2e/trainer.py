@@ -52,7 +52,7 @@ class Trainer(Background):
     def _end(self, pod: Json, left: float) -> None:
         ran = (datetime.now(UTC) - datetime.fromisoformat(pod["status"]["startTime"])).total_seconds()
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
-        with contextlib.suppress(ControlPlaneError):  # the pod is gone meanwhile
+        with contextlib.suppress(ControlPlaneError):  # The pod may be gone by now.
             self.plane.api.patch(path, {"metadata": {"annotations": {RUN_SECONDS: f"{max(0.1, ran + left):.2f}"}}})
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 PATIENCE = 120.0
-TEST_LIMIT = 400  # seconds after which a test is ended, in case that it waits in another way
+TEST_LIMIT = 400  # A test is ended after so many seconds, in case that it waits in another way.
 
 
 def until(

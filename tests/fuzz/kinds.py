@@ -82,7 +82,7 @@ def _tfjob() -> list[Hurt]:
     forged = {**mine, "metadata": {**mine["metadata"], "name": "runs", "uid": "job-runs"}}
     pods = [member(mine, "worker", 0), member(mine, "ps", 0, "wild-0"), member(forged, "worker", 0), stranger(WILD)]
     for number, pod in enumerate(pods):
-        pod["metadata"] |= {"uid": f"uid-wild-{number}", "namespace": WILD}  # the API server sets UIDs
+        pod["metadata"] |= {"uid": f"uid-wild-{number}", "namespace": WILD}  # An API server would set the UIDs.
     return [(TFJOB.resource, mine), *((PODS, pod) for pod in pods)]
 
 

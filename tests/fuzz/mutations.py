@@ -13,7 +13,7 @@ JUNK: tuple[Any, ...] = (
     "9" * 400, "n1", "team", "\ud800", "\u202e", "\x00", "a\nb", "<b>", "../..", "x" * 5000, [], [None], [[]], {},
     {"": None}, {"a": {"b": []}}, [{}], ["TFJob"], float("nan"), float("inf"),
 )  # fmt: skip
-# Bytes that Python's JSON writer would not produce, by the text that `written` replaces by them.
+# Python's JSON writer would not produce these bytes; `written` puts them in place of the text that is their key.
 RAW = {
     "@lists": b"[" * 2000 + b"]" * 2000, "@objects": b'{"a":' * 2000 + b"1" + b"}" * 2000, "@digits": b"9" * 5000,
     "@surrogate": b'"\\udfff"', "@bytes": b'"\xff\xfe"', "@exponent": b"1e999999999",

@@ -81,7 +81,8 @@ class Service:
         self.see(TFJOBS, [self.runs, self.waits])
         self.see(PODS, [*self.runners, *self.waiters, stranger()])
         for reflector in self.live.reflectors:
-            reflector.synced, reflector.last_seen = True, float("inf")  # no watch runs here
+            # No watch runs in this test, so its state is set here.
+            reflector.synced, reflector.last_seen = True, float("inf")
         self.live.ledger.step(Led(True), Synced())
 
     @property

@@ -22,8 +22,8 @@ from tests.fuzz.mutations import hurt
 from tests.fuzz.service import Service
 
 Json = dict[str, Any]
-BATCHES, BATCH = 20, 10  # batches for one service, and objects in a batch
-DAMAGED = 0.7  # share of damaged objects; the others are left whole, so that both sorts meet
+BATCHES, BATCH = 20, 10  # A service gets so many batches of so many objects.
+DAMAGED = 0.7  # This share of the objects is damaged; the others stay whole, so that both sorts meet.
 GATE_SEEDS, SEEDS, SOAK_SEEDS = 4, 10, 750
 PAGES = ("jobs", "queue", "nodes", "plans", "desired", "decisions", "explain/team/waits", "explain/team/runs")
 
@@ -61,7 +61,7 @@ async def fuzz(seed: int) -> Counter[str]:
                 kind = chance.choice(list(OF_KIND))
                 resource, item = chance.choice(OF_KIND[kind])
                 item = copy.deepcopy(item)
-                # the service ignores older versions
+                # The service ignores an object with an older version.
                 item["metadata"]["resourceVersion"] = str(10 + batch * BATCH + number)
                 damaged = _read(hurt(item, chance)) if chance.random() < DAMAGED else item
                 change = chance.choice(("ADDED", "MODIFIED", "MODIFIED", "DELETED"))

@@ -34,7 +34,7 @@ LIMITS = Limits(
 )  # fmt: skip
 PROGRESS = ProgressSettings(interval_seconds=0.001)
 GATE_CASES, CASES, SOAK_CASES = 1_000, 2_000, 100_000
-HANGS = 60.0  # seconds without a byte of an answer; routes that start a process are slow on a busy machine
+HANGS = 60.0  # A request fails after so many seconds without a byte; routes that start a process are slow.
 AT_ONCE = 16
 PATHS = (
     "/v1/jobs", "/v1/jobs/team/runs", "/v1/queue", "/v1/nodes", "/v1/plans", "/v1/desired", "/v1/decisions",
@@ -243,7 +243,7 @@ async def fuzz(cases: int, seed: int) -> Counter[Any]:
                 else:
                     data, is_verb = case(chance, bodies)
                     listener = int(not is_verb and chance.random() < 0.3)
-                for _ in range(3):  # a busy machine may miss the short deadlines of these listeners
+                for _ in range(3):  # A busy machine may miss the short deadlines of these listeners.
                     try:
                         answer = await server.ask(data, listener)
                     except TimeoutError:

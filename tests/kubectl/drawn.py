@@ -12,8 +12,8 @@ from tests.kubectl.kit import API_VERSION, ECHO, TOKEN, Json, Kit, b64, kubeconf
 from tests.kubectl.servers import LOGIN, NAME, OTHER_NAME, World
 
 Files = dict[str, Any]
-IN_POD: Final = 0.15  # the probability that a case is within a pod
-WRONG: Final = 0.12  # the probability of a part that kubectl refuses, or that leads nowhere
+IN_POD: Final = 0.15  # A case is within a pod with this probability.
+WRONG: Final = 0.12  # A part is one that kubectl refuses, or that leads nowhere, with this probability.
 
 
 class Drawer:

@@ -17,8 +17,8 @@ from typing import Any
 
 import trustme
 
-NAME = "api.cluster.invalid"  # no DNS server knows this name, so only a proxy can connect to it
-OTHER_NAME = "other.cluster.invalid"  # this name is in certificates and no DNS server knows it
+NAME = "api.cluster.invalid"  # No DNS server knows this name, so only a proxy can connect to it.
+OTHER_NAME = "other.cluster.invalid"  # This name is in certificates, and no DNS server knows it.
 JOB = "/apis/kubeflow.org/v1/namespaces/team/tfjobs/j"
 LOGIN = ("proxy-user", "proxy:password")
 SECONDS = 5.0
@@ -43,7 +43,8 @@ class Record:
     """The requests that the servers got since the last `take`."""
 
     requests: list[Request] = field(default_factory=list)
-    through: dict[int, str] = field(default_factory=dict)  # name of the proxy by its local port
+    # `through` maps the local port of a proxy's connection to the proxy's name.
+    through: dict[int, str] = field(default_factory=dict)
 
     def take(self) -> tuple[Request, ...]:
         taken, self.requests = tuple(self.requests), []
@@ -94,7 +95,7 @@ class ApiHandler(BaseHTTPRequestHandler):
             server=self.server.name,
             via=self.server.record.through.get(self.client_address[1], ""),
             method=self.command,
-            path=self.path.partition("?")[0],  # kubectl appends its time limit as a query
+            path=self.path.partition("?")[0],  # kubectl appends its time limit as a query.
             certificate=str(names.get("commonName", "")),
             authorization=self.headers.get("Authorization", ""),
             acts_as=tuple(one for one in headers if one[0].startswith(("impersonate-", "x-kohort-"))),
@@ -218,7 +219,7 @@ def world(folder: Path) -> Iterator[World]:
     address = _own_address()
     names = [NAME, OTHER_NAME, "127.0.0.1", "localhost", *([address] if address else [])]
     good, bad = _tls(authority, authority, *names), _tls(stranger, authority, *names)
-    elsewhere = _tls(authority, authority, OTHER_NAME)  # its certificate has no address in it
+    elsewhere = _tls(authority, authority, OTHER_NAME)  # The certificate of this server has no address in it.
     with ExitStack() as stack:
         listeners = [
             Listener("one", record, ApiHandler, good),

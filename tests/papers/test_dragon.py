@@ -14,7 +14,7 @@ from lab.papers.dragondeadlock import DEADLOCK
 from lab.papers.experiment import Experiment, Row, with_own_rows
 
 FIRST, FEW = 1000, 8
-# Limits that hold on eight seeds, over which the default scheduler's mean varies by 5 percentage points.
+# These limits hold even on eight seeds, over which the default scheduler's mean varies by 5 percentage points.
 SURE = (
     "elapsed, DRAGON below locality-only",
     "running, DRAGON below locality-only",

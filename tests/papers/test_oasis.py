@@ -26,7 +26,7 @@ from policy.systems.drf import Drf
 from policy.systems.oasis.prices import Floor
 
 pytestmark = pytest.mark.timeout(1800)
-HOURS = pytest.mark.timeout(24 * 3600)  # the experiment oasis-load needs hours: 400 jobs and Dorm's solver on 30 seeds
+HOURS = pytest.mark.timeout(24 * 3600)  # The experiment oasis-load needs hours: 400 jobs and Dorm's solver on 30 seeds.
 MUTANTS = [(experiment, mutant) for experiment in EXPERIMENTS for mutant in experiment.mutants if mutant.misses]
 
 
@@ -88,7 +88,7 @@ def test_plans_are_kept_to_the_slot_and_the_invariants_after_every_step(seed: in
     assert faults == []
     ended = {job.name: round(job.ended / SLOT_SECONDS) for job in result.jobs if job.finished}
     assert len(ended) == len(promised) > 10
-    begun = 250  # number of the time slot (of 4,000 s) in which the simulation begins
+    begun = 250  # The simulation begins in the time slot (of 4,000 s) with this number.
     assert {name: slot - begun + 1 for name, slot in promised.items()} == ended
 
 

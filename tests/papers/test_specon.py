@@ -25,7 +25,7 @@ from policy.systems.specon import SpeCon
 pytestmark = pytest.mark.timeout(300)
 
 FEW = range(1000, 1004)
-# Completion times in seconds of jobs 1 to 50, read from the bar chart in SpeCon's Figure 12.
+# These completion times of jobs 1 to 50, in seconds, were read from the bar chart in SpeCon's Figure 12.
 FIGURE_12_DEFAULT = (
     641, 396, 219, 233, 396, 217, 638, 406, 652, 755, 433, 451, 604, 511, 266, 244, 646, 752, 252, 343, 922, 354, 890,
     612, 526, 1007, 378, 362, 878, 948, 1048, 428, 1048, 433, 982, 816, 368, 982, 1016, 803, 391, 788, 786, 970, 363,
