@@ -17,7 +17,7 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """Yield a small full cluster that records its journal, and newcomers that have room on a node of their own."""
+    """Yield a small full cluster that records its journal, and new jobs that start on a node reserved for them."""
     made = Scene(journal=tmp_path_factory.mktemp("journal"))
     with made.served():
         made.do(*cluster(4, 6, 4, made.ledger.now()), NodeSeen(builders.node("spare")))

@@ -13,9 +13,9 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class RoomWatch(ClusterObserver):
-    """An observer with ``victims``: the name of each preempted pod by its UID.
+    """An observer that also records preempted pods in ``victims``, a mapping from UID to name.
 
-    The API server shows all pods in one order. ``first`` is the number of sightings before the first victim was marked.
+    ``first`` is the number of sightings before the first pod was marked as preempted.
     """
 
     victims: dict[str, str] = field(default_factory=dict)
@@ -30,18 +30,18 @@ class RoomWatch(ClusterObserver):
             self.victims[pod["metadata"]["uid"]] = pod["metadata"]["name"]
 
     def preempted_twice(self) -> list[str]:
-        """Return members that were recreated and preempted again."""
+        """Return the names of members that were preempted, recreated, and preempted again."""
         return [name for name, times in Counter(self.victims.values()).items() if times > 1]
 
     def bound_before(self, name: str) -> list[str]:
-        """Return the pods bound to the preemptor's node while its victims terminated."""
+        """Return the pods bound to the node of the preempting pod ``name`` between the preemption and its binding."""
         seen = list(self.sightings)
         there = {one.uid for one in seen[: self.first] if one.node}
         at = next(at for at, one in enumerate(seen) if one.job == name and one.node)
         return [str(one) for one in seen[self.first : at] if one.node == seen[at].node and one.uid not in there]
 
     def over(self, cores: float) -> list[str]:
-        """Return every moment at which a node of so many cores held more than that."""
+        """Return a message for each moment at which pods on a node requested more than its ``cores``."""
         latest: dict[str, Sighting] = {}
         found = []
         for sighting in list(self.sightings):

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def report(name: str, written: Path) -> dict[str, dict[str, float]]:
-    """Return medians and ratios of one round."""
+    """Run one round of the benchmark at its smallest size; return its medians and ratios by name."""
     options = [*SMALL[name].split(), "--rounds", "1", "--json", str(written)]
     command = [sys.executable, "-m", f"benchmarks.{name}", *options]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

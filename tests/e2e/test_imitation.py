@@ -1,6 +1,6 @@
-"""Tests of each imitated behaviour, run on the embedded cluster and on the real kube-scheduler 1.37.
+"""Tests that the laboratory's imitation of API server and kube-scheduler behaves as the real ones of version 1.37.
 
-A row that only one side shows is a false imitation.
+Each test runs on both; a behaviour that only one of them shows is an error in the imitation.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from tests.e2e.imitation import (
 
 pytestmark = pytest.mark.full
 
-REST = 0.5  # seconds without a call after which the patch of the pod's own condition has had its effect
-QUIET = 2.5  # seconds without a call that count as quiet: longer than the first two back-offs with their flushes
+REST = 0.5  # After so many seconds without a call, kube-scheduler's own patch of the pod causes no further try.
+# After so many seconds without a call no try follows, because kube-scheduler's first two back-offs are shorter.
+QUIET = 2.5
 Behaviour = Callable[[ImitatedSide], None]
 
 
@@ -52,10 +53,10 @@ def side(both: ImitatedSide) -> Iterator[ImitatedSide]:
 
 
 def refused(side: ImitatedSide, name: str = "refused") -> int:
-    """Get a pod refused and wait until it is not tried any more; return the number of tries so far.
+    """Let the stub refuse a new pod, wait until kube-scheduler stops trying it, and return the number of tries.
 
-    There are at least two tries, because the patch of its own condition wakes it; a busy machine may add more by late
-    events.
+    There are at least two tries, because kube-scheduler's own patch of the pod's condition makes it try again; late
+    events on a busy machine may add more.
     """
     side.stub.filters[name] = refuse
     side.create(name)
@@ -65,7 +66,7 @@ def refused(side: ImitatedSide, name: str = "refused") -> int:
 
 
 def slowly(side: ImitatedSide, *, before: float = 0.0, after: float = 0.0) -> Callable[[Json], str]:
-    """Bind as asked, but wait so many seconds before or after it."""
+    """Return an answer for bind calls that makes the binding, and waits some seconds before and after it."""
 
     def bind(args: Json) -> str:
         time.sleep(before)
@@ -86,7 +87,7 @@ def intervals(side: ImitatedSide, pod: str, verb: str) -> list[float]:
 
 
 def backs_off(side: ImitatedSide, pod: str, verb: str) -> None:
-    """Check back-offs of 1 s and then 2 s, each until the next flush, which comes every second."""
+    """Check that kube-scheduler retries the pod after back-offs of 1 s and 2 s; its queue adds up to a second."""
     eventually(lambda: len(side.stub.of(pod, verb)) >= 3, True)
     first, second = intervals(side, pod, verb)[:2]
     assert 0.9 <= first <= 2.6, first
@@ -125,7 +126,7 @@ def varying_refusal_spins(side: ImitatedSide) -> None:
 
 def annotation_wakes_a_refused_pod_once(side: ImitatedSide) -> None:
     before = refused(side)
-    time.sleep(1)  # the same refusal at another time must not change the pod's condition
+    time.sleep(1)  # The same refusal a second later must not change the pod's condition.
     side.annotate("refused", "wake")
     eventually(lambda: len(side.stub.of("refused")), before + 1, limit=2)
     time.sleep(QUIET)
@@ -508,7 +509,7 @@ def a_paged_list_is_one_consistent_read(side: ImitatedSide) -> None:
 
 
 def a_watch_resumes_and_ends_with_a_bookmark(side: ImitatedSide) -> None:
-    """The real API server sends no bookmark without an event (cacher.go)."""
+    """The second change comes late, because the real API server sends no bookmark without an event (cacher.go)."""
     version = side.create("watched", scheduler="nobody")["metadata"]["resourceVersion"]
     side.annotate("watched", "changed")
     threading.Timer(1, side.annotate, ("watched", "changed again")).start()

@@ -1,4 +1,4 @@
-"""Tests of another scheduler that preempts members: its pod gets the room, and no node is overcommitted."""
+"""Tests with another scheduler that preempts members of a gang: its pod gets the room, and no node is overcommitted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.e2e.waiting import PATIENCE, never, until
 
 Json = dict[str, Any]
 CORES, NODES = 12, 3
-FLUSH = 240.0  # seconds after PATIENCE within which kube-scheduler looks at every unschedulable pod again (after 300 s)
+FLUSH = 240.0  # FLUSH and PATIENCE exceed the 300 s after which kube-scheduler tries every pod again.
 URGENT = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
 
 
@@ -47,9 +47,9 @@ def filling(space: str, *, elastic: bool) -> TFJob:
 
 
 def preempt(plane: ControlPlane, space: str, name: str, cpu: int) -> float:
-    """Create a pod of the default scheduler that needs preemption; return how long it took to be bound.
+    """Create a pod of the default scheduler that must preempt others; return after how many seconds it was bound.
 
-    kube-scheduler may leave a preemptor whose room is free in its queue until the next flush (kubernetes #141694).
+    kube-scheduler may leave such a pod in its queue for 300 s although its room is free (kubernetes #141694).
     """
     create_pod(plane, space, lone_pod(name, str(cpu), scheduler="default-scheduler", priorityClassName="urgent"))
     try:
@@ -81,7 +81,10 @@ def end(plane: ControlPlane, space: str, name: str) -> None:
 
 
 def only_room_was_made(watch: RoomWatch, name: str, cpu: int) -> None:
-    """Check that no pod of Kohort's took the room; a late cache may make kube-scheduler mark one victim more."""
+    """Check that no other pod took the room which the preempting pod made, and that no node is overcommitted.
+
+    The number of victims may exceed ``cpu``, because kube-scheduler's cache may be late.
+    """
     assert watch.over(CORES) == []
     assert watch.bound_before(name) == []
     assert watch.preempted_twice() == []
@@ -89,7 +92,7 @@ def only_room_was_made(watch: RoomWatch, name: str, cpu: int) -> None:
 
 
 def told(plane: ControlPlane, space: str, *reasons: str) -> list[str]:
-    """Return the texts of the Events with these reasons."""
+    """Return the notes of the namespace's Events with these reasons."""
     found = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
     return [event.get("note", "") for event in found if event["reason"] in reasons]
 
@@ -115,7 +118,7 @@ def test_a_preempted_worker_does_not_take_the_preemptors_room(plane: ControlPlan
 @pytest.mark.parametrize("elastic", [True, False], ids=["elastic", "rigid"])
 @pytest.mark.parametrize("cpu", [3, 10])
 def test_twenty_preemptions(plane: ControlPlane, kohort: Kohort, cpu: int, elastic: bool) -> None:
-    """Five of each kind one after another, each on a full cluster."""
+    """Five preemptions in turn for each pod size and kind of gang, each on a cluster that the gang fills."""
     took = []
     for turn in range(5):
         with own_namespace(plane, f"twenty-{cpu}-{elastic}-{turn}") as space:

@@ -1,4 +1,4 @@
-"""Tests of what users are told: a plan as a plan, and a refusal in the API server's own words."""
+"""Tests that Events and explanations give the API server's own words when it refuses a write of Kohort's."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def space(plane: ControlPlane, space: str) -> Iterator[str]:
 
 
 def events(plane: ControlPlane, space: str, name: str) -> list[tuple[str, str, str]]:
-    """Return type, reason and note of each of our Events on that object."""
+    """Return type, reason and note of each Event that Kohort's controller wrote on that object."""
     found = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
     ours = (one for one in found if one.get("reportingController") == "kohort.dev/controller")
     return [(one["type"], one["reason"], one["note"]) for one in ours if one["regarding"]["name"] == name]
 
 
 def told_at(plane: ControlPlane, space: str, name: str, word: str) -> datetime:
-    """Return when that was last decided or seen, by our own Event on that object."""
+    """Return the time of the latest Event with the reason ``word`` on that object."""
     found = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
     mine = (one for one in found if (one["regarding"]["name"], one["reason"]) == (name, word))
     return max(datetime.fromisoformat(one["eventTime"]) for one in mine)
@@ -67,7 +67,7 @@ def reasons(plane: ControlPlane, space: str, name: str) -> set[str]:
 
 
 def warned(plane: ControlPlane, space: str, name: str, *words: str) -> bool:
-    """Tell whether an Event on that object reports a refused write with these words."""
+    """Tell whether a WriteRefused Event on that object has all these words."""
     notes = [note for kind, reason, note in events(plane, space, name) if (kind, reason) == ("Warning", "WriteRefused")]
     return any(all(word in note for word in words) for note in notes)
 
@@ -83,7 +83,7 @@ def bound(plane: ControlPlane, space: str, prefix: str) -> int:
 
 @contextmanager
 def denied(plane: ControlPlane, space: str, rule: Json, expression: str, message: str) -> Iterator[None]:
-    """Apply a ValidatingAdmissionPolicy to one namespace, as administrators write them."""
+    """Refuse by a ValidatingAdmissionPolicy, while the context lasts, writes for which the CEL expression is false."""
     name = f"told-{space}"
     where = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}}, "resourceRules": [rule]}
     validation = {"expression": expression, "message": message}
@@ -107,7 +107,7 @@ def rule(group: str, resource: str, operation: str = "UPDATE") -> Json:
 
 
 def refuses(plane: ControlPlane, path: str, patch: Json, words: str) -> bool:
-    """Tell whether the API server refuses that change with these words, so that a policy is in force."""
+    """Tell by a dry run whether the API server refuses that patch with these words, as the policy is in force then."""
     try:
         plane.api.patch(f"{path}?dryRun=All", patch)
     except ControlPlaneError as error:
@@ -221,7 +221,7 @@ def test_a_shrink_that_is_made_is_told_when_its_pods_are_gone(plane: ControlPlan
 
 @pytest.mark.full
 def test_a_scale_subresource_that_is_refused_is_told_too(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """A StatefulSet is resized by /scale, whose refusal names the Scale."""
+    """Kohort resizes a StatefulSet by its scale subresource, so the API server's refusal names the Scale object."""
     words = "sets keep their size"
     container = {"name": "train", "image": "none", "resources": {"requests": {"cpu": "2"}}}
     inside = {"metadata": {"labels": {"app": "set"}}, "spec": {"schedulerName": "kohort", "containers": [container]}}
@@ -251,10 +251,7 @@ def test_a_scale_subresource_that_is_refused_is_told_too(plane: ControlPlane, ko
 def test_a_webhook_that_is_down_is_told_in_the_api_servers_words(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """The answer is 500, so the write may have been made.
-
-    Only the deadline of the plan ends it.
-    """
+    """The API server answers with 500, so the write may have been made; only the plan's deadline ends the attempt."""
     big = submit(plane, TFJob(space, "big", workers=10, least=2, most=10))
     until(lambda: bound(plane, space, "big") == 11, "big whole")
     hook = {
@@ -301,5 +298,5 @@ def test_a_gate_that_may_not_be_removed_is_told_at_its_pod(plane: ControlPlane, 
         assert metric(kohort.health, "kohort_refused_writes", write="Ungate") == 1
     until(lambda: bound(plane, space, "gated") == 1, "bound once nobody refuses")
     until(lambda: explain(kohort, space, "gated")["refused"] == [], "the refusal is over")
-    # The controller reports its refusals at each check, and the last report counts.
+    # The metric follows with the controller's next report of refused writes.
     until(lambda: metric(kohort.health, "kohort_refused_writes", write="Ungate") == 0, "counted no more")

@@ -11,9 +11,9 @@ TFJOBS = "/apis/kubeflow.org/v1/namespaces/{namespace}/tfjobs"
 
 @dataclass(frozen=True, slots=True)
 class TFJob:
-    """A TFJob of one or more ps and workers; ``least`` and ``most`` are its bounds, None makes it rigid.
+    """A TFJob of one or more ps and workers; ``least`` and ``most`` bound its workers, and None makes it rigid.
 
-    ``notes`` are more annotations, by their names after ``kohort.dev/``.
+    ``notes`` has more annotations, keyed by their names without the prefix ``kohort.dev/``.
     """
 
     namespace: str
@@ -61,7 +61,7 @@ class TFJob:
 
     @property
     def _dynamic(self) -> bool:
-        """Tell whether the operator lets workers come and go; by default if the job has bounds."""
+        """Tell whether the operator lets workers come and go (``enableDynamicWorker``); default: if elastic."""
         return self.dynamic if self.dynamic is not None else (self.least, self.most) != (None, None)
 
     def _role(self, replicas: int, cpu: str) -> Json:
