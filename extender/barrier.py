@@ -206,7 +206,9 @@ class Barrier:
             outcome = await create_binding(self._api, bind, self._notes(bind)) if self._leads() else NOT_LEADING
         except Exception as error:
             # The held call must get an answer, and it is not known whether the write was made.
-            _log.exception("a binding failed with an unexpected error; its outcome is looked up")
+            _log.exception(
+                "a binding failed with an unexpected error; whether it was made is looked up; please report this error"
+            )
             outcome = Unknown(type(error).__name__)
         self._observe(type(outcome).__name__.lower())
         self._binding_ended(asyncio.current_task())

@@ -53,7 +53,7 @@ def _broken_rebalance(settings: Settings) -> list[str]:
 def _broken_parameters(settings: Settings) -> Iterator[str]:
     of_base = sorted(name for name in settings.parameters if "." not in name)
     if of_base and settings.policy_parameters is not settings.parameters:
-        yield f"parameters: {', '.join(of_base)} is not allowed; allowed: nothing, the policy kod2 has the section kod2"
+        yield f"parameters: {', '.join(of_base)} is not allowed with policy: kod2; set it in the section kod2"
         return
     try:
         make_policy(settings.system, **settings.policy_parameters)

@@ -125,7 +125,7 @@ def _refuse_bounds(notes: Json) -> None:
     """Raise ObjectError for bounds of workers on a job without a Worker role, unless they are 0."""
     for name in (MIN_WORKERS, MAX_WORKERS):
         if name in notes and written_number(notes[name], name, MOST_REPLICAS):
-            raise ObjectError(name, notes[name], "0: the job has no Worker role")
+            raise ObjectError(name, notes[name], "0, because the job has no Worker role")
 
 
 def _min_available(spec: Json, roles: Sequence[Role], workers: int) -> int | None:
@@ -140,6 +140,8 @@ def _min_available(spec: Json, roles: Sequence[Role], workers: int) -> int | Non
     rigid = sum(role.replicas for role in roles if role.name != WORKER)
     least = whole_number(asked, field, MOST_REPLICAS * len(roles)) - rigid
     if not min(1, workers) <= least <= workers:
-        allowed = f"{rigid + min(1, workers)} to {rigid + workers}: all but the workers, and 1 to all of the workers"
+        allowed = (
+            f"{rigid + min(1, workers)} to {rigid + workers}: all pods that are not workers, and from one worker to all"
+        )
         raise ObjectError(field, asked, allowed)
     return least

@@ -72,9 +72,9 @@ def _fields_of(effect: Effect, subject: Subject, way: Direction) -> dict[str, ob
             text = f"planned: to move whole to {counted(len(set(effect.nodes.values())), 'node')}"
             return {"nodes": _by_member(effect), "text": text}
         case Reject():
-            return {"reason": effect.reason.value, "text": _without_prefix(effect.reason)}
+            return {"reason": effect.reason.value, "text": effect.reason.fact}
         case Released():
-            return {"reason": effect.reason.value, "text": f"plan given up: {_without_prefix(effect.reason)}"}
+            return {"reason": effect.reason.value, "text": f"plan given up: {effect.reason.fact}"}
         case Stalled():
             return {"workers": effect.workers, "reason": Reason.STALLED.value, "text": _stalled(effect)}
         case ShrinkStalled():
@@ -95,17 +95,12 @@ def _fields_of(effect: Effect, subject: Subject, way: Direction) -> dict[str, ob
             return {
                 "pod": subject.pod or effect.uid,
                 "reason": effect.reason.value,
-                "text": _without_prefix(effect.reason),
+                "text": effect.reason.fact,
             }
         case Remember():
             return {"text": f"remembered {effect.key}"}
         case _:
             assert_never(effect)
-
-
-def _without_prefix(reason: Reason) -> str:
-    """Return the reason's sentence without the prefix "kohort: ", which only a pod's conditions and events need."""
-    return reason.text.removeprefix("kohort: ")
 
 
 def _planned(admit: Admit, subject: Subject) -> str:

@@ -88,7 +88,7 @@ def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Itera
         if course.snapshot.gang(job.uid).state in ADMITTED:
             yield Change(
                 Kind.WAIT,
-                f"wait {math.ceil(at - now)} s, for its time slot",
+                f"wait {math.ceil(at - now)} s until its time slot begins",
                 at - now,
                 partial(_then, course.before),
                 at - now,

@@ -254,7 +254,7 @@ def _shut(node: Node) -> str:
 def refused(ask: Ask) -> Blocker:
     """Return as a blocker the nodes that kube-scheduler did not offer for the gang."""
     names = tuple(sorted(ask.barred))
-    return Blocker(REFUSED, names, f"kube-scheduler's plugins refuse {listed(names, MOST_NAMED)}")
+    return Blocker(REFUSED, names, f"kube-scheduler's own plugins refuse {listed(names, MOST_NAMED)}")
 
 
 def _room(snapshot: Snapshot, maps: Iterable[Mapping[str, Resources]], lifted: frozenset[str]) -> Room:

@@ -33,6 +33,7 @@ from policy.systems.runninggangs import RunningGangs
 # others without end, so each job has at most two turns in ten minutes.
 TURNS = 2
 TURN_SECONDS = 600.0
+from policy.cluster.words import counted
 
 
 def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float | None = None) -> float:
@@ -191,7 +192,10 @@ class ElasticCycle:
         """Return the verdict of a job that found no room: why it waits."""
         if job.uid in self._limited:
             most = self.snapshot.rules.resizes_per_minute
-            return self.verdict(Reason.RESIZES_LIMITED, f"{most} resizes in any minute are the cluster's limit")
+            return self.verdict(
+                Reason.RESIZES_LIMITED,
+                f"the cluster's limit is {counted(most, 'resize')} in any minute (resizes_per_minute)",
+            )
         return self.no_room_for(ask_of(self.snapshot, job, job.min_workers))
 
     def no_room_for(self, ask: Ask) -> Verdict:

@@ -180,7 +180,7 @@ async def test_a_failure_of_gathered_facts_ends_the_tick_at_once(caplog: pytest.
     with pytest.raises(LedgerStoppedError) as stopped:
         await asyncio.wait_for(ticking, 1)
     assert isinstance(stopped.value.__cause__, ZeroDivisionError)
-    assert "a step failed" in caplog.text
+    assert "a step of the ledger failed" in caplog.text
 
 
 @virtual

@@ -297,11 +297,11 @@ BROKEN = {
     "no step": (head(Kod2(), Snapshot()) + b"[]\n", "line 2: this is no step of a journal"),
     "no such event": (
         head(Kod2(), Snapshot()) + b'{"at":1.0,"events":[["Rain",{}]],"effects":[]}\n',
-        "line 2: this is no step of a journal (event: 'Rain' is not allowed; allowed: NodeSeen,",
+        "line 2: this line is not a step of a journal: event: 'Rain' is not allowed; allowed: NodeSeen,",
     ),
     "an event without its field": (
         head(Kod2(), Snapshot()) + b'{"at":1.0,"events":[["PodGone",{}]],"effects":[]}\n',
-        "line 2: this is no step of a journal (Object missing required field `uid`",
+        "line 2: this line is not a step of a journal: Object missing required field `uid`",
     ),
 }
 

@@ -247,12 +247,12 @@ async def test_a_dead_controller_is_said_in_the_queue() -> None:
     service = running()
     service.vitals.checks = (
         Check("controller", False, "not heard from for 12 s", fatal=False),
-        Check("watches", False, "nothing has arrived for pods"),
+        Check("watches", False, "the API server has sent nothing about pods"),
         Check("synced", True),
     )
     found = await service.ask("/queue")
     assert found["warnings"] == [
-        "watches: nothing has arrived for pods",
+        "watches: the API server has sent nothing about pods",
         "controller: not heard from for 12 s",
     ]
 

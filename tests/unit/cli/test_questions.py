@@ -132,7 +132,10 @@ def test_tables_for_people(kohort: Callable[..., Result], args: tuple[str, ...],
 def test_explain_of_an_invalid_job_tells_no_numbers_that_nobody_could_read(
     kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits = {"reason": "JobInvalid", "text": "kohort: the job is malformed; kohort explain names the field"}
+    waits = {
+        "reason": "JobInvalid",
+        "text": "kohort: a field of the job object is malformed; kohort explain names the field, its value and what is allowed",
+    }
     wrong = {**JOB, "state": "invalid", "workers": 0, "replicas": 0, "waits": {**waits, "detail": "it", "behind": ""}}
     monkeypatch.setitem(
         ANSWERS, "/v1/explain/team/big", {**wrong, "mend": "correct it; kohort explain names the field"}

@@ -26,7 +26,9 @@ def test_a_job_behind_its_schedule_says_by_how_much() -> None:
     assert "schedule" not in panel(made)
     made.now += SLOT / 2
     made.do(Reported("job-a", Report(made.now, done=1 / 12)))
-    told = "1 worker-slot (8 % of its work) behind: it needs 11 more, and its schedule has 10"
+    told = (
+        "1 worker-slot (8 % of its work) behind its schedule: it still needs 11 worker-slots, and its schedule has 10"
+    )
     assert f"<strong>Its schedule:</strong> {told}" in panel(made)
 
 
