@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -93,9 +94,11 @@ def _broken_times(settings: Settings) -> Iterator[str]:
     )
     spare = settings.server.connections - settings.server.reserved_connections
     if barrier.http_timeout_seconds >= least_timeout and settings.largest_gang < 1 <= spare:
+        patches, least = settings.controller.patches_per_second, math.ceil(1000 / barrier.hold_seconds) / 1000
         yield (
-            f"scheduler.pods_per_second: {scheduler.pods_per_second:g} schedules no pod while a bind may be held "
-            f"({barrier.hold_seconds:g} s), so no gang could ever start; allowed: a product of at least 1"
+            f"scheduler.pods_per_second: {scheduler.pods_per_second:g}, controller.patches_per_second: {patches:g}: "
+            f"the lower rate lets no pod be scheduled while a bind may be held ({barrier.hold_seconds:g} s), so no "
+            f"gang could ever start; allowed: at least {least:g} for both"
         )
 
 

@@ -21,8 +21,8 @@ AUTOSCALED: Final = (
     "workers; remove that field, or the bounds"
 )
 HALF_STATED: Final = (
-    "the bounds of workers are not used; state both by annotation, because one that follows from the replicas would "
-    "be forgotten when they change"
+    "the bounds of workers are not used, because only one is stated and the other would follow from the replicas, "
+    "which change; state both kohort.dev/min-workers and kohort.dev/max-workers"
 )
 SCHEDULING: Final = "spec.runPolicy.schedulingPolicy"
 

@@ -188,12 +188,8 @@ def controller_check(snapshot: Snapshot, controller: Heartbeat) -> Check:
     the controller otherwise.
     """
     if controller.age <= CONTROLLER_SECONDS:
-        return Check("controller", True, "" if controller.heard else "the controller has not asked yet", fatal=False)
-    since = (
-        f"the controller has not asked for {controller.age:.0f} s"
-        if controller.heard
-        else "the controller has never asked"
-    )
+        return Check("controller", True, "" if controller.heard else "not heard from yet", fatal=False)
+    since = f"not heard from for {controller.age:.0f} s" if controller.heard else "never heard from"
     detail = (
         f"{since}: gated pods stay gated ({gated_pods(snapshot)} now), and no pod is woken and no job resized; see "
         "its log"

@@ -98,7 +98,7 @@ def _fields_of(effect: Effect, subject: Subject, way: Direction) -> dict[str, ob
                 "text": effect.reason.fact,
             }
         case Remember():
-            return {"text": f"remembered {effect.key}"}
+            return {"text": f"the policy stored what it remembers under {effect.key}"}
         case _:
             assert_never(effect)
 
@@ -137,13 +137,15 @@ def _write_refused(effect: WriteRefused, subject: Subject) -> dict[str, object]:
 
 def _edited(edit: Edited) -> str:
     """Return the text for a change that a user made to a job; it says whether Kohort keeps the change or undoes it."""
-    ends = "respected" if edit.kept else "set back, since only the policy adds workers"
+    ends = "the change stays" if edit.kept else "it is set back, since only the policy adds workers"
     return f"somebody has changed {edit.what} from {edit.before} to {edit.after}: {ends}"
 
 
 def _stalled(growth: Stalled) -> str:
-    ends = "given back" if growth.given_back else "still awaited"
-    return f"{growth.missing} of the {counted(growth.workers, 'worker')} given have not come: {ends}"
+    ends = "Kohort takes them back" if growth.given_back else "Kohort still waits for them"
+    return (
+        f"{growth.missing} of the {counted(growth.workers, 'worker')} that the job was given have not arrived: {ends}"
+    )
 
 
 def _preempted(loss: Preempted) -> str:

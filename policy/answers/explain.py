@@ -35,8 +35,8 @@ MENDS: dict[Reason, str] = {
         "see the pod's ownerReferences: docs/jobkinds.md must list the owner's kind, and its CRD must be installed"
     ),
     Reason.INVALID: (
-        "correct that field: the job then queues at once, and until then its running pods go on; kohort explain names "
-        "the field"
+        "correct the malformed field: the job then queues at once, and until then its running pods go on; "
+        "kohort explain names the field"
     ),
     Reason.NOT_A_MEMBER: "compare the pod's role and index with the number of replicas of that role in the job",
     Reason.UNSUPPORTED: "remove the constraint from the pod template, or use another schedulerName for this job",

@@ -117,7 +117,4 @@ def _rule(gang: Gang, policy: Policy) -> str:
     if policy.base.grows:
         return f"the policy {policy.name} gives it no more workers now"
     workers = "the worker" if gang.workers == 1 else f"the {gang.workers} workers"
-    return (
-        f"the policy {policy.name}: it keeps to {workers} that it has decided on, and gives no more for room that is "
-        "free"
-    )
+    return f"the policy {policy.name}: it keeps to {workers} that it has decided on, even where room is free"

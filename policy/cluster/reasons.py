@@ -187,12 +187,12 @@ TEXTS: dict[Reason, str] = {
         "kohort: pods of other schedulers hold the room that the gang needs; kohort explain names these pods"
     ),
     Reason.ROOM_BEING_FREED: (
-        "kohort: room for the gang is being freed, and it starts when other pods are gone; kohort explain names "
-        "these pods"
+        "kohort: room for the gang is being freed, and the gang starts when other pods are gone; kohort explain "
+        "names these pods"
     ),
     Reason.RESIZE_REFUSED: (
         "kohort: the API server refuses the resize of another job that was to free room for the gang; kohort "
-        "explain quotes it"
+        "explain quotes the refusal"
     ),
     Reason.RESIZES_LIMITED: (
         "kohort: room could be freed, but the limit on resizes in a minute (resizes_per_minute) is reached; wait "
@@ -216,19 +216,19 @@ TEXTS: dict[Reason, str] = {
         "kohort: the gang fits only on nodes that are cordoned or not ready; kohort explain names these nodes"
     ),
     Reason.WINDOW_TOO_SHORT: (
-        "kohort: the gang has more members than can be collected at the barrier in its time; kohort explain has "
-        "both numbers"
+        "kohort: the gang has more members than kube-scheduler can schedule while the barrier holds their binds; "
+        "kohort explain has both numbers"
     ),
     Reason.BACKING_OFF: (
-        "kohort: the last attempt to bind the gang failed, and it is tried again after a pause; kohort explain "
-        "says why it failed"
+        "kohort: the last attempt to bind the gang failed, and the gang is tried again after a pause; kohort "
+        "explain says why it failed"
     ),
     Reason.PAUSED: (
         "kohort: the policy gives the job no workers now, and it goes on in a later time slot; kohort explain says when"
     ),
     Reason.SCHEDULE_OVER: (
-        "kohort: the time slots planned for the job are over, and its work is not done; it goes on when the "
-        "policy finds room again"
+        "kohort: the time slots planned for the job are over, and its work is not done; the job goes on when "
+        "the policy finds room again"
     ),
     Reason.REJECTED: (
         "kohort: the policy refuses the job, because it is not worth its room; kohort explain shows the figures"
@@ -247,8 +247,8 @@ TEXTS: dict[Reason, str] = {
     ),
     Reason.NODE_NOT_OFFERED: "kohort: kube-scheduler's own filters removed the planned node; the gang is planned again",
     Reason.BARRIER_TIMEOUT: (
-        "kohort: kube-scheduler did not ask to bind all members of the gang in barrier.window_seconds; it is "
-        "tried again"
+        "kohort: kube-scheduler did not ask to bind all members of the gang within barrier.window_seconds; the "
+        "gang is tried again"
     ),
     Reason.REPAIR_FAILED: "kohort: lost members of the running gang were not bound again in time",
     Reason.BARRIER_FULL: (
@@ -258,7 +258,7 @@ TEXTS: dict[Reason, str] = {
     Reason.ROOM_TAKEN: "kohort: other pods have taken room that was planned for the gang; the gang is planned again",
     Reason.PREEMPTED: (
         "kohort: another scheduler has preempted members of the gang, and no other room is free; kohort explain "
-        "names them"
+        "names these members"
     ),
     Reason.MEMBER_REFUSED: (
         "kohort: kube-scheduler itself does not place a member of the gang; kohort explain has its message"

@@ -21,6 +21,7 @@ from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.cluster.snapshot import MINUTE, Snapshot, resizes_left
 from policy.cluster.sortedgroups import GroupEntry, in_sorted
 from policy.cluster.training import remaining_seconds
+from policy.cluster.words import counted
 from policy.placement.gang import Ask, ask_of, charge, place
 from policy.placement.grow import Where, could_grow, grow, growers, leaving
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
@@ -33,7 +34,6 @@ from policy.systems.runninggangs import RunningGangs
 # others without end, so each job has at most two turns in ten minutes.
 TURNS = 2
 TURN_SECONDS = 600.0
-from policy.cluster.words import counted
 
 
 def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float | None = None) -> float:

@@ -61,7 +61,7 @@ def test_the_largest_gang_is_said_at_the_start_and_a_larger_one_waits(plane: Con
 
 def _told(plane: ControlPlane, namespace: str, job: str, members: int) -> bool:
     """Tell whether every pod of the job says why it waits (a gated one was never refused)."""
-    text = "the gang has more members than can be collected at the barrier in its time"
+    text = "the gang has more members than kube-scheduler can schedule while the barrier holds their binds"
     found = [pod["status"].get("conditions", []) for pod in pods(plane, namespace, job)]
     told = [any(text in c.get("message", "") or c["reason"] == "SchedulingGated" for c in seen) for seen in found]
     return len(told) == members and all(told)

@@ -165,7 +165,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "job.metadata.name",
         "at most 253 lower-case",
     ),
-    "no name": ({"job": changed("metadata", {})}, "job.metadata.name", "the name of the job"),
+    "no name": ({"job": changed("metadata", {})}, "job.metadata.name", "a name, or metadata.generateName"),
     "another scheduler": (
         {"job": changed("spec.tfReplicaSpecs.Worker.template", {"spec": {}})},
         "job.spec.tfReplicaSpecs.*.template.spec.schedulerName",
@@ -202,7 +202,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "the name of a job that is there": (
         {"job": changed("metadata.name", "a")},
         "job.metadata.name",
-        "does not exist yet",
+        "that no job has yet",
     ),
     "an unknown node": ({"cordon": ["n9"]}, "cordon", "one of n1, n2"),
     "an unknown shape": ({"add_nodes": [{"like": "n9"}]}, "add_nodes.0.like", "one of n1, n2"),
@@ -312,4 +312,4 @@ async def test_nodes_that_would_be_added_are_named_plainly_and_counted_on() -> N
 async def test_a_key_that_stands_twice_is_refused(body: str) -> None:
     answer = await running().client.post("/v1/what-if", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
-    assert "a key is repeated in one object" in answer.json()["detail"]
+    assert "an object of the body has a key twice" in answer.json()["detail"]

@@ -56,7 +56,7 @@ def test_a_malformed_job_that_runs_names_its_field_and_says_nothing_of_what_cann
     view = explain_view(made.snapshot, bare, made.policy, made.now)
     assert view.waits is not None
     assert (view.state, view.waits.reason, view.waits.detail) == ("invalid", "JobInvalid", said)
-    assert view.mend.startswith("correct the field")
+    assert view.mend.startswith("correct the malformed field")
     assert "banana" in panel(made)
     running = explanation(made.snapshot, bare, made.policy, made.now, trials=True).running
     assert isinstance(running, Grounds)

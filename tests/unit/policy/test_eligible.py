@@ -100,7 +100,7 @@ def test_explain_says_why_each_member_is_checked() -> None:
     world.see(replace(world.snapshot.pods["uid-a-worker-1"], unchecked=("volumes",)))
     told = explain(world.snapshot, "job-a", Kod2(), world.now)
     assert told is not None
-    assert told.checked_singly.startswith("worker-1 has volumes, at which VolumeRestrictions and ")
+    assert told.checked_singly.startswith("worker-1 has volumes, which kube-scheduler checks (VolumeRestrictions and ")
     told = explain(world.rules(commit_first=False).snapshot, "job-a", Kod2(), world.now)
     assert told is not None
     assert told.checked_singly == ""

@@ -81,8 +81,8 @@ def test_room_that_its_nodes_lack_and_a_node_that_is_no_choice() -> None:
     world.start(job("a").workers(1, 4))
     world.do(PodGone("uid-else"))
     assert said(world) == (
-        f"{ROOM}; n1 has 0 cpu free; n2 has the room, but a job that one node could hold whole grows only on nodes that it "
-        "runs on (scale_out: together)"
+        f"{ROOM}; n1 has 0 cpu free; n2 has the room, but a job that one node could hold whole grows only on nodes "
+        "that it runs on (scale_out: together)"
     )
 
 
@@ -134,7 +134,7 @@ def test_the_limit_of_resizes() -> None:
     world = World().nodes(node("n1", cpu=4)).start(job("a").workers(2, 9)).rules(resizes_per_minute=1)
     world.snapshot = replace(world.snapshot, resizes=(world.now,))
     world.see(node("n1", cpu=8))
-    assert said(world) == "the cluster's limit of 1 resizes in any minute"
+    assert said(world) == "the cluster's limit of 1 resize in any minute (resizes_per_minute)"
 
 
 def test_its_end_is_near() -> None:
@@ -191,7 +191,7 @@ def test_a_policy_that_resizes_nobody_says_so(name: str) -> None:
     world = World(make_policy(name)).nodes(node("n1", cpu=4)).start(job("a").workers(2, 9, asked=2))
     world.see(node("n1", cpu=8))
     assert said(world) == (
-        f"the policy {name}: it keeps to the 2 workers that it has decided on, and gives no more for free room"
+        f"the policy {name}: it keeps to the 2 workers that it has decided on, even where room is free"
     )
 
 

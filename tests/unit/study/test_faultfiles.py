@@ -80,7 +80,7 @@ WRONG = {
     "half a member": ("1,PodEvicted,,job-0,ps,0.5\n", "index: '0.5' is not allowed; allowed: a whole number of at"),
     "a job for a node": (
         "1,NodeLost,node-0,job-0,,\n",
-        "job: 'job-0' is not allowed; allowed: nothing: NodeLost is of node",
+        "job: 'job-0' is not allowed; allowed: no value, because a fault NodeLost has only node",
     ),
 }
 
