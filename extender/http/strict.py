@@ -72,7 +72,7 @@ def refuse_duplicates(body: bytes) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise RepeatedError("", "an object of the body has a key twice")
+        raise RepeatedError("", "a key is repeated in one object of the body")
     return found
 
 

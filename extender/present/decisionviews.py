@@ -169,7 +169,7 @@ def _resized(resize: Resize, rival: Named | None, way: Direction) -> dict[str, o
     ahead = _full_name(rival)
     scaled = f"asked to scale {way} to {counted(resize.workers, 'worker')}" + (f" for {ahead}" if ahead else "")
     anew = f"planned: new nodes for {counted(len(resize.nodes), 'member')}"
-    text = "asked to pause" if resize.pauses else scaled if way else anew
+    text = "asked to pause: its pods will be removed" if resize.pauses else scaled if way else anew
     named = {"workers": resize.workers, "direction": way, "nodes": _by_member(resize)}
     return {**named, "on_behalf_of": ahead, "text": text}
 

@@ -141,7 +141,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "a number for a name of a job": (
         {"job": changed("metadata", {"name": 7, "generateName": "a-"})},
         "job.metadata.name",
-        "or generateName",
+        "or metadata.generateName",
     ),
     "a number for a namespace": (
         {"job": changed("metadata.namespace", 7)},
@@ -312,4 +312,4 @@ async def test_nodes_that_would_be_added_are_named_plainly_and_counted_on() -> N
 async def test_a_key_that_stands_twice_is_refused(body: str) -> None:
     answer = await running().client.post("/v1/what-if", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
-    assert "an object of the body has a key twice" in answer.json()["detail"]
+    assert "a key is repeated in one object" in answer.json()["detail"]

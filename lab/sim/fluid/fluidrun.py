@@ -306,6 +306,6 @@ def _uids(trace: Trace) -> dict[str, str]:
         if spec.name in uids:
             raise ValueError(f"jobs: the name {spec.name!r} occurs twice, but must be unique")
         if spec.role(WORKER) is None:
-            raise ValueError(f"jobs: {spec.name} has no role {WORKER!r}")
+            raise ValueError(f"jobs: {spec.name} has no role {WORKER!r}; give it one")
         uids[spec.name] = f"job-{number:06d}"
     return uids
