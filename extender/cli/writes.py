@@ -209,9 +209,7 @@ def _report(asked: Asked, job: str, kind: str | None, change: Callable[[FoundJob
         return
     what = f"{written.kind} {written.namespace}/{written.name}: {written.field}"
     before, after = json.dumps(written.before), json.dumps(written.after)
-    typer.echo(
-        visible(f"{what} is {after} already; nothing was changed" if before == after else f"{what} {before} -> {after}")
-    )
+    typer.echo(visible(f"{what} is {after} already" if before == after else f"{what} {before} -> {after}"))
     typer.echo(visible(f"{written.note}"))
 
 

@@ -142,6 +142,6 @@ async def _process(request: ComparisonRequest) -> ComparisonAnswer:
     if process.returncode:
         _log.warning("the process that compares policies failed: %s", complaint.decode(errors="replace")[-2000:])
         raise ComparisonError(
-            f"the process that compares ended with status {process.returncode}; the service's log has its error"
+            f"the process that compares ended with status {process.returncode}; see the service's log for its error"
         )
     return ComparisonAnswer.model_validate_json(printed)
