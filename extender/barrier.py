@@ -28,14 +28,14 @@ from policy.placement.eligible import sends_all
 
 BOUND = ""
 UNKNOWN_OUTCOME = (
-    "kohort: the API server's answer to the binding was lost; the pod's reservation stays until it is known"
+    "kohort: the API server's answer to the binding was lost; Kohort keeps the pod's room until it knows the outcome"
 )
 # An API server may still carry out a request for this many seconds after its client has given up.
 LATE_SECONDS = 10.0
 # These are the first and the longest pause, in seconds, between two reads of a pod whose binding has no known outcome.
 LOOK_SECONDS = (0.5, 4.0)
 NOT_LEADING = Refused(0, Reason.NOT_LEADING.value, "")
-SUPERSEDED = "kohort: a later bind call for the same pod replaced this one"
+SUPERSEDED = "kohort: a later bind call for the same pod has replaced this one; nothing needs to be done"
 _log = logging.getLogger(__name__)
 
 
@@ -212,7 +212,9 @@ class Barrier:
         except Exception as error:
             # The error does not tell whether the API server made the binding, and the held bind call must still get an
             # answer.
-            _log.exception("a binding failed with an unexpected error; its outcome is looked up")
+            _log.exception(
+                "a binding failed with an unexpected error; whether it was made is looked up; please report this error"
+            )
             outcome = Unknown(type(error).__name__)
         self._observe(type(outcome).__name__.lower())
         self._binding_ended(asyncio.current_task())

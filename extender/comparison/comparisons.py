@@ -142,6 +142,8 @@ async def _process(request: ComparisonRequest) -> ComparisonAnswer:
             process.kill()
         await process.wait()
     if process.returncode:
-        _log.warning("the comparing process failed: %s", complaint.decode(errors="replace")[-2000:])
-        raise ComparisonError(f"comparing ended with status {process.returncode}; see the service's log for the error")
+        _log.warning("the process that compares policies failed: %s", complaint.decode(errors="replace")[-2000:])
+        raise ComparisonError(
+            f"the process that compares ended with status {process.returncode}; see the service's log for its error"
+        )
     return ComparisonAnswer.model_validate_json(printed)

@@ -137,8 +137,10 @@ class Controller:
         A controller is ready if its extender has answered in the last 10 s, whether or not this replica leads.
         """
         heard = self.extender.heard and self.extender.age <= SILENT_SECONDS
-        detail = "" if heard else f"not heard from for {self.extender.age:.0f} s at {self._settings.service_url}"
-        leading = "yes" if self._lease.leading() else "no: nothing is written"
+        detail = (
+            "" if heard else f"no answer for {self.extender.age:.0f} s from {self._settings.service_url}; see its log"
+        )
+        leading = "yes" if self._lease.leading() else "no: another replica leads, and this one writes nothing"
         return Readiness((Check("extender", heard, detail), Check("leading", True, leading)))
 
     # -- The methods below read the desired state. ---------------------------------------------------
@@ -292,7 +294,7 @@ class Controller:
             self._holds[key(call)] = Hold(call, now + SETTLE_SECONDS, only_equal=True)
         else:
             if not refusals:
-                _log.warning("a write failed and is tried again later: %s: %s", call, outcome)
+                _log.warning("a write to the API server failed and is tried again later: %s: %s", call, outcome)
             pause = self._backoff(RETRY_SECONDS, refusals)
             self._holds[key(call)] = Hold(call, now + pause, only_equal=False, refusals=refusals + 1)
 

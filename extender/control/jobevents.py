@@ -20,7 +20,7 @@ from extender.present.views.decisions import DecisionView
 from extender.present.views.jobs import QueuedJob, QueueView
 from policy.answers.explain import MENDS
 from policy.answers.explanation import ProvedChange
-from policy.cluster.reasons import Reason
+from policy.cluster.reasons import Reason, without_advice
 
 CONTROLLER: Final = "kohort.dev/controller"
 # A job gets its first Event after waiting for FIRST_SECONDS, because many jobs start sooner.
@@ -143,7 +143,7 @@ class WaitingEvents:
                 if not self._quota.take(job.uid, now):
                     continue
                 name = _once(job, "starves")
-                rank = "now goes before all others, whatever its weight"
+                rank = "now comes first in the queue, whatever its weight"
                 note = f"has waited for {job.waited_seconds:.0f} s and {rank}; {job.waits.detail}"
                 yield _event(job, name, now, self._host, "Wait", reasons.STARVING, note.rstrip("; "))
 
@@ -163,7 +163,7 @@ def _note(job: QueuedJob, changes: Sequence[ProvedChange]) -> str:
     """
     waits = job.waits
     advice = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
-    said = [f"position {job.position} in the queue", waits.text.removeprefix("kohort: "), waits.detail]
+    said = [f"position {job.position} in the queue", without_advice(waits.text).removeprefix("kohort: "), waits.detail]
     said += [one.text for one in job.refused[:NAMED_CHANGES]]
     if changes:
         proved = sorted(changes, key=lambda one: one.kind.only_waits)[:NAMED_CHANGES]

@@ -163,7 +163,7 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
     roles = tuple(_role(one, scheduler_name) for one in found)
     if not sum(role.replicas for role in roles) and not bare.suspended:
         where = kind.workers_at if kind.counts else f"spec.{kind.replicas_at}.*.replicas"
-        raise ObjectError(where, 0, "at least one replica in all")
+        raise ObjectError(where, 0, "at least one replica in all roles together")
     notes = annotations_of(item, next((one for one in found if one.role == WORKER), None))
     if bare.suspended and not kind.suspends:
         return replace(bare, roles=roles)
@@ -226,9 +226,13 @@ def _elastic_ps(notes: Json, bare: Job, kind: JobKind, roles: Sequence[Role], tr
     if not _boolean_of(notes, ELASTIC_PS):
         return False
     if not (kind.ps_restarts and bare.suspends and any(role.name == PS for role in roles)):
-        raise ObjectError(ELASTIC_PS, "true", "false: only a TFJob that has ps can be started again with others")
+        raise ObjectError(ELASTIC_PS, "true", "false: only a TFJob with ps can be restarted with another number of ps")
     if training is None or training.workers_per_ps == math.inf:
-        raise ObjectError(ELASTIC_PS, "true", f"false, or workerGigabits and psGigabits in {TRAINING}, to count ps by")
+        raise ObjectError(
+            ELASTIC_PS,
+            "true",
+            f"false, or state workerGigabits and psGigabits in {TRAINING}, from which the number of ps follows",
+        )
     return True
 
 

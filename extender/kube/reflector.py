@@ -185,7 +185,7 @@ class Reflector:
                 if self.last_seen - started >= self._times.settled_seconds:
                     self._failures = 0
         if self.fresh and self._clock.monotonic() - started < self._times.settled_seconds:
-            raise ClusterError(0, "Closed", "the API server ended the watch at once")
+            raise ClusterError(0, "Closed", "the API server ended the watch as soon as it had begun")
 
     async def _next(self, batches: AsyncIterator[list[Json]]) -> list[Json] | None:
         """Return the next list of events, or None at the end of the watch or when `refresh` was called.
@@ -198,7 +198,9 @@ class Reflector:
         except TimeoutError:
             if not self.fresh:
                 return None
-            raise ClusterError(0, "Stalled", f"nothing has arrived for {self._times.stall_seconds:g} s") from None
+            raise ClusterError(
+                0, "Stalled", f"the API server has sent nothing for {self._times.stall_seconds:g} s"
+            ) from None
         finally:
             self._waiting = None
 

@@ -60,7 +60,9 @@ def decode_count(body: bytes) -> int:
         raise ClusterError(0, "Unreadable", error_text(error)) from error
     more = page.metadata.remainingItemCount
     if page.metadata.continue_ and more is None:
-        raise ClusterError(0, "Uncounted", "the list does not say how many objects remain")
+        raise ClusterError(
+            0, "Uncounted", "the API server's list does not say how many objects remain after it (remainingItemCount)"
+        )
     return len(page.items or ()) + (more or 0)
 
 
@@ -213,7 +215,7 @@ def _object(body: bytes) -> Json | None:
         found: Any = _ANY.decode(body)
         if isinstance(found, dict):
             return found
-        why = "not an object"
+        why = "it is not a JSON object"
     except (msgspec.MsgspecError, RecursionError) as error:
         why = str(error)[:200]
     try:

@@ -144,13 +144,21 @@ def extender_readiness(
     stalled = [f"{watch.resource} ({now - watch.last_seen:.0f} s)" for watch in watches if _stalled(watch, now)]
     return Readiness(
         (
-            Check("synced", not unsynced, f"waiting for the first list of {', '.join(unsynced)}" if unsynced else ""),
+            Check(
+                "synced",
+                not unsynced,
+                f"waiting for the API server's first list of {', '.join(unsynced)}" if unsynced else "",
+            ),
             Check(
                 "rebuilt",
                 snapshot.synced,
-                "" if snapshot.synced else "the ledger is not rebuilt from the API server yet",
+                "" if snapshot.synced else "the ledger is not rebuilt from the API server's lists yet",
             ),
-            Check("watches", not stalled, f"nothing has arrived for {', '.join(stalled)}" if stalled else ""),
+            Check(
+                "watches",
+                not stalled,
+                f"the API server has sent nothing about {', '.join(stalled)}; it is asked again" if stalled else "",
+            ),
             Check("rights", not forbidden, f"may not read {forbidden}: {NO_RIGHT}" if forbidden else "", fatal=False),
             Check(
                 "leading",
@@ -172,7 +180,8 @@ def _clock_check(ahead: float) -> Check:
     """
     way = "forward" if ahead > 0 else "back"
     detail = (
-        f"set {way} by {abs(ahead):.0f} s since the start: waiting times are wrong by as much; restart this replica"
+        f"the clock was set {way} by {abs(ahead):.0f} s since the start: waiting times are wrong by as much; restart "
+        "this replica"
     )
     wrong = abs(ahead) > CLOCK_SECONDS
     return Check("clock", not wrong, detail if wrong else "", fatal=False)
@@ -189,7 +198,10 @@ def controller_check(snapshot: Snapshot, controller: Heartbeat) -> Check:
     if controller.age <= CONTROLLER_SECONDS:
         return Check("controller", True, "" if controller.heard else "not heard from yet", fatal=False)
     since = f"not heard from for {controller.age:.0f} s" if controller.heard else "never heard from"
-    detail = f"{since}: gated pods stay gated ({gated_pods(snapshot)} now), and no pod is woken and no job resized"
+    detail = (
+        f"{since}: gated pods stay gated ({gated_pods(snapshot)} now), and no pod is woken and no job resized; see "
+        "its log"
+    )
     return Check("controller", False, detail, fatal=False)
 
 

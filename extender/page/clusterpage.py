@@ -25,6 +25,7 @@ from extender.state.ledger import Ledger
 from policy.answers.queue import Place, places
 from policy.cluster.gang import State
 from policy.cluster.model import Job
+from policy.cluster.reasons import without_advice
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.cluster.words import counted
 
@@ -215,7 +216,7 @@ class ClusterPage:
             self.looks.of(job.uid), job.namespace, job.name, job.kind, shape_of(job),
             needs(job.requests(job.min_workers)), f"{place.weight:.3f}" if place.weight is not None else "",
             job.arrival, place.starving, shown.reason if shown else reason.value,
-            (shown.text if shown else reason.text).removeprefix(_PREFIX),
+            without_advice(shown.text if shown else reason.text).removeprefix(_PREFIX),
             "; ".join(part for part in (detail, *more) if part), self._redaction.text(shown.behind) if shown else "",
         )  # fmt: skip
 

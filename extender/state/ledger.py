@@ -183,7 +183,10 @@ class Ledger:
         try:
             return inputs_of(before, self.snapshot, effects, self.policy, now)
         except Exception:
-            _log.exception("the inputs of a decision could not be worked out")
+            _log.exception(
+                "the figures of a decision could not be computed, so its entry in the history shows none; please "
+                "report this error"
+            )
             return {}
 
     def _write_down(self, now: float, batch: Sequence[Event], effects: Sequence[Effect], error: str = "") -> None:
@@ -191,7 +194,10 @@ class Ledger:
             try:
                 record(now, batch, effects, self.snapshot, error)
             except Exception:
-                _log.exception("a record of a step failed")  # the step itself succeeded, so its effects are carried out
+                # the step itself succeeded, so its effects are carried out
+                _log.exception(
+                    "a step could not be written down (journal or history); it is carried out; please report this error"
+                )
 
     def _step_late(self) -> None:
         """Make the step that ``post`` asked for. An exception is only logged here, because a timer has no caller;
@@ -200,7 +206,9 @@ class Ledger:
         try:
             self.step()
         except Exception:
-            _log.exception("a step failed")
+            _log.exception(
+                "a step of the ledger failed, so the service decides nothing more and stops; please report this error"
+            )
 
     def _remember_gone(self, events: Iterable[Event]) -> None:
         """Remember deleted pods as soon as their events are queued, because a filter call may come before the step."""
@@ -231,7 +239,7 @@ class Ledger:
                 carrier(effects)
             except Exception:
                 # The other carriers are still called, because an error in one of them must not lose a binding.
-                _log.exception("a carrier of effects failed")
+                _log.exception("an effect of a step could not be carried out; please report this error")
 
     def _wake(self) -> None:
         self._changed.set()
@@ -239,7 +247,9 @@ class Ledger:
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
-            raise LedgerStoppedError("a step of the ledger failed") from self._failure
+            raise LedgerStoppedError(
+                "a step of the ledger failed, so it decides nothing more; the log has the error"
+            ) from self._failure
 
     async def changed(self, generation: int, timeout: float) -> Snapshot:
         """Return the first snapshot after ``generation``, or the current one when ``timeout`` (seconds) has passed."""
@@ -276,7 +286,9 @@ class Ledger:
             self.policy.prepare(self.snapshot, self.now())
         except Exception:
             # If preparing fails, the next decision itself computes what it needs.
-            _log.exception("nothing was prepared for the next decision")
+            _log.exception(
+                "computing ahead for the next decision failed; it is computed when it is made; please report this error"
+            )
 
     def _next_deadline(self) -> float:
         """Return the nearest time (seconds since the epoch) at which time alone changes something.

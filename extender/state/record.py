@@ -158,7 +158,10 @@ def _beginning(path: Path, line: bytes) -> Beginning:
         parts |= {name: dict(msgspec.convert(entry["facts"][name], type=kind)) for name, kind in FACTS.items()}
         return Beginning(value_of(entry["policy"]), Snapshot(**parts), _kinds(entry))
     except (msgspec.MsgspecError, CodecError, KeyError, TypeError, RecursionError) as error:
-        raise RecordError(f"{path}, line 1: this is no beginning of a journal ({error})") from None
+        raise RecordError(
+            f"{path}, line 1: this line does not begin a journal: {error}; name a journal of this version or an "
+            "earlier one"
+        ) from None
 
 
 def _kinds(entry: dict[str, Any]) -> frozenset[str]:
@@ -176,7 +179,10 @@ def _steps(path: Path, file: IO[bytes]) -> Iterator[Step]:
                 entry = msgspec.json.decode(line, type=_Entry)
                 yield Step(number, entry.at, tuple(map(_event, entry.events)), bytes(entry.effects), entry.error)
             except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
-                raise RecordError(f"{path}, line {number}: this is no step of a journal ({error})") from None
+                raise RecordError(
+                    f"{path}, line {number}: this line is not a step of a journal: {error}; the file is damaged or "
+                    "of another version"
+                ) from None
 
 
 class _Entry(msgspec.Struct):
@@ -261,14 +267,22 @@ class Recorder:
             self._queue.put(None, timeout=seconds)
             self._thread.join(seconds)
         if self._thread.is_alive():
-            _log.error("the journal on disk lacks its last steps: the disk did not take them in %g s", seconds)
+            _log.error(
+                "the journal on disk lacks its last steps, because the disk did not take them within %g s; check the "
+                "disk",
+                seconds,
+            )
 
     def _write_all(self) -> None:
         try:
             while (step := self._queue.get()) is not None:
                 self._write(step)
         except Exception as error:  # after any error the service goes on without a journal on disk
-            _log.error("the journal on disk has ended: %s", error, exc_info=not isinstance(error, OSError))
+            _log.error(
+                "the journal on disk has ended, and the service goes on without it until its next start: %s",
+                error,
+                exc_info=not isinstance(error, OSError),
+            )
             while self._queue.get() is not None:
                 pass  # the queue is still emptied, so that it never fills up
         finally:

@@ -51,7 +51,7 @@ def read_trace(spec: NamedSpec, seed: int, models: Collection[str] | None = None
     reader, read = READERS[kind]
     check(reader, spec, parameters)
     if SEED in parameters and not SAMPLES & parameters.keys():
-        raise refuse(f"{path}: {SEED}", parameters[SEED], f"a seed beside {' or '.join(sorted(SAMPLES))}")
+        raise refuse(f"{path}: {SEED}", parameters[SEED], f"a seed only together with {' or '.join(sorted(SAMPLES))}")
     known = {"seed": seed, "models": models}
     ours = {name: known[name] for name in known.keys() & signature(reader).parameters.keys()}
     try:

@@ -30,7 +30,7 @@ LEAST_STEP = 1.0
 # A job starves only once its limit is exceeded, so the decision is tried this many seconds after the limit.
 JUST_AFTER = 0.01
 NAMED = 3
-REFUSED = "the API server has refused its binding; that is tried again after each back-off"
+REFUSED = "the API server has refused its binding, and Kohort tries again after each back-off"
 
 
 def foresee(snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
@@ -156,8 +156,7 @@ class Course:
         silent = [one.key for one in self.snapshot.running() if one.uid not in self._left]
         reason = reason_of(self._begun, job).reason
         if reason.concern not in (Concern.ROOM, Concern.DECISION) or reason.lasts is Lasts.CHANGE:
-            return reason.text.removeprefix("kohort: ")
+            return reason.fact
         if silent:
-            does, they = ("does", "it trains") if len(silent) == 1 else ("do", "they train")
-            return f"{words.listed(silent, NAMED)} {does} not tell how long {they}"
-        return "no end of a running job gives it room"
+            return f"neither reports nor kohort.dev/training tell how long {words.listed(silent, NAMED)} will train"
+        return "it would get no room even when the running jobs have ended"

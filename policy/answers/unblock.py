@@ -92,7 +92,7 @@ def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Itera
         if course.snapshot.gang(job.uid).state in ADMITTED:
             yield Change(
                 Kind.WAIT,
-                f"wait {math.ceil(at - now)} s, for its time slot",
+                f"wait {math.ceil(at - now)} s until its time slot begins",
                 at - now,
                 partial(_then, course.before),
                 at - now,
@@ -129,10 +129,12 @@ def _anew(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[
             apply=lambda s: change.apply(again(s)),
             wait=wait,
             finer=change.finer and Finer(change.finer.count, partial(below, change.finer)),
-            text=f"{change.text}, and submit it again, for the time slot that begins in {wait:.0f} s",
+            text=f"{change.text}, and submit the job again, for the time slot that begins in {wait:.0f} s",
         )
 
-    as_it_is = Change(Kind.AGAIN, f"submit it again, for the time slot that begins in {wait:.0f} s", 1, again, wait)
+    as_it_is = Change(
+        Kind.AGAIN, f"submit the job again, for the time slot that begins in {wait:.0f} s", 1, again, wait
+    )
     yield [as_it_is]
     if starts(snapshot, job.uid, policy, now, as_it_is):
         return  # To submit the job again suffices, so no change of the job has to be tried.

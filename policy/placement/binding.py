@@ -252,11 +252,17 @@ class _Alike:
             has = f"no node{self.such} has more than {said(self.name, most)}{what}"
             return f"a {role} asks for {said(self.name, largest)}, {has}"
         has = f"the nodes{self.such} have {said(self.name, every)}{what}"
-        return f"{said(self.name, whole)} asked for, {has}" if whole > every else ""
+        return f"members ask for {said(self.name, whole)} in all, {has}" if whole > every else ""
+
+    @property
+    def _asking(self) -> str:
+        """The number of members that ask for the host port, with that port, as the subject and verb of a sentence."""
+        ask = "asks" if self.members == 1 else "ask"
+        return f"{counted(self.members, 'member')} {ask} for {said(self.name, 1)}"
 
     def _lack_of_port(self) -> str:
         members = self.members
-        asked = f"{said(self.name, 1)} asked for by {counted(members, 'member')}"
+        asked = self._asking
         if members > len(self.free):
             return f"{asked}, and a node has it once"
         nodes = sum(1 for free in self.free if free >= 0)
@@ -267,9 +273,9 @@ class _Alike:
     def pieces(self, what: str) -> str:
         """Return in words that the nodes together have enough, but in pieces that are too small for the members."""
         if self.name.startswith(HOST_PORT):
-            return f"{said(self.name, 1)} asked for by {counted(self.members, 'member')}, and a node has it once"
+            return f"{self._asking}, and a node has it once"
         have = f"{said(self.name, sum(max(0, free) for free in self.free))}{what}"
-        asked = f"{said(self.name, self.whole)} asked for"
+        asked = f"members ask for {said(self.name, self.whole)} in all"
         return f"{asked}, the nodes{self.such} have {have} in pieces that are too small"
 
 
@@ -289,13 +295,13 @@ def _rule_in_words(room: Room, ask: Ask, name: str) -> str:
         )
         if any(refusing):
             told.append(_refusal(node, name))
-    return listed(told, MOST_NODES_NAMED) or f"no node that suits its {name} has the room"
+    return listed(told, MOST_NODES_NAMED) or f"no node that suits the {name} has enough room for a member"
 
 
 def _refusal(node: Node, name: str) -> str:
     """Return in words that the node refuses a member because of the constraint ``name`` (as in `_rule_in_words`)."""
     if name.startswith(LABEL):
-        return f"{node.name} does not match its node selector or node affinity for {name.removeprefix(LABEL)}"
+        return f"{node.name} does not match the gang's node selector or node affinity for {name.removeprefix(LABEL)}"
     taints = [taint for taint in node.taints if TAINT + taint.key == name]
     shown = ", ".join(f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in taints)
     return f"the taint {shown} of {node.name} is not tolerated"

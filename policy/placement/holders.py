@@ -300,7 +300,7 @@ def _shut(node: Node) -> str:
 def refused(ask: Ask) -> Blocker:
     """Return a blocker that names the nodes that kube-scheduler did not offer for the gang."""
     names = tuple(sorted(ask.barred))
-    return Blocker(REFUSED, names, f"kube-scheduler's plugins refuse {listed(names, MOST_NAMED)}")
+    return Blocker(REFUSED, names, f"kube-scheduler's own plugins refuse {listed(names, MOST_NAMED)}")
 
 
 def _room(snapshot: Snapshot, taken: Taken, lifted: frozenset[str]) -> Room:

@@ -69,7 +69,9 @@ class BackfillCycle:
                 if self._head is None:
                     self._head, self._reserved = job, self._reservation(ask)
             elif not self._starts(job, ask, nodes) and self._head is not None:
-                verdicts[job.uid] = Verdict(Reason.BEHIND, f"it would delay {self._head.key}", self._head.uid)
+                verdicts[job.uid] = Verdict(
+                    Reason.BEHIND, f"its start now would delay {self._head.key}, which comes first", self._head.uid
+                )
         return Decision(tuple(self._actions), verdicts)
 
     def _starts(self, job: Job, ask: Ask, nodes: Mapping[Slot, str]) -> bool:

@@ -66,7 +66,7 @@ class FifoPod(Policy):
             role = job.role(slot.role)
             node = idlest(room, pod.requests, role.constraints if role else ANYWHERE, barred(snapshot, job))
             if node is None:
-                verdicts[job.uid] = Verdict(Reason.NO_ROOM, str(slot))
+                verdicts[job.uid] = Verdict(Reason.NO_ROOM, f"{slot} fits on no node now")
                 continue
             room.take(node, pod.requests)
             given.setdefault(job.uid, {})[slot] = node

@@ -21,6 +21,7 @@ from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.cluster.snapshot import MINUTE, Snapshot, resizes_left
 from policy.cluster.sortedgroups import GroupEntry, in_sorted
 from policy.cluster.training import remaining_seconds
+from policy.cluster.words import counted
 from policy.placement.gang import Ask, ask_of, charge, place
 from policy.placement.grow import Where, could_grow, grow, growers, leaving
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
@@ -193,7 +194,10 @@ class ElasticCycle:
         """Return the verdict that says why a job waits that found no room."""
         if job.uid in self._limited:
             most = self.snapshot.rules.resizes_per_minute
-            return self.verdict(Reason.RESIZES_LIMITED, f"{most} resizes in any minute are the cluster's limit")
+            return self.verdict(
+                Reason.RESIZES_LIMITED,
+                f"the cluster's limit is {counted(most, 'resize')} in any minute (resizes_per_minute)",
+            )
         return self.no_room_for(ask_of(self.snapshot, job, job.min_workers))
 
     def no_room_for(self, ask: Ask) -> Verdict:

@@ -218,7 +218,9 @@ class Kod2Cycle(ElasticCycle):
         """
         heavier = self._heavier_running(job) if self.policy.gate is Gate.STRICT else None
         if heavier is not None:
-            self.verdicts[job.uid] = Verdict(Reason.BEHIND, f"{heavier.key} runs with more weight", heavier.uid)
+            self.verdicts[job.uid] = Verdict(
+                Reason.BEHIND, f"{heavier.key} is running and has more weight", heavier.uid
+            )
             return False
         if self.start(job, job.min_workers) or (is_head and self._scale_in(job)):
             return True

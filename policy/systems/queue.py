@@ -16,7 +16,6 @@ from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, ending, missing_pods
 from policy.cluster.sortedgroups import GroupEntry, SortedGroups
-from policy.cluster.trouble import OWN
 from policy.placement.binding import CLOSED, HELD, OTHERS, REFUSED
 from policy.placement.gang import Ask, ask_of
 from policy.placement.holders import binding_of_empty, blockers_of_empty
@@ -204,7 +203,7 @@ def bar(snapshot: Snapshot, job: Job, now: float) -> Verdict | None:
 
 def _backing_off(gang: Gang) -> Verdict:
     tries = gang.tries
-    why = gang.refused.text if gang.refused is not None else tries.why.text.removeprefix(OWN) if tries.why else ""
+    why = gang.refused.text if gang.refused is not None else tries.why.fact if tries.why else ""
     what = "the repair" if tries.why is Reason.REPAIR_FAILED else f"attempt {tries.attempts}"
     return Verdict(Reason.BACKING_OFF, f"{what} failed{f': {why}' if why else ''}")
 
@@ -219,7 +218,10 @@ def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
     if unsupported := sorted({name for role in job.roles for name in role.unsupported}):
         return Verdict(Reason.UNSUPPORTED, ", ".join(unsupported))
     if job.size > largest_gang:
-        return Verdict(Reason.WINDOW_TOO_SHORT, f"{job.size} members, largest gang {largest_gang}")
+        return Verdict(
+            Reason.WINDOW_TOO_SHORT,
+            f"it has {job.size} members, and the largest gang that can be bound has {largest_gang}",
+        )
     missing = missing_pods(snapshot, job) or _none_to_bind(snapshot, job)
     return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else None
 
@@ -235,7 +237,7 @@ def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
     A job whose pods are all bound, done or terminating must not be planned, because no pod would use the plan's room.
     """
     free = any(not (pod.node or pod.terminating) for pod in snapshot.pods_of(job.uid))
-    return "" if free else "none that is not done"
+    return "" if free else "all its pods have finished or are terminating"
 
 
 @until_room_changes

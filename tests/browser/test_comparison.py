@@ -75,5 +75,5 @@ def test_a_record_that_is_spoilt_is_said_on_the_page(look: Look, tmp_path: Path)
     scene = Scene(journal=tmp_path)
     with scene.served() as url:
         viewer = look().open(f"{url}comparison/fifo")
-        viewer.page.get_by_text("this is no beginning of a journal").wait_for()
+        viewer.page.get_by_text("this line does not begin a journal").wait_for()
         assert "taken" not in viewer.page.title()

@@ -91,15 +91,15 @@ def test_what_a_person_sets_on_a_running_job_is_respected_or_set_back_and_told(
         until(lambda: has(kohort, observer, job, 6), "grown to its maximum")
 
         edit_replicas(plane, job, 5)
-        until(lambda: "somebody has changed workers from 6 to 5: respected" in told(plane, job), "an Event")
+        until(lambda: "somebody has changed workers from 6 to 5: the change stays" in told(plane, job), "an Event")
         until(lambda: observer.deleted("train", "worker") == 1, "one worker gone")
 
         plane.api.patch(job.path, {"metadata": {"annotations": {MAX_WORKERS: "4"}}})
-        until(lambda: "somebody has changed max-workers from 6 to 4: respected" in told(plane, job), "an Event")
+        until(lambda: "somebody has changed max-workers from 6 to 4: the change stays" in told(plane, job), "an Event")
         until(lambda: has(kohort, observer, job, 4), "at its new maximum")
 
         edit_replicas(plane, job, 5)
-        set_back = "somebody has changed workers from 4 to 5: set back, since only the policy adds workers"
+        set_back = "somebody has changed workers from 4 to 5: it is set back, since only the policy adds workers"
         until(lambda: set_back in told(plane, job), "an Event")
         until(lambda: has(kohort, observer, job, 4), "set back")
         assert observer.deleted("train", "ps") == 0

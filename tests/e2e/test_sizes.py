@@ -51,14 +51,17 @@ def test_the_largest_gang_is_said_at_the_start_and_a_larger_one_waits(plane: Con
         until(lambda: len(observer.bound_now(small.name)) == 16, "the gang of 16 bound")
         until(lambda: len(pods(plane, space, large.name)) == 17, "all pods of the larger one created")
         until(lambda: reason(kohort, large) == "GangExceedsWindow", "the reason said")
-        assert job_view(kohort, large)["waits"]["detail"] == "17 members, largest gang 16"
+        assert (
+            job_view(kohort, large)["waits"]["detail"]
+            == "it has 17 members, and the largest gang that can be bound has 16"
+        )
         until(lambda: _told(plane, space, large.name, 17), "the reason on every pod")
         assert observer.most_bound(large.name) == observer.most_bound(large.name, "ps") == 0
 
 
 def _told(plane: ControlPlane, namespace: str, job: str, members: int) -> bool:
     """Tell whether the job has all its pods and each is gated, or says that the gang is too large for the barrier."""
-    text = "the gang has more members than the barrier can collect in its time"
+    text = "the gang has more members than kube-scheduler can schedule while the barrier holds their binds"
     found = [pod["status"].get("conditions", []) for pod in pods(plane, namespace, job)]
     told = [any(text in c.get("message", "") or c["reason"] == "SchedulingGated" for c in seen) for seen in found]
     return len(told) == members and all(told)

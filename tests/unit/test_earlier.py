@@ -82,7 +82,7 @@ def test_a_bare_deadline_is_that_of_what_its_state_waits_for(state: str, parts: 
 
 
 def test_a_gang_that_cannot_be_is_not_read() -> None:
-    with pytest.raises(CodecError, match="a waiting gang has no plan"):
+    with pytest.raises(CodecError, match="a gang that is waiting must not have a plan"):
         value_of(written("waiting", workers=3))
 
 

@@ -31,7 +31,7 @@ def test_a_file_is_known_by_its_name_or_by_the_one_it_is_given(tmp_path: Path) -
     [
         (PLAIN | {"literals": ["a=b"]}, None, "configMapGenerator: literals is not allowed; allowed: files, name"),
         (PLAIN | {"options": {"immutable": "yes"}}, None, "generatorOptions: immutable is not allowed"),
-        (PLAIN, {}, "rules: disableNameSuffixHash: true alone is allowed"),
+        (PLAIN, {}, "rules: disableNameSuffixHash is not true; allowed: true"),
         (PLAIN | {"files": ["nope.yaml"]}, None, "nope.yaml"),
     ],
 )

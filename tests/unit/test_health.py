@@ -86,11 +86,16 @@ READY = Snapshot(synced=True)
 STATES = {
     "all is well": (READY, Watch(), True, None),
     "a follower is ready": (READY, Watch(), False, None),
-    "a list is missing": (READY, Watch(synced=False), True, "[-]synced waiting for the first list of pods"),
-    "not rebuilt": (Snapshot(), Watch(), True, "[-]rebuilt the ledger is not rebuilt from the API server yet"),
-    "a watch is silent": (READY, Watch(last_seen=39.0), True, "[-]watches nothing has arrived for pods (61 s)"),
+    "a list is missing": (
+        READY, Watch(synced=False), True, "[-]synced waiting for the API server's first list of pods",
+    ),
+    "not rebuilt": (Snapshot(), Watch(), True, "[-]rebuilt the ledger is not rebuilt from the API server's lists yet"),
+    "a watch is silent": (
+        READY, Watch(last_seen=39.0), True,
+        "[-]watches the API server has sent nothing about pods (61 s); it is asked again",
+    ),
     "a watch that was never there is not stalled": (
-        READY, Watch(last_seen=0.0, synced=False), True, "[-]synced waiting for the first list of pods",
+        READY, Watch(last_seen=0.0, synced=False), True, "[-]synced waiting for the API server's first list of pods",
     ),
 }  # fmt: skip
 
@@ -122,7 +127,8 @@ def test_a_dead_controller_warns_with_the_number_of_gated_pods_and_keeps_the_ext
     found = extender_readiness(snapshot, [], True, heartbeat, clock)
     assert found.ready
     assert found.warnings == (
-        "controller: not heard from for 11 s: gated pods stay gated (1 now), and no pod is woken and no job resized",
+        "controller: not heard from for 11 s: gated pods stay gated (1 now), and no pod is woken and no job "
+        "resized; see its log",
     )
 
 

@@ -48,7 +48,7 @@ def test_a_start_after_a_suspension_tells_the_resume_in_the_same_manner() -> Non
     for effects in ((Released(job_uid="job-a", plan="", reason=Reason.SUSPENDED),), start):
         journal.write(world.now, world.snapshot.generation + 1, ["JobSeen"], effects, snapshots=[world.snapshot])
     said = [line for step in history_view(journal.since(), one.done()) for line in step.told]
-    assert "plan given up: the job is suspended" in said
+    assert "plan given up: the job is suspended; it queues when it is resumed" in said
     assert said[-1].startswith("resumed; planned: to start with 2 workers")
 
 

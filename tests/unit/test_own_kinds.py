@@ -125,7 +125,7 @@ def test_a_scale_keeps_no_bound_that_follows_from_the_replicas() -> None:
     item["metadata"]["annotations"] = {"kohort.dev/max-workers": "6"}
     found = seen(DEPLOYMENTS, item)
     assert (found.min_workers, found.max_workers, found.elastic) == (3, 3, False)
-    assert "state both by annotation" in found.note
+    assert "state both kohort.dev/min-workers and" in found.note
 
 
 def test_a_jobset_has_a_role_for_each_of_its_jobs_and_is_rigid() -> None:

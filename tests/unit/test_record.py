@@ -292,16 +292,16 @@ def test_a_line_that_was_being_written_is_no_step(tmp_path: Path) -> None:
 
 
 BROKEN = {
-    "no journal": (b"name,time\n", "line 1: this is no beginning of a journal"),
+    "no journal": (b"name,time\n", "line 1: this line does not begin a journal"),
     "another format": (b'{"kohort": 9}\n', "line 1: kohort: 9 is not allowed; allowed: 1"),
-    "no step": (head(Kod2(), Snapshot()) + b"[]\n", "line 2: this is no step of a journal"),
+    "no step": (head(Kod2(), Snapshot()) + b"[]\n", "line 2: this line is not a step of a journal"),
     "no such event": (
         head(Kod2(), Snapshot()) + b'{"at":1.0,"events":[["Rain",{}]],"effects":[]}\n',
-        "line 2: this is no step of a journal (event: 'Rain' is not allowed; allowed: NodeSeen,",
+        "line 2: this line is not a step of a journal: event: 'Rain' is not allowed; allowed: NodeSeen,",
     ),
     "an event without its field": (
         head(Kod2(), Snapshot()) + b'{"at":1.0,"events":[["PodGone",{}]],"effects":[]}\n',
-        "line 2: this is no step of a journal (Object missing required field `uid`",
+        "line 2: this line is not a step of a journal: Object missing required field `uid`",
     ),
 }
 

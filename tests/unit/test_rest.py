@@ -247,12 +247,12 @@ async def test_a_dead_controller_is_said_in_the_queue() -> None:
     service = running()
     service.vitals.checks = (
         Check("controller", False, "not heard from for 12 s", fatal=False),
-        Check("watches", False, "nothing has arrived for pods"),
+        Check("watches", False, "the API server has sent nothing about pods"),
         Check("synced", True),
     )
     found = await service.ask("/queue")
     assert found["warnings"] == [
-        "watches: nothing has arrived for pods",
+        "watches: the API server has sent nothing about pods",
         "controller: not heard from for 12 s",
     ]
 
@@ -327,7 +327,7 @@ async def test_explain_shows_who_is_ahead_and_why_and_the_plan_of_an_admitted_jo
     service = running()
     service.step(JobSeen(job("more", cpu=3900, arrival=NOW)), *pods(job("more", cpu=3900)))
     (ahead,) = (await service.ask("/explain/team/more"))["ahead"]
-    assert (ahead["job"], ahead["why"].startswith("has more weight, 0.")) == ("team/big", True)
+    assert (ahead["job"], ahead["why"].startswith("has more weight (0.")) == ("team/big", True)
     assert (await service.ask("/explain/team/a"))["plan"].keys() == {"ps-0", "worker-0", "worker-1"}
 
 
@@ -587,7 +587,7 @@ async def test_a_resize_says_which_way_it_goes_also_where_its_admission_was_read
     ]
 
 
-@pytest.mark.parametrize(("back", "ends"), [(False, "still awaited"), (True, "given back")])
+@pytest.mark.parametrize(("back", "ends"), [(False, "Kohort still waits for them"), (True, "Kohort takes them back")])
 @virtual
 async def test_workers_that_do_not_come_are_told_of(back: bool, ends: str) -> None:
     service = Service(JobSeen(B), Synced())
@@ -595,7 +595,7 @@ async def test_workers_that_do_not_come_are_told_of(back: bool, ends: str) -> No
     service.ledger.journal.write(NOW, 1, [], [stalled], snapshots=snapshots)
     (entry,) = (await service.ask("/decisions"))["decisions"]
     assert (entry["job"]["name"], entry["reason"], entry["workers"]) == ("b", "GrowthStalled", 4)
-    assert entry["text"] == f"3 of the 4 workers given have not come: {ends}"
+    assert entry["text"] == f"3 of the 4 workers that the job was given have not arrived: {ends}"
 
 
 @pytest.mark.parametrize(("left", "told"), [(1, "1 worker taken away has"), (2, "2 workers taken away have")])

@@ -103,7 +103,7 @@ REFUSED_VALUES = {
         "parameters: kubeflow-spread: backfill is 3, must be of type bool"
     ),
     "{policy: kod2, parameters: {gate: strict}}": (
-        "parameters: gate is not allowed; allowed: nothing, the policy kod2 has the section kod2"
+        "parameters: gate is not allowed with policy: kod2; set it in the section kod2"
     ),
     "kod2: {starve_limit_seconds: 0}": "kod2.starve_limit_seconds: 0 is not allowed; allowed: greater than 0",
     "kod2: {weigh_gpus: 3}": "kod2.weigh_gpus: 3 is not allowed; allowed: true or false",

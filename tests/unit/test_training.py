@@ -100,7 +100,7 @@ def test_ps_may_vary_where_the_job_says_so_and_how_many_it_needs() -> None:
         ("", "true", ("PS", "Worker"), "workerGigabits and psGigabits"),
         ("workerGigabits: 1", "true", ("PS", "Worker"), "workerGigabits and psGigabits"),
         (BANDWIDTHS, "yes", ("PS", "Worker"), "true or false"),
-        (BANDWIDTHS, "true", ("Worker",), "a TFJob that has ps"),
+        (BANDWIDTHS, "true", ("Worker",), "a TFJob with ps"),
     ],
 )
 def test_what_is_wrong_with_elastic_ps_is_named(training: str, flag: str, roles: tuple[str, ...], told: str) -> None:

@@ -568,8 +568,8 @@ WRONG_BINDS: dict[str, tuple[dict[str, str], str]] = {
     "another name": ({"PodName": "b-ps-0"}, Reason.POD_GONE.text),
     "another namespace": ({"PodNamespace": "team-b"}, Reason.POD_GONE.text),
     "another node": ({"Node": "n9"}, Reason.PLAN_CHANGED.text),
-    "no node": ({"Node": ""}, "kohort: malformed request: Node: missing"),
-    "no uid": ({"PodUID": ""}, "kohort: malformed request: PodUID: missing"),
+    "no node": ({"Node": ""}, "kohort: kube-scheduler's call is malformed: Node: missing"),
+    "no uid": ({"PodUID": ""}, "kohort: kube-scheduler's call is malformed: PodUID: missing"),
 }
 
 
@@ -776,7 +776,7 @@ async def test_28_malformed_bodies_are_answered_with_a_reason_and_disturb_nothin
     before = stage.ledger.snapshot
     answer = await stage.post(verb, body)
     if isinstance(answer, dict) and "Error" in answer:
-        assert answer["Error"].startswith("kohort: malformed request: ")
+        assert answer["Error"].startswith("kohort: kube-scheduler's call is malformed: ")
         assert len(answer["Error"]) < 400
     else:
         assert answer in ([], {"NodeNameToMetaVictims": {}})
@@ -789,7 +789,7 @@ async def test_28_malformed_bodies_are_answered_with_a_reason_and_disturb_nothin
 async def test_28_what_is_malformed_deep_inside_the_pod_is_refused_too(beyond: Json) -> None:
     text = json.dumps(args(body_of(pod("p")) | beyond)).replace('"DEEP"', "[" * 90 + "]" * 90)
     answer = await Scheduler().post("filter", text.encode())
-    assert answer["Error"].startswith("kohort: malformed request: ")
+    assert answer["Error"].startswith("kohort: kube-scheduler's call is malformed: ")
 
 
 HUGE = b'{"Pod": "' + b"x" * BODY_LIMIT + b'"}'

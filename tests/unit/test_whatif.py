@@ -141,7 +141,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "a number for a name of a job": (
         {"job": changed("metadata", {"name": 7, "generateName": "a-"})},
         "job.metadata.name",
-        "or generateName",
+        "or metadata.generateName",
     ),
     "a number for a namespace": (
         {"job": changed("metadata.namespace", 7)},
@@ -165,7 +165,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "job.metadata.name",
         "at most 253 lower-case",
     ),
-    "no name": ({"job": changed("metadata", {})}, "job.metadata.name", "the name of the job"),
+    "no name": ({"job": changed("metadata", {})}, "job.metadata.name", "a name, or metadata.generateName"),
     "another scheduler": (
         {"job": changed("spec.tfReplicaSpecs.Worker.template", {"spec": {}})},
         "job.spec.tfReplicaSpecs.*.template.spec.schedulerName",
@@ -202,7 +202,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "the name of a job that is there": (
         {"job": changed("metadata.name", "a")},
         "job.metadata.name",
-        "does not exist yet",
+        "that no job has yet",
     ),
     "an unknown node": ({"cordon": ["n9"]}, "cordon", "one of n1, n2"),
     "an unknown shape": ({"add_nodes": [{"like": "n9"}]}, "add_nodes.0.like", "one of n1, n2"),

@@ -36,7 +36,7 @@ def _row(line: TraceRow, named: _Named) -> tuple[float, Fault]:
     needed, make = line.choice(WHAT, KINDS)
     for name in COLUMNS[2:]:
         if name not in needed and line.has(name):
-            allowed = f"nothing: {line.text(WHAT)} is of {' and '.join(needed)}"
+            allowed = f"no value, because a fault {line.text(WHAT)} has only {' and '.join(needed)}"
             raise FieldError(line.where, name, line.values[name], allowed)
     return seconds, make(line, named)
 
@@ -56,7 +56,9 @@ def _slot(line: TraceRow, named: _Named) -> Slot:
     count = max(role.replicas, job.max_workers) if role.name == WORKER else role.replicas
     index = line.count(INDEX)
     if index >= count:
-        raise FieldError(line.where, INDEX, line.values[INDEX], f"0 to {count - 1}, of a {role.name} of {job.name}")
+        raise FieldError(
+            line.where, INDEX, line.values[INDEX], f"0 to {count - 1}, the index of a {role.name} of {job.name}"
+        )
     return Slot(role.name, index)
 
 

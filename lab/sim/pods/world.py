@@ -102,7 +102,7 @@ class SimulatedWorld:
             if pod.holds_room:
                 held.setdefault(pod.node, []).append(pod)
         return [
-            f"node {name}: {used} of {node.allocatable}"
+            f"node {name}: its pods take {used}, and it has {node.allocatable}"
             for name, node in sorted(self.store.nodes.items())
             if not (used := total(pod.requests for pod in held.get(name, []))).fits(node.allocatable)
         ]

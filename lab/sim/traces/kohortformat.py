@@ -43,7 +43,7 @@ def rows(jobs: Iterable[JobSpec]) -> list[dict[str, object]]:
 def _row(job: JobSpec) -> dict[str, object]:
     worker, server = job.role(WORKER), job.role(PS)
     if worker is None:
-        raise TraceError([f"{job.name}: has no worker role"])
+        raise TraceError([f"{job.name}: has no worker role; add a row for it"])
     return {
         "name": job.name,
         "arrival_seconds": job.arrival,

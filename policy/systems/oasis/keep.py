@@ -88,7 +88,7 @@ class _Entry:
         self.righted = self.slot if truth(part.get("righted", False)) else None
         written = number(part.get("slot_seconds", slot_seconds))
         if not 0.0 < written <= LONGEST_SLOT:
-            raise SpoiltError(f"a slot of {written:g} s")
+            raise SpoiltError(f"slot_seconds: {written:g} is not allowed; allowed: above 0, at most {LONGEST_SLOT:g}")
         if written != slot_seconds:
             self._count_in_others(written / slot_seconds)
 
@@ -139,7 +139,7 @@ def _read_plan(job: Job, written: list[Any]) -> Plan:
     nodes = [word(name) for name in rows(names)]
     shifts = tuple(_shifts(rows(runs), nodes))
     if any(shift.slot >= later.slot for shift, later in pairwise(shifts)):
-        raise SpoiltError("slots out of order")
+        raise SpoiltError("the time slots of a kept plan are not in ascending order")
     return Plan(_read_work(job, rows(work, 8)), shifts, number(payoff))
 
 

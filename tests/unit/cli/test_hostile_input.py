@@ -128,7 +128,7 @@ def test_brackets_without_end_are_no_journal(kohort: Run, tmp_path: Path) -> Non
     for args in (("what-if", "--cordon", "n1", "--snapshot"), ("replay",)):
         found = kohort(*args, str(tmp_path / "deep"))
         assert found.exit_code == 2
-        assert "deep, line 1: this is no beginning of a journal (" in found.stderr
+        assert "deep, line 1: this line does not begin a journal: " in found.stderr
 
 
 def test_a_message_shows_only_the_start_of_a_long_value(kohort: Run, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_what_is_not_known_is_refused_and_never_left_out(tmp_path: Path) -> None
         build(tmp_path)
     (tmp_path / FILE).write_text("patches: [{path: p.yaml}]\n")
     (tmp_path / "p.yaml").write_text("kind: Pod\nmetadata: {name: none}\n")
-    with pytest.raises(ManifestError, match="none of the objects to change"):
+    with pytest.raises(ManifestError, match="patches an object that does not exist"):
         build(tmp_path)
 
 

@@ -73,7 +73,7 @@ async def test_what_cannot_be_compared_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ComparisonError, match="no step is recorded yet"):
         await of_service(tmp_path)[0].compare("fifo")
     (tmp_path / "journal-000001.jsonl").write_text("spoilt\n")
-    with pytest.raises(ComparisonError, match="line 1: this is no beginning of a journal"):
+    with pytest.raises(ComparisonError, match="line 1: this line does not begin a journal"):
         await of_service(tmp_path)[0].compare("fifo")
 
 

@@ -429,12 +429,12 @@ AHEAD = {
     "a starving one of two": (
         [job("x").workers(1).arrived(-300), job("me").workers(1).arrived(-200)], "has waited for longer",
     ),
-    "a heavier one": ([job("x").workers(2).arrived(1), job("me").workers(1)], "has more weight, 0."),
+    "a heavier one": ([job("x").workers(2).arrived(1), job("me").workers(1)], "has more weight (0."),
     "one that is heavier by less than is shown": (
         [job("x").workers(1, cpu=4).with_(utility=1.00001), job("me").workers(1, cpu=4)],
-        "has a little more weight, by less than 0.0001",
+        "has more weight, by less than 0.0001",
     ),
-    "an equal one": ([job("x").workers(1), job("me").workers(1).arrived(1)], "came first"),
+    "an equal one": ([job("x").workers(1), job("me").workers(1).arrived(1)], "arrived be"),
 }  # fmt: skip
 
 
@@ -459,7 +459,7 @@ def test_explain_names_a_running_job_that_the_gate_lets_go_first() -> None:
     world.submit(job("me").workers(1).arrived(1))
     found = explain(world.snapshot, "job-me", world.policy, world.now)
     assert found is not None
-    assert found.ahead == (Ahead("team/runs", "team/runs runs with more weight"),)
+    assert found.ahead == (Ahead("team/runs", "team/runs is running and has more weight"),)
 
 
 class Nodes(UserDict[str, Node]):

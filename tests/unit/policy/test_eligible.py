@@ -100,7 +100,7 @@ def test_explain_says_why_each_member_is_checked() -> None:
     world.see(replace(world.snapshot.pods["uid-a-worker-1"], unchecked=("volumes",)))
     told = explain(world.snapshot, "job-a", Kod2(), world.now)
     assert told is not None
-    assert told.checked_singly.startswith("worker-1 has volumes, at which VolumeRestrictions and ")
+    assert told.checked_singly.startswith("worker-1 has volumes, which kube-scheduler checks (VolumeRestrictions and ")
     told = explain(world.rules(commit_first=False).snapshot, "job-a", Kod2(), world.now)
     assert told is not None
     assert told.checked_singly == ""
@@ -116,8 +116,8 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "gated": ({"gated": True}, "worker-1 still has its scheduling gate"),
     "terminating": ({"terminating": True}, "worker-1 has no pod yet"),
     "failed": ({"phase": Phase.FAILED}, "worker-1 has no pod yet"),
-    "of another scheduler": ({"opted_in": False}, "worker-1 does not name Kohort's scheduler"),
-    "choosy": ({"places": POOL}, "does not take worker-1 by its taints or labels"),
+    "of another scheduler": ({"opted_in": False}, "the pod of worker-1 does not have Kohort's schedulerName"),
+    "choosy": ({"places": POOL}, "keep worker-1 off it"),
 }
 
 
@@ -140,10 +140,13 @@ def test_a_planned_member_without_a_pod_is_in_the_way() -> None:
 
 
 NODES: dict[str, tuple[dict[str, Any], str]] = {
-    "cordoned": ({"unschedulable": True}, "n1 takes no pods now"),
-    "not ready": ({"ready": False}, "n1 takes no pods now"),
-    "tainted": ({"taints": (taint("gpu"),)}, "n1 does not take ps-0 by its taints or labels"),
-    "smaller": ({"allocatable": node("n1", cpu=2).allocatable}, "n1 has no room for all that is planned there"),
+    "cordoned": ({"unschedulable": True}, "node n1 takes no pods now"),
+    "not ready": ({"ready": False}, "node n1 takes no pods now"),
+    "tainted": ({"taints": (taint("gpu"),)}, "the taints or labels of node n1 keep ps-0 off it"),
+    "smaller": (
+        {"allocatable": node("n1", cpu=2).allocatable},
+        "node n1 has no room for all pods that are planned there",
+    ),
 }
 
 

@@ -42,7 +42,7 @@ def test_it_does_not_grow_into_the_room_of_those_that_are_done(policy: str) -> N
     later(world)
     assert world.gang("a").workers == 4
     told = held_back(world.snapshot, world.snapshot.jobs["job-a"], world.policy, world.now)
-    assert told == "its end: some of its workers are done already"
+    assert told == "its end: some of its workers have finished already"
 
 
 @pytest.mark.parametrize(("keeps_ended", "workers"), [(True, 4), (False, 2)])

@@ -49,7 +49,10 @@ def test_reports_tell_it_better() -> None:
 def test_who_does_not_tell_is_named_and_nothing_is_made_up() -> None:
     world = busy(seconds=None)
     start = foresee(world.snapshot, world.policy, world.now)["job-waits"]
-    assert (start.at, start.basis) == (None, "team/runs does not tell how long it trains")
+    assert (start.at, start.basis) == (
+        None,
+        "neither reports nor kohort.dev/training tell how long team/runs will train",
+    )
 
 
 def test_what_no_end_helps_is_said_so() -> None:
@@ -68,14 +71,17 @@ def test_those_ahead_take_room_first_and_their_own_end_is_waited_for() -> None:
     first = starts["job-waits"]
     assert first.at == pytest.approx(START + 100)
     assert starts["job-second"].at is None  # the one ahead does not tell how long it will train
-    assert "team/waits does not tell" in starts["job-second"].basis
+    assert "how long team/waits will train" in starts["job-second"].basis
 
 
 def test_a_job_that_says_only_what_its_metric_is_like_does_not_tell_how_long_it_trains() -> None:
     world = World().nodes("n1").start(job("runs", training=Training(alpha=0.05)).workers(1, cpu=8))
     world.submit(job("waits").workers(1, cpu=8).arrived(1))
     start = foresee(world.snapshot, world.policy, world.now)["job-waits"]
-    assert (start.at, start.basis) == (None, "team/runs does not tell how long it trains")
+    assert (start.at, start.basis) == (
+        None,
+        "neither reports nor kohort.dev/training tell how long team/runs will train",
+    )
 
 
 def test_time_alone_may_be_enough() -> None:
@@ -141,4 +147,4 @@ def test_several_that_do_not_tell_are_several() -> None:
     world.start(job("a").workers(1, cpu=2), job("b").workers(1, cpu=2))
     world.submit(job("waits").workers(1, cpu=2).arrived(1))
     start = foresee(world.snapshot, world.policy, world.now)["job-waits"]
-    assert start.basis == "team/a, team/b do not tell how long they train"
+    assert start.basis == "neither reports nor kohort.dev/training tell how long team/a, team/b will train"

@@ -27,7 +27,7 @@ from tests.builders import World, guest, job, node, taint, w
 from tests.unit.policy.test_unblock import carry_out, crowded
 
 ROOM = "room: no node that it may grow on has what one more worker asks for (2 cpu, 4 GiB memory)"
-QUEUE = "jobs that wait: what is free is kept for them (team/b among them)"
+QUEUE = "jobs that wait: free room is kept for them (team/b among them)"
 FALLBACK = "gives it no more workers now"
 
 
@@ -72,7 +72,7 @@ def test_the_cool_down_and_the_queue_where_neither_alone_is_enough() -> None:
     world.bind(world.snapshot.jobs["job-c"])
     waiting(world)
     world.end(world.snapshot.jobs["job-c"])
-    assert said(world) == f"its cool-down of 60 s, 60 s left; and {QUEUE}"
+    assert said(world) == f"its cool-down: 60 s are left of 60 s; and {QUEUE}"
 
 
 def test_room_that_its_nodes_lack_and_a_node_that_is_no_choice() -> None:
@@ -81,14 +81,14 @@ def test_room_that_its_nodes_lack_and_a_node_that_is_no_choice() -> None:
     world.start(job("a").workers(1, 4))
     world.do(PodGone("uid-else"))
     assert said(world) == (
-        f"{ROOM}; n1 has 0 cpu free. n2 has it, but a job that one node could hold whole grows only on nodes that it "
-        "runs on (scale_out: together)"
+        f"{ROOM}; n1 has 0 cpu free; n2 has the room, but a job that one node could hold whole grows only on nodes "
+        "that it runs on (scale_out: together)"
     )
 
 
 def test_a_job_that_no_node_could_hold_whole_is_told_of_all_nodes() -> None:
     world = World().nodes(node("n1", cpu=5), node("n2", cpu=1)).start(job("a").workers(2, 9))
-    assert said(world) == f"{ROOM}; n1 has 1 cpu free; nor is there any other node for it"
+    assert said(world) == f"{ROOM}; n1 has 1 cpu free; no other node has room for it either"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_job_that_no_node_could_hold_whole_is_told_of_all_nodes() -> None:
 def test_a_node_of_its_own_that_takes_nobody(changed: dict[str, Any], text: str) -> None:
     world = World().nodes(node("n1", cpu=4)).start(job("a").workers(2, 9))
     world.see(node("n1", cpu=8, **changed))
-    assert said(world) == f"{ROOM}; {text}; nor is there any other node for it"
+    assert said(world) == f"{ROOM}; {text}; no other node has room for it either"
 
 
 def test_a_node_of_its_ps_that_its_workers_do_not_select() -> None:
@@ -111,15 +111,15 @@ def test_a_node_of_its_ps_that_its_workers_do_not_select() -> None:
     world.start(job("a").ps().workers(2, 9, constraints=disk))
     world.see(node("n1", cpu=9))
     unlike = "n1 does not match its workers' node selector, affinity or tolerations"
-    assert said(world) == f"{ROOM}; {unlike}; nor is there any other node for it"
+    assert said(world) == f"{ROOM}; {unlike}; no other node has room for it either"
 
 
 def test_a_node_that_kube_scheduler_refused_to_it() -> None:
     world = World().nodes(node("n1", cpu=4)).start(job("a").workers(2, 9))
     world.snapshot = replace(world.snapshot, not_offered={("job-a", "n1"): world.now + 60})
     world.see(node("n1", cpu=8))
-    refused = "n1 was refused to it by kube-scheduler lately"
-    assert said(world) == f"{ROOM}; {refused}; nor is there any other node for it"
+    refused = "kube-scheduler refused n1 for it a short time ago"
+    assert said(world) == f"{ROOM}; {refused}; no other node has room for it either"
 
 
 def test_more_room_does_not_count_where_a_job_that_waits_starts_in_it() -> None:
@@ -127,14 +127,14 @@ def test_more_room_does_not_count_where_a_job_that_waits_starts_in_it() -> None:
     world = World().nodes(node("n1", cpu=4), node("n2", cpu=4)).start(job("a").workers(4, 9))
     world.submit(job("b", utility=0.001).workers(1).arrived(1))
     free = "n1 has 0 cpu free; n2 has 0 cpu free"
-    assert said(world) == f"{QUEUE}; and {ROOM}; {free}; nor is there any other node for it"
+    assert said(world) == f"{QUEUE}; and {ROOM}; {free}; no other node has room for it either"
 
 
 def test_the_limit_of_resizes() -> None:
     world = World().nodes(node("n1", cpu=4)).start(job("a").workers(2, 9)).rules(resizes_per_minute=1)
     world.snapshot = replace(world.snapshot, resizes=(world.now,))
     world.see(node("n1", cpu=8))
-    assert said(world) == "the cluster's limit of 1 resizes in any minute"
+    assert said(world) == "the cluster's limit of 1 resize in any minute (resizes_per_minute)"
 
 
 def test_its_end_is_near() -> None:
@@ -191,7 +191,7 @@ def test_a_policy_that_resizes_nobody_says_so(name: str) -> None:
     world = World(make_policy(name)).nodes(node("n1", cpu=4)).start(job("a").workers(2, 9, asked=2))
     world.see(node("n1", cpu=8))
     assert said(world) == (
-        f"the policy {name}: it keeps to the 2 workers that it has decided on, and gives no more for free room"
+        f"the policy {name}: it keeps to the 2 workers that it has decided on, even where room is free"
     )
 
 

@@ -63,7 +63,9 @@ def test_a_gang_waits_for_nothing_that_its_state_does_not_await(state: State, aw
     if awaits in AWAITED[state]:
         assert Gang("j", state, deadline=Deadline(awaits, 1.0)).deadline == (awaits, 1.0)
     else:
-        with pytest.raises(ValueError, match=f"a {state.value} gang waits for no {awaits.value}"):
+        with pytest.raises(
+            ValueError, match=f"a gang that is {state.value} must not have a deadline for {awaits.value}"
+        ):
             Gang("j", state, deadline=Deadline(awaits, 1.0))
 
 

@@ -116,7 +116,7 @@ def test_a_job_that_does_not_pay_is_refused_for_good_with_its_price() -> None:
     assert refused.reason is Reason.REJECTED
     assert "payoff -" in refused.detail
     assert "price" in refused.detail
-    assert "the cheapest time slot is" in refused.detail
+    assert "its fewest workers cost least in time slot" in refused.detail
     made.end(trains("a", 40))
     made.pass_time(SLOT)
     assert made.reason("cheap") == "JobRejected"

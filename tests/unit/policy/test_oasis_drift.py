@@ -90,11 +90,11 @@ def test_a_rebalanced_system_tells_its_base_s() -> None:
 @pytest.mark.parametrize(
     ("done", "text"),
     [
-        (1 / 12, "1 worker-slot (8 % of its work) behind: it needs 11 more, and its schedule has 10, "
-                 "by its report of 100 s ago; the rest is planned again at the next time slot"),
-        (0.25, "1 worker-slot (8 % of its work) ahead: it needs 9 more, and its schedule has 10, "
-               "by its report of 100 s ago"),
-        (1 / 6, "on time: it needs 10 more, and its schedule has 10, by its report of 100 s ago"),
+        (1 / 12, "1 worker-slot (8 % of its work) behind its schedule: it still needs 11 worker-slots, and its "
+                 "schedule has 10, by its report of 100 s ago; the rest is planned again at the next time slot"),
+        (0.25, "1 worker-slot (8 % of its work) ahead of its schedule: it still needs 9 worker-slots, and its "
+               "schedule has 10, by its report of 100 s ago"),
+        (1 / 6, "on time: it still needs 10 worker-slots, and its schedule has 10, by its report of 100 s ago"),
     ],
 )  # fmt: skip
 def test_explain_says_it_in_words_and_figures(done: float, text: str) -> None:

@@ -67,7 +67,8 @@ def test_growth_that_a_quota_eats_is_told_at_once_with_the_quota() -> None:
     assert verdict_of(world.snapshot, seen) is None, "pods that are on their way are no reason"
     world.limit(pods=2)
     assert verdict_of(world.snapshot, seen) == Verdict(
-        Reason.WAITING_FOR_PODS, "given 4 workers, 2 without a pod; ResourceQuota team/few has 0 of 2 pods left"
+        Reason.WAITING_FOR_PODS,
+        "the job was given 4 workers, and 2 of them have no pod; ResourceQuota team/few has 0 of 2 pods left",
     )
     world.limit(pods=4)
     assert verdict_of(world.snapshot, seen) is None
@@ -361,7 +362,7 @@ def test_what_keeps_a_job_from_growing_is_the_quota() -> None:
     world.pass_time(100.0)
     assert world.gang("big").workers == 1
     held = held_back(world.snapshot, world.snapshot.jobs["job-big"], world.policy, world.now)
-    assert held.startswith("a ResourceQuota: what it leaves is kept for pods that team/late waits for")
+    assert held.startswith("a ResourceQuota of its namespace: what is left is kept for pods that team/late waits for")
 
 
 # -- facts ---------------------------------------------------------------------------------------

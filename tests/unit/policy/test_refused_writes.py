@@ -219,7 +219,7 @@ def test_a_gang_whose_binding_was_refused_says_which_pod_and_in_which_words() ->
     assert found.waits is not None
     assert found.waits.reason == Reason.BACKING_OFF.value
     assert found.waits.detail == f"attempt 1 failed: {said}"
-    assert found.arithmetic == f"all of it would fit, but {said}"
+    assert found.arithmetic == f"all members would fit, but {said}"
     assert "admission policy" in found.mend
 
 

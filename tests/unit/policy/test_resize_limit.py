@@ -45,7 +45,7 @@ def test_a_plan_that_needs_more_resizes_than_are_left_waits_whole_and_says_so(po
     assert world.gang("heavy").state is State.WAITING
     verdict = world.snapshot.verdicts["job-heavy"]
     assert verdict.reason is Reason.RESIZES_LIMITED
-    assert verdict.detail == "1 resizes in any minute are the cluster's limit"
+    assert verdict.detail == "the cluster's limit is 1 resize in any minute (resizes_per_minute)"
 
 
 @pytest.mark.parametrize("policy", POLICIES)

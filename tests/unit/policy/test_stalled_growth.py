@@ -263,7 +263,10 @@ def test_explain_says_so_while_they_are_late_and_what_holds_its_growth_then() ->
     told = explain(world.snapshot, "job-a", world.policy, world.now)
     assert told is not None
     assert told.waits is not None
-    assert (told.waits.reason, told.waits.detail) == (Reason.STALLED.value, "given 4 workers, 3 still missing")
+    assert (told.waits.reason, told.waits.detail) == (
+        Reason.STALLED.value,
+        "the job was given 4 workers, and 3 of them have not arrived",
+    )
     assert "ResourceQuota" in told.mend
     world.pass_time(SECONDS)
     told = explain(world.snapshot, "job-a", world.policy, world.now)

@@ -205,7 +205,7 @@ def test_a_refused_job_is_told_what_it_would_have_to_be_worth_and_when_it_would_
     assert world.reason("late") == Reason.REJECTED.value
     found = {change.kind: change for change in unblock(world.snapshot, "job-late", world.policy, world.now)}
     assert found[Kind.NODES].size == 1
-    assert found[Kind.END].text.startswith("wait for the end of team/first, and submit it again")
+    assert found[Kind.END].text.startswith("wait for the end of team/first, and submit the job again")
     assert Kind.WAIT not in found  # no slot of its own will ever come
 
 

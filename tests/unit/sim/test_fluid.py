@@ -303,7 +303,7 @@ def test_a_policy_that_never_rests_is_told_by_name() -> None:
                 return Decision((Resize(UID, 0),))
             return Decision((Admit(UID, 4, everywhere(fixed("a", 4), "n1")),))
 
-    with pytest.raises(RestlessError, match="restless: 1000 steps at 0 s"):
+    with pytest.raises(RestlessError, match="restless comes to no end: 1000 steps at 0 s"):
         simulate(cluster(fixed("a", 4)), Restless())
 
 

@@ -38,11 +38,11 @@ def found(policy: Policy, *jobs: JobSpec) -> str:
 @pytest.mark.parametrize(
     ("action", "said"),
     [
-        (Admit(UID, 1, dict(list(WHOLE.items())[:2])), "admitted with 1 workers, not 2..6"),
-        (Admit(UID, 4, dict(list(WHOLE.items())[1:])), "admitted with a plan that lacks or adds ps-0"),
-        (Resize(UID, 1), "resized to 1 workers, not 2..6"),
-        (Resize(UID, 7), "resized to 7 workers, not 2..6"),
-        (Migrate(UID, dict(list(WHOLE.items())[1:])), "migrated with a plan that lacks or adds ps-0"),
+        (Admit(UID, 1, dict(list(WHOLE.items())[:2])), "admitted with 1 workers; allowed: 2 to 6"),
+        (Admit(UID, 4, dict(list(WHOLE.items())[1:])), "admitted with a plan that does not match its members at ps-0"),
+        (Resize(UID, 1), "resized to 1 workers; allowed: 2 to 6"),
+        (Resize(UID, 7), "resized to 7 workers; allowed: 2 to 6"),
+        (Migrate(UID, dict(list(WHOLE.items())[1:])), "migrated with a plan that does not match its members at ps-0"),
     ],
 )
 def test_an_action_beyond_the_bounds(action: Action, said: str) -> None:
@@ -80,7 +80,7 @@ def test_the_prices_of_a_run_of_oasis_are_looked_at(monkeypatch: pytest.MonkeyPa
 def test_a_node_that_holds_more_than_it_has() -> None:
     second = replace(JOB, name="b")
     crowd = Script(((0.0, Admit(UID, 4, WHOLE)), (5.0, Admit("job-000001", 4, WHOLE))), admits=False)
-    assert "node n1 holds" in found(crowd, JOB, second)
+    assert "the pods on node n1 request" in found(crowd, JOB, second)
 
 
 def test_a_job_that_waits_unspoken_to() -> None:
@@ -91,7 +91,7 @@ def test_a_job_that_waits_unspoken_to() -> None:
         def decide(self, snapshot: Snapshot, now: float) -> Decision:
             return Decision()
 
-    assert "waits without a verdict" in found(Silent())
+    assert "it waits, and the policy gives no reason" in found(Silent())
 
 
 def test_a_sound_run_is_sound() -> None:

@@ -98,7 +98,7 @@ def test_every_faulty_row_is_named() -> None:
 
 
 def test_a_table_without_one_worker_alone_is_refused() -> None:
-    with pytest.raises(TraceError, match="'1' is in no row"):
+    with pytest.raises(TraceError, match="no row has the value '1'"):
         table([("2", 10, 1.0)])
 
 

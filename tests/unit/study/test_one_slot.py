@@ -81,12 +81,12 @@ def test_curves_without_a_slot_are_measured_in_the_one_that_is_planned_in(tmp_pa
 def test_another_slot_than_the_traces_is_refused(tmp_path: Path) -> None:
     found = kohort("simulate", "--policy", "oasis,slot_seconds=600", "--trace", PAPERS)
     assert found.exit_code == 2
-    said = "--policy oasis,slot_seconds=600: slot_seconds: 600 is not allowed; allowed: 4000, the slot of oasis,jobs=12"
+    said = "600 is not allowed; allowed: 4000, the time slot that oasis,jobs=12,"
     assert said in found.output
     both = ("--policy", "oasis,slot_seconds=300", "--policy", "rrh,slot_seconds=400", "--trace")
     found = kohort("compare", *both, jobs(tmp_path))
     assert found.exit_code == 2
-    assert "400 is not allowed; allowed: 300, one slot for all policies on jobs.csv" in found.output
+    assert "400 is not allowed; allowed: 300, because all policies on jobs.csv" in found.output
     plan = comparecommand.plan_of(["oasis,slot_seconds=300", "rrh,slot_seconds=400"], ["kod2"], 0, 1, [])
     assert plan.runs(plan.policies[0], plan.traces[0])[0].simulator == ()  # nothing is counted in slots there
 

@@ -173,7 +173,7 @@ def test_another_policy_that_fails_is_named(journal: Path, monkeypatch: pytest.M
     ("arguments", "said"),
     [
         (["nowhere.jsonl"], "kohort: nowhere.jsonl: No such file or directory"),
-        ([__file__], f"kohort: {__file__}, line 1: this is no beginning of a journal"),
+        ([__file__], f"kohort: {__file__}, line 1: this line does not begin a journal"),
         ([__file__, "--policy", "x"], "kohort: --policy x: policy 'x' is not known; known are "),
     ],
 )

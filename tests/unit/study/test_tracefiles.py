@@ -153,7 +153,11 @@ WRONG = {
     "pollux, nodes": (WORKLOAD, ",nodes=0", "nodes: 0 is not allowed; allowed: a whole number of at least 1"),
     "openb, stretch": (PODS, ",stretch=0", "stretch: 0 is not allowed; allowed: a whole number of at least 1"),
     "pollux, one moment": (WORKLOAD, ",load=0.5", "jobs.csv: load: 0.5 is not allowed; allowed: no load, because"),
-    "philly, a seed of nothing": (PHILLY, ",seed=3", "jobs.csv: seed: 3 is not allowed; allowed: a seed beside"),
+    "philly, a seed of nothing": (
+        PHILLY,
+        ",seed=3",
+        "jobs.csv: seed: 3 is not allowed; allowed: a seed only together with",
+    ),
     "a parameter's value": (PHILLY, ",load=0", "load: 0 is not allowed; allowed: a number above 0"),
 }
 
