@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from policy.answers.explanation import Ahead, Explanation, HeldRoom, NodeRoom, ProvedChange, RoleNeed, Schedule, Waits
 from policy.answers.foresee import foresee
+from policy.answers.outranked import outranked_in_words
 from policy.answers.queue import Place, places
 from policy.answers.refusals import backs_off_from_refusal
 from policy.answers.standing import grounds
@@ -14,16 +15,15 @@ from policy.answers.unblock import unblock
 from policy.answers.unplaced import unplaced_in_words, unplaced_of
 from policy.cluster.amounts import amounts
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import Job, Pod, Slot
+from policy.cluster.model import Job, Slot
 from policy.cluster.preemption import preemptors
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import largest_share
 from policy.cluster.snapshot import Snapshot, missing_pods, priority_of, reason_of
 from policy.cluster.trouble import trouble_of
 from policy.cluster.words import counted, ending_in_words, lack_in_words, listed
-from policy.placement.binding import needed_of
 from policy.placement.eligible import looked_at
-from policy.placement.gang import Ask, ask_of, fits, place, takes_all
+from policy.placement.gang import ask_of, place, takes_all
 from policy.placement.holders import Holders
 from policy.placement.quotaroom import left_in_words, workers_to_come
 from policy.placement.room import Room
@@ -277,7 +277,7 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Sequence[NodeRoom]) -> str:
         refused = snapshot.gang(job.uid).refused
         return f"all of it would fit, but {refused.text}" if refused is not None else "all of it would fit now"
     told = [blocker.text for blocker in Holders(snapshot, job.uid).blockers(ask)]
-    told += _outranked(snapshot, room, ask)
+    told += outranked_in_words(snapshot, job.uid, ask)
     rows = [row for row in nodes if not row.refused]
     if not rows:
         return "; ".join([*told, "no node may take all of it: see why at each node"])
@@ -288,29 +288,6 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Sequence[NodeRoom]) -> str:
     told.append(f"{min(workers, job.min_workers)} of {workers_asked} would fit on all nodes together")
     told.append(f"for all of it on one node {closest} comes closest and lacks {lacks}")
     return "; ".join(told)
-
-
-def _outranked(snapshot: Snapshot, room: Room, ask: Ask) -> Iterator[str]:
-    """Yield a sentence that names foreign pods of lower priority, if the gang would fit without them.
-
-    People are told this because Kohort does not preempt such pods.
-    """
-    lower = [
-        pod for pod in snapshot.pods.values()
-        if not pod.opted_in and pod.holds_room and pod.priority < ask.priority and pod.node in room.nodes
-    ]  # fmt: skip
-
-    def enough(some: Sequence[Pod]) -> bool:
-        without = room.branch()
-        for pod in some:
-            without.give(pod.node, pod.requests)
-        return fits(without, ask)
-
-    if needed := needed_of(lower, enough):
-        yield (
-            "it would fit without pods of other schedulers that have a lower priority "
-            f"({listed(sorted(pod.key for pod in needed), NAMED)}), which Kohort does not preempt"
-        )
 
 
 def _name(snapshot: Snapshot, job_uid: str) -> str:
