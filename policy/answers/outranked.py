@@ -23,10 +23,11 @@ def outranked_in_words(snapshot: Snapshot, job_uid: str, ask: Ask) -> Iterator[s
     They are pods of other schedulers, bound and not terminating, without which the gang would fit. If the gang would
     not fit without them alone, they are those that must go beside other holders of room.
     """
-    lower = [
+    found = (
         pod for pod in snapshot.pods.values()
         if not pod.opted_in and pod.holds_room and not pod.terminating and pod.priority < ask.priority
-    ]  # fmt: skip
+    )  # fmt: skip
+    lower = sorted(found, key=lambda pod: (pod.priority, pod.key))
     if not lower:
         return
     if alone := _needed(Room.of(snapshot), ask, lower):

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import COUNTED
 from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
-from tests.e2e.asking import nodes_of
+from tests.e2e.asking import cli, explained, nodes_of
 from tests.e2e.gangs import create_pod, lone_pod, own_namespace, submit
 from tests.e2e.preempting import (
     CORES,
@@ -27,6 +27,7 @@ from tests.e2e.preempting import (
     whole,
 )
 from tests.e2e.roomwatch import RoomWatch
+from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import never, until
 
 
@@ -89,3 +90,21 @@ def test_many_preemptors_at_once(plane: ControlPlane, kohort: Kohort, space: str
         assert watch.over(CORES) == []
         assert watch.preempted_twice() == []
         assert len(watch.victims) >= 3 * len(names)
+
+
+def test_a_gang_waits_behind_pods_of_a_lower_priority_and_names_them(
+    plane: ControlPlane, kohort: Kohort, space: str
+) -> None:
+    """The pods have no PriorityClass; a gang without one has the same priority and is told nothing about that."""
+    for number in range(NODES):
+        create_pod(plane, space, lone_pod(f"web-{number}", str(CORES), scheduler="default-scheduler"))
+    until(lambda: len(nodes_of(plane, space)) == NODES, "every node full")
+    submit(plane, TFJob(space, "equal", workers=2, ps=0))
+    urgent = submit(plane, TFJob(space, "urgent", workers=2, ps=0, extra={"priorityClassName": "urgent"}))
+    words = f"lower priority ({space}/web-0), which Kohort does not preempt"
+    until(lambda: words in cli(kohort, "explain", f"{space}/urgent"), "the pod named",
+          seen=lambda: cli(kohort, "explain", f"{space}/urgent"))  # fmt: skip
+    assert "priority" not in cli(kohort, "explain", f"{space}/equal")
+    assert all(explained(kohort, space, name)[0] == "RoomHeldByOtherPods" for name in ("equal", "urgent"))
+    end(plane, space, "web-0")
+    until(lambda: len(nodes_of(plane, space, urgent.name)) == urgent.workers, "started once the pod is gone")
