@@ -20,7 +20,7 @@ from policy.cluster.preemption import preemptors
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import largest_share
 from policy.cluster.snapshot import Snapshot, missing_pods, priority_of, reason_of
-from policy.cluster.trouble import trouble_of
+from policy.cluster.trouble import is_kept_by_gates, trouble_of
 from policy.cluster.words import counted, ending_in_words, lack_in_words, listed
 from policy.placement.eligible import looked_at
 from policy.placement.gang import ask_of, place, takes_all
@@ -59,7 +59,10 @@ MENDS: dict[Reason, str] = {
     Reason.POD_GONE: "nothing: the job's controller creates a new pod if the job needs one",
     Reason.BIND_FAILED: MEND_REFUSED,
     Reason.PREEMPTED: "wait for room, or give the job's pods a PriorityClass as high as that of the preempting pods",
-    Reason.MEMBER_REFUSED: "correct what kube-scheduler names, a volume for example: kubectl describe of it says more",
+    Reason.MEMBER_REFUSED: (
+        "correct what kube-scheduler names, a volume for example: kubectl describe of it says more; "
+        "a scheduling gate is removed by the controller that set it"
+    ),
     Reason.MEMBERS_UNPLACED: "wait for room, scale the job back, or add nodes",
     Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
     Reason.NOT_LEADING: "ask the leading replica: kohort without --server finds it by its Lease",
@@ -172,13 +175,16 @@ def _growth(snapshot: Snapshot, job: Job, gang: Gang) -> Verdict | None:
 
 
 def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
-    """Return in words why kube-scheduler refuses members that have a planned node; empty if it refuses none.
+    """Return in words why kube-scheduler does not place members that have a planned node; empty if it places them.
 
-    Refusals from before the members had their planned nodes do not count.
+    Refusals from before the members had their planned nodes do not count; scheduling gates do.
     """
     pods, members = snapshot.pods, snapshot.members.get(gang.job_uid, {})
     planned = ((slot, pods[members[slot]]) for slot in gang.nodes if slot in members)
-    tried = {slot for slot, pod in planned if pod.failed_attempt or pod.woken == gang.plan or gang.tries.misses}
+    tried = {
+        slot for slot, pod in planned
+        if pod.failed_attempt or pod.woken == gang.plan or gang.tries.misses or is_kept_by_gates(pod)
+    }  # fmt: skip
     return trouble_of(snapshot, gang.job_uid, tried) if tried else ""
 
 
@@ -275,7 +281,8 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Sequence[NodeRoom]) -> str:
     ask, room = ask_of(snapshot, job, job.min_workers), Room.of(snapshot)
     if place(room, ask) is not None:
         refused = snapshot.gang(job.uid).refused
-        return f"all of it would fit, but {refused.text}" if refused is not None else "all of it would fit now"
+        but = refused.text if refused is not None else _gated(snapshot, job)
+        return f"all of it would fit, but {but}" if but else "all of it would fit now"
     told = [blocker.text for blocker in Holders(snapshot, job.uid).blockers(ask)]
     told += outranked_in_words(snapshot, job.uid, ask)
     rows = [row for row in nodes if not row.refused]
@@ -288,6 +295,12 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Sequence[NodeRoom]) -> str:
     told.append(f"{min(workers, job.min_workers)} of {workers_asked} would fit on all nodes together")
     told.append(f"for all of it on one node {closest} comes closest and lacks {lacks}")
     return "; ".join(told)
+
+
+def _gated(snapshot: Snapshot, job: Job) -> str:
+    """Return which members are kept from kube-scheduler by scheduling gates that are not Kohort's; empty if none is."""
+    kept = {slot for slot, uid in snapshot.members.get(job.uid, {}).items() if is_kept_by_gates(snapshot.pods[uid])}
+    return trouble_of(snapshot, job.uid, kept) if kept else ""
 
 
 def _name(snapshot: Snapshot, job_uid: str) -> str:
