@@ -49,7 +49,7 @@ MENDS: dict[Reason, str] = {
     Reason.SHRINK_STALLED: "find out what keeps its pods: its operator, a finalizer, a long grace period, a node down",
     Reason.BEHIND: "wait for the jobs ahead, or raise kohort.dev/utility (kod2, drs); kohort explain names these jobs",
     Reason.TOO_LARGE: "ask for fewer or smaller members, or add nodes; or change the taint or label that is named",
-    Reason.NODES_CLOSED: "uncordon the nodes that are named, or wait until they are ready",
+    Reason.NODES_CLOSED: "uncordon the nodes that are named, or wait until they are ready and without the taint",
     Reason.WINDOW_TOO_SHORT: "raise barrier.http_timeout_seconds and httpTimeout together, see kohort check-config",
     Reason.BACKING_OFF: "wait: Kohort tries again by itself; kohort explain has the last attempts and why they failed",
     Reason.REJECTED: "change the job and submit it again; kohort explain names a change that is enough",

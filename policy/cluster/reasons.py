@@ -187,7 +187,7 @@ TEXTS: dict[Reason, str] = {
     Reason.SHRINK_STALLED: "kohort: workers that were taken from the job have not gone",
     Reason.BEHIND: "kohort: free room is not given to the gang, because another job comes first",
     Reason.TOO_LARGE: "kohort: the gang would not fit on the empty cluster",
-    Reason.NODES_CLOSED: "kohort: the gang fits only on nodes that are cordoned or not ready",
+    Reason.NODES_CLOSED: "kohort: the gang fits only on nodes that take no new pods now",
     Reason.WINDOW_TOO_SHORT: "kohort: the gang has more members than the barrier can collect in its time",
     Reason.BACKING_OFF: "kohort: the gang backs off after a failed attempt",
     Reason.PAUSED: "kohort: the policy gives the job no workers now; it goes on in a later time slot",
