@@ -248,7 +248,9 @@ async def _patched(api: KubeApi, found: FoundJob, patch: Mapping[str, Any]) -> b
         )
     if isinstance(outcome, Refused) and not outcome.outdated:
         helps = (
-            f"; ask for the right to patch {found.ref.resource}" if outcome.status == 403 else "; correct what it names"
+            f"; ask for the right to patch {found.ref.resource}"
+            if outcome.status == 403 and not outcome.denied
+            else "; correct what it names"
         )
         raise CliError(f"the API server refuses: {outcome.message or outcome.reason}{helps}")
     return not isinstance(outcome, Refused)

@@ -124,7 +124,7 @@ def _checked(text: str) -> str:
     A vendor's suffix (-eks-1, -gke.2, +k3s1) is ignored, as version.ParseGeneric of k8s.io/apimachinery does. Raise
     ManifestError for any other text and for a version that is too old.
     """
-    found = _VERSION.fullmatch(text)
+    found = _VERSION.fullmatch(text.strip())
     if found is None or int(found["minor"]) < OLDEST_MINOR:
         raise ManifestError(
             f"--kubernetes-version: {text!r} is not allowed; allowed: 1.{OLDEST_MINOR}.Z or newer, as "

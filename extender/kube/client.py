@@ -233,7 +233,7 @@ class KubeApi:
         """Send a write and return its outcome.
 
         Only after status 429 is the write sent again, until the deadline: with 429 the API server says that it has not
-        made the write.
+        made the write. If admission has denied it with status 429, it is not sent again.
         """
         async with self._turns:
             ends = self._clock.monotonic() + self._deadline
@@ -265,7 +265,8 @@ class KubeApi:
         except (aiohttp.ClientError, OSError) as error:
             return Unknown(responses.error_text(error)), None
         if response.status == 429:
-            return responses.refusal_in(response.status, answer), self._pause(response)
+            refused = responses.refusal_in(response.status, answer)
+            return refused, None if refused.denied else self._pause(response)
         return responses.outcome(response.status, answer), None
 
     def _pause(self, response: aiohttp.ClientResponse) -> float:

@@ -63,7 +63,14 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         since=seconds(meta, "creationTimestamp"),
         version=whole(meta, "resourceVersion"),
         limits=_limits(spec) if opted_in else NOTHING,
+        gates=_other_gates(spec) if opted_in else (),
     )
+
+
+def _other_gates(spec: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of the pod's scheduling gates that are not Kohort's."""
+    names = {text(gate, "name") for gate in listed(spec, "schedulingGates")}
+    return tuple(sorted(names - {GATE, ""}))
 
 
 def _volumes(spec: dict[str, Any], name: str) -> tuple[str, ...]:

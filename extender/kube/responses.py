@@ -96,13 +96,15 @@ def decode_object(body: bytes) -> Json:
 def outcome(status: int, body: bytes) -> Outcome:
     """Return the outcome of a write by its HTTP status: 2xx is Done, 4xx except 408 is Refused.
 
-    Any other status is Unknown, because the write may have been made.
+    A denial by admission is Refused with any status, because the API server makes no write that was denied. Any other
+    status is Unknown, because the write may have been made.
     """
     if 200 <= status < 300:
         return Done(_status(body))
-    if 400 <= status < 500 and status != 408:
-        return refusal_in(status, body)
-    return Unknown(f"HTTP {status} {refusal_in(status, body).words}".strip())
+    refused = refusal_in(status, body)
+    if (400 <= status < 500 and status != 408) or refused.denied:
+        return refused
+    return Unknown(f"HTTP {status} {refused.words}".strip())
 
 
 def refusal_in(status: int, body: bytes) -> Refused:

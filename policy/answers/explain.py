@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from policy.answers.explanation import Ahead, Explanation, HeldRoom, NodeRoom, ProvedChange, RoleNeed, Schedule, Waits
 from policy.answers.foresee import foresee
+from policy.answers.outranked import outranked_in_words
 from policy.answers.queue import Place, places
 from policy.answers.refusals import backs_off_from_refusal
 from policy.answers.standing import grounds
@@ -14,16 +15,15 @@ from policy.answers.unblock import unblock
 from policy.answers.unplaced import unplaced_in_words, unplaced_of
 from policy.cluster.amounts import amounts
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import Job, Pod, Slot
+from policy.cluster.model import Job, Slot
 from policy.cluster.preemption import preemptors
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import largest_share
 from policy.cluster.snapshot import Snapshot, missing_pods, priority_of, reason_of
-from policy.cluster.trouble import trouble_of
+from policy.cluster.trouble import is_kept_by_gates, trouble_of
 from policy.cluster.words import counted, ending_in_words, lack_in_words, listed
-from policy.placement.binding import needed_of
 from policy.placement.eligible import looked_at
-from policy.placement.gang import Ask, ask_of, fits, place, takes_all
+from policy.placement.gang import ask_of, place, takes_all
 from policy.placement.holders import Holders
 from policy.placement.quotaroom import left_in_words, workers_to_come
 from policy.placement.room import Room
@@ -62,7 +62,7 @@ MENDS: dict[Reason, str] = {
     Reason.TOO_LARGE: (
         "ask for fewer or smaller members, add nodes, or change the taint or label in the way; kohort explain names it"
     ),
-    Reason.NODES_CLOSED: "uncordon these nodes, or wait until they are ready; kohort explain names them",
+    Reason.NODES_CLOSED: "uncordon these nodes, or wait until they are ready and without the taint; kohort explain names them",
     Reason.WINDOW_TOO_SHORT: (
         "ask for fewer members, or raise barrier.http_timeout_seconds (settings) and httpTimeout (kube-scheduler) "
         "alike: kohort check-config compares them"
@@ -80,7 +80,10 @@ MENDS: dict[Reason, str] = {
     Reason.POD_GONE: "nothing: the job's controller creates a new pod if the job needs one",
     Reason.BIND_FAILED: MEND_REFUSED,
     Reason.PREEMPTED: "wait for room, or give the job's pods a PriorityClass as high as that of the preempting pods",
-    Reason.MEMBER_REFUSED: "correct what kube-scheduler's message names: for a volume, kubectl describe pvc says more",
+    Reason.MEMBER_REFUSED: (
+        "correct what kube-scheduler's message names: for a volume, kubectl describe pvc says more; a scheduling gate "
+        "is removed by the controller that set it"
+    ),
     Reason.MEMBERS_UNPLACED: "wait for room, lower the job's number of workers, or add nodes",
     Reason.NOT_SYNCED: "wait; /readyz names the watches that have not delivered their list yet",
     Reason.NOT_LEADING: "ask the leading replica: the command kohort finds it by its Lease if --server is not given",
@@ -192,13 +195,16 @@ def _growth(snapshot: Snapshot, job: Job, gang: Gang) -> Verdict | None:
 
 
 def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
-    """Return in words why kube-scheduler refuses members that have a planned node; empty if it refuses none.
+    """Return in words why kube-scheduler does not place members that have a planned node; empty if it places them.
 
-    Refusals from before the members had their planned nodes do not count.
+    Refusals from before the members had their planned nodes do not count; scheduling gates do.
     """
     pods, members = snapshot.pods, snapshot.members.get(gang.job_uid, {})
     planned = ((slot, pods[members[slot]]) for slot in gang.nodes if slot in members)
-    tried = {slot for slot, pod in planned if pod.failed_attempt or pod.woken == gang.plan or gang.tries.misses}
+    tried = {
+        slot for slot, pod in planned
+        if pod.failed_attempt or pod.woken == gang.plan or gang.tries.misses or is_kept_by_gates(pod)
+    }  # fmt: skip
     return trouble_of(snapshot, gang.job_uid, tried) if tried else ""
 
 
@@ -299,9 +305,10 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Sequence[NodeRoom]) -> str:
     ask, room = ask_of(snapshot, job, job.min_workers), Room.of(snapshot)
     if place(room, ask) is not None:
         refused = snapshot.gang(job.uid).refused
-        return f"all members would fit, but {refused.text}" if refused is not None else "all members would fit now"
+        but = refused.text if refused is not None else _gated(snapshot, job)
+        return f"all members would fit, but {but}" if but else "all members would fit now"
     told = [blocker.text for blocker in Holders(snapshot, job.uid).blockers(ask)]
-    told += _outranked(snapshot, room, ask)
+    told += outranked_in_words(snapshot, job.uid, ask)
     rows = [row for row in nodes if not row.refused]
     if not rows:
         return "; ".join([*told, "no node takes all members: the list of nodes says why"])
@@ -314,27 +321,10 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Sequence[NodeRoom]) -> str:
     return "; ".join(told)
 
 
-def _outranked(snapshot: Snapshot, room: Room, ask: Ask) -> Iterator[str]:
-    """Yield a sentence that names foreign pods of lower priority, if the gang would fit without them.
-
-    People are told this because Kohort does not preempt such pods.
-    """
-    lower = [
-        pod for pod in snapshot.pods.values()
-        if not pod.opted_in and pod.holds_room and pod.priority < ask.priority and pod.node in room.nodes
-    ]  # fmt: skip
-
-    def enough(some: Sequence[Pod]) -> bool:
-        without = room.branch()
-        for pod in some:
-            without.give(pod.node, pod.requests)
-        return fits(without, ask)
-
-    if needed := needed_of(lower, enough):
-        yield (
-            "it would fit without pods of other schedulers that have a lower priority "
-            f"({listed(sorted(pod.key for pod in needed), NAMED)}), which Kohort does not preempt"
-        )
+def _gated(snapshot: Snapshot, job: Job) -> str:
+    """Return which members are kept from kube-scheduler by scheduling gates that are not Kohort's; empty if none is."""
+    kept = {slot for slot, uid in snapshot.members.get(job.uid, {}).items() if is_kept_by_gates(snapshot.pods[uid])}
+    return trouble_of(snapshot, job.uid, kept) if kept else ""
 
 
 def _name(snapshot: Snapshot, job_uid: str) -> str:

@@ -231,7 +231,7 @@ TEXTS: dict[Reason, str] = {
         "in the way"
     ),
     Reason.NODES_CLOSED: (
-        "kohort: the gang fits only on nodes that are cordoned or not ready; kohort explain names these nodes"
+        "kohort: the gang fits only on nodes that take no new pods now; kohort explain names these nodes and says why"
     ),
     Reason.WINDOW_TOO_SHORT: (
         "kohort: the gang has more members than kube-scheduler can schedule while the barrier holds their binds; "

@@ -39,6 +39,10 @@ LABEL: Final = "label "
 """A constraint ``LABEL`` with a key stands for every entry of the node selector and the required node affinity with
 that key; the key may also be the field metadata.name.
 """
+NODE_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""The prefixes of the taints that Kubernetes itself sets on a node for as long as something is wrong with it, such as
+``node.kubernetes.io/disk-pressure``.
+"""
 MOST_NODES_NAMED: Final = 3
 T = TypeVar("T")
 # A RoomWithout function returns the room as if the given constraints (of HOLDERS and CLOSED) did not exist. Its callers
@@ -122,7 +126,8 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
 
     ``without`` returns the room as if given constraints did not exist. ``states`` has those of ``HOLDERS``, ``REFUSED``
     and ``CLOSED`` that are tried; the result has a later one only if the earlier ones are not enough. The result has
-    resources, taints and labels only if all states together are not enough.
+    resources, taints and labels only if all states together are not enough, and of these first the taints that
+    Kubernetes itself sets on nodes.
     """
 
     def enough(lifted: Sequence[str]) -> bool:
@@ -130,8 +135,10 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
 
     if enough(()):
         return None
-    shape = (*sorted(ask.whole), *_rules(without(frozenset(states)), ask))
-    names = needed_of((*states, *shape), enough)
+    rules = tuple(_rules(without(frozenset(states)), ask))
+    closing = tuple(rule for rule in rules if closes_nodes(rule))
+    shape = (*sorted(ask.whole), *(rule for rule in rules if rule not in closing))
+    names = needed_of((*states, *closing, *shape), enough)
     alone = len(names) == 1 and names[0] in shape
     instead = tuple(name for name in shape if name != names[0] and enough((name,))) if alone else ()
     return Binding(ask, names, instead, without)
@@ -140,6 +147,11 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
 def is_shape(name: str) -> bool:
     """Tell whether the constraint is a resource, taint or label in the gang's own requests and rules (``SHAPE``)."""
     return name not in HOLDERS and name not in (REFUSED, CLOSED)
+
+
+def closes_nodes(name: str) -> bool:
+    """Tell whether the constraint is that nodes take no new pods now: ``CLOSED``, or a taint that Kubernetes sets."""
+    return name == CLOSED or (name.startswith(TAINT) and name.removeprefix(TAINT).startswith(NODE_TAINTS))
 
 
 def lift(ask: Ask, lifted: Collection[str]) -> Ask:

@@ -16,7 +16,8 @@ from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, ending, missing_pods
 from policy.cluster.sortedgroups import GroupEntry, SortedGroups
-from policy.placement.binding import CLOSED, HELD, OTHERS, REFUSED
+from policy.cluster.trouble import OWN
+from policy.placement.binding import CLOSED, HELD, OTHERS, REFUSED, closes_nodes
 from policy.placement.gang import Ask, ask_of
 from policy.placement.holders import binding_of_empty, blockers_of_empty
 
@@ -173,7 +174,7 @@ WHY: Final = {
     CLOSED: Reason.NODES_CLOSED,
 }
 """The reason for a gang that does not fit, by the last of its binding constraints; for amounts and rules it is
-``TOO_LARGE``.
+``TOO_LARGE``. Taints that Kubernetes itself sets on a node count as ``CLOSED``.
 """
 
 
@@ -187,7 +188,8 @@ def never_fits(snapshot: Snapshot, ask: Ask) -> Verdict | None:
     if found is None:
         return None
     detail = "; and ".join(blocker.text for blocker in blockers_of_empty(snapshot, found))
-    return Verdict(WHY.get(found.names[-1] if found.names else "", Reason.TOO_LARGE), detail)
+    last = found.names[-1] if found.names else ""
+    return Verdict(WHY.get(CLOSED if closes_nodes(last) else last, Reason.TOO_LARGE), detail)
 
 
 def bar(snapshot: Snapshot, job: Job, now: float) -> Verdict | None:

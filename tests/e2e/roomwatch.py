@@ -11,6 +11,23 @@ from tests.e2e.observer import ClusterObserver, Sighting
 Json = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a preemption went, in seconds since the preemptor's creation, as the watch of the API server showed it.
+
+    marked: when the first victim was marked. emptied: when the last victim was gone. seconds: when the preemptor was
+    bound. victims: how many pods were preempted.
+    """
+
+    marked: float
+    emptied: float
+    seconds: float
+    victims: int
+
+    def __str__(self) -> str:
+        return f"first victim marked after {self.marked:.1f} s, last one gone after {self.emptied:.1f} s"
+
+
 @dataclass(slots=True)
 class RoomWatch(ClusterObserver):
     """An observer that also records preempted pods in ``victims``, a mapping from UID to name.
@@ -32,6 +49,14 @@ class RoomWatch(ClusterObserver):
     def preempted_twice(self) -> list[str]:
         """Return the names of members that were preempted, recreated, and preempted again."""
         return [name for name, times in Counter(self.victims.values()).items() if times > 1]
+
+    def course(self, name: str) -> Course:
+        """Return how long each part of the preemption by the pod of that name took; it must be bound."""
+        seen = list(self.sightings)
+        began = next(one.at for one in seen if one.job == name)
+        bound = next(one.at for one in seen if one.job == name and one.node)
+        gone = [one.at for one in seen if one.gone and one.uid in self.victims and one.at <= bound]
+        return Course(seen[self.first - 1].at - began, max(gone) - began, bound - began, len(self.victims))
 
     def bound_before(self, name: str) -> list[str]:
         """Return the pods bound to the node of the preempting pod ``name`` between the preemption and its binding."""

@@ -16,6 +16,7 @@ SMALL = {
     "burst": "--nodes 5 --gangs 6 --seconds 3 --rooms 2",
     "decisions": "--nodes 20",
     "gang_throughput": "--nodes 5 --gangs 3",
+    "preemption": "--preemptions 1",
     "rebuild": "--nodes 20",
     "simulator": "--nodes 4",
     "verbs": "--nodes 5 --pods 20",

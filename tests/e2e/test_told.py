@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import ssl
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -279,6 +287,81 @@ def test_a_webhook_that_is_down_is_told_in_the_api_servers_words(
     until(lambda: bound(plane, space, "heavy") == 7, "heavy bound once the webhook is gone")
     until(lambda: "Shrunk" in reasons(plane, space, "big"), "told")
     assert explain(kohort, space, "big")["refused"] == []
+
+
+@contextmanager
+def denying_webhook(plane: ControlPlane, space: str, status: int, words: str) -> Iterator[None]:
+    """Apply a ValidatingWebhookConfiguration with a webhook that denies changes of the TFJobs with that HTTP status."""
+    pki = plane.layout.pki
+
+    class Denies(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = {"uid": review["request"]["uid"], "allowed": False, "status": {"code": status, "message": words}}
+            body = json.dumps({**review, "response": answer}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Log nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Denies)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pki.server_certificate, pki.server_key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    authority = base64.b64encode(pki.ca_file.read_bytes()).decode()
+    hook = {
+        "name": SERVICE, "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Fail",
+        "clientConfig": {"url": f"https://127.0.0.1:{server.server_port}/", "caBundle": authority},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}},
+        "rules": [rule("kubeflow.org", "tfjobs")],
+    }  # fmt: skip
+    group = "admissionregistration.k8s.io/v1"
+    plane.apply(
+        {
+            "apiVersion": group, "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": f"denies-{space}"}, "webhooks": [hook],
+        }
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        plane.kubectl("delete", "validatingwebhookconfiguration", f"denies-{space}")
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("status", [400, 404, 409, 429, 500])
+def test_a_webhooks_denial_is_told_whatever_its_status(
+    plane: ControlPlane, kohort: Kohort, space: str, status: int
+) -> None:
+    """A webhook chooses the status, which may be that of a conflict or of an object that is gone."""
+    big = submit(plane, TFJob(space, "big", workers=10, least=2, most=10))
+    until(lambda: bound(plane, space, "big") == 11, "big whole")
+    with denying_webhook(plane, space, status, WORDS):
+        fewer = {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 9}}}}
+        until(lambda: refuses(plane, big.path, fewer, WORDS), "the webhook asked")
+        heavy = submit(plane, TFJob(space, "heavy", workers=6, utility="5"))
+        until(lambda: warned(plane, space, "big", "refused to resize", f"{space}/big", WORDS), "big told",
+              seen=lambda: (events(plane, space, "big"), explain(kohort, space, "big")))  # fmt: skip
+        until(lambda: job_view(kohort, heavy)["state"] == "waiting", "heavy waits")
+        assert job_view(kohort, big)["workers"] == 10
+        assert WORDS in explain(kohort, space, "heavy")["refused"][0]["text"]
+        command = [str(Path(sys.executable).with_name("kohort")), "suspend", f"{space}/big"]
+        done = subprocess.run(
+            [*command, "--kubeconfig", str(plane.admin_kubeconfig)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert (done.returncode, WORDS in done.stderr) == (1, True), done.stderr
+    until(lambda: bound(plane, space, "heavy") == 7, "heavy bound once nobody refuses")
 
 
 # -- what the controller does to pods --------------------------------------------------------------

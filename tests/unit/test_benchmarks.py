@@ -17,7 +17,7 @@ from policy.cluster.gang import State
 from policy.cluster.layered import SMALL, Layered
 from policy.cluster.reasons import Reason
 
-NAMES = ("decisions", "verbs", "rebuild", "gang_throughput", "burst", "simulator", "beside", "stalled")
+NAMES = ("decisions", "verbs", "rebuild", "gang_throughput", "burst", "simulator", "beside", "stalled", "preemption")
 
 
 def report() -> BenchmarkReport:

@@ -71,6 +71,7 @@ def bind(api: KubeApi) -> Awaitable[Outcome]:
 
 
 CONFLICT = {"reason": "Conflict", "message": "pod p is already assigned to node n"}
+DENIED = 'admission webhook "size.example.com" denied the request: it has its size'
 OUTCOMES: dict[str, tuple[Handler, Outcome | type[Unknown]]] = {
     "created": (answer(201, {"status": "Success"}), Done({"status": "Success"})),
     "already bound": (answer(409, CONFLICT), Refused(409, "Conflict", "pod p is already assigned to node n")),
@@ -78,6 +79,11 @@ OUTCOMES: dict[str, tuple[Handler, Outcome | type[Unknown]]] = {
     "forbidden, told by a proxy": (page_of_a_proxy, Refused(403, "", "")),
     "too many requests, for too long": (answer(429, None, Retry_After="60"), Refused(429, "", "")),
     "request timed out in the server": (answer(408), Unknown),
+    **{
+        f"denied by a webhook with {status}": (answer(status, {"message": DENIED}), Refused(status, "", DENIED))
+        for status in (400, 401, 404, 408, 409, 429, 500, 503)
+    },
+    "a webhook that is down": (answer(500, {"message": 'failed calling webhook "size.example.com"'}), Unknown),
     "server error": (answer(500, {"reason": "InternalError"}), Unknown),
     "not available": (answer(503), Unknown),
     "gateway time-out": (answer(504, {"reason": "Timeout"}), Unknown),

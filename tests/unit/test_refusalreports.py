@@ -30,6 +30,8 @@ FIXED = Refused(422, "Invalid", "the size of a training job is fixed here")
 CONFLICT = Refused(409, "Conflict", "the object has been modified")
 BUDGET = Refused(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.")
 FORBIDDEN = Refused(403, "Forbidden", 'cannot create resource "pods/eviction"')
+DENIED = 'admission webhook "size.example.com" denied the request: it has its size'
+POLICY = "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: it has its size"
 WEBHOOK = Unknown('HTTP 500 InternalError: failed calling webhook "size.example.com": connection refused')
 
 
@@ -45,7 +47,16 @@ async def told_after(answer: Outcome, seconds: float, **wanted: Any) -> list[tup
 
 
 @virtual
-@pytest.mark.parametrize("answer", [FIXED, FORBIDDEN], ids=["an admission policy", "a missing right"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FIXED,
+        FORBIDDEN,
+        *(Refused(status, "No", DENIED) for status in (400, 401, 404, 409, 429, 503)),
+        *(Refused(status, "No", POLICY) for status in (401, 403, 413, 422)),
+    ],
+    ids=lambda answer: f"{answer.status} {answer.message[:20]}",
+)
 async def test_what_is_refused_twice_is_told_with_the_api_servers_words(answer: Refused) -> None:
     assert await told_after(answer, 0.4) == []
     assert await told_after(answer, 5) == [("Release", "uid-a", f"{answer.reason}: {answer.message}", True)]

@@ -467,7 +467,10 @@ PODS_SEEN: dict[str, tuple[Json, dict[str, Any]]] = {
     "with a finalizer, not being deleted": (changed(finalizers=["example.com/backup"]), {}),
     "gated": (changed(spec={"schedulingGates": [{"name": "kohort.dev/admission"}]}), {"gated": True}),
     "gated by others": (changed(spec={"schedulingGates": [{"name": "x"}, None, "kohort.dev/admission"]}),
-                        {"unchecked": ("schedulingGates",)}),
+                        {"unchecked": ("schedulingGates",), "gates": ("x",)}),
+    "gated by Kohort and by others": (
+        changed(spec={"schedulingGates": [{"name": "z"}, {"name": "kohort.dev/admission"}, {"name": "y"}, 7]}),
+        {"gated": True, "unchecked": ("schedulingGates",), "gates": ("y", "z")}),
     "a toleration that admission has added": (
         changed(spec={"tolerations": [EXISTS | {"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}),
         {"places": Constraints(tolerations=(Toleration("nvidia.com/gpu", "Exists", "", "NoSchedule"),))}),

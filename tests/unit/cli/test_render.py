@@ -67,6 +67,7 @@ def settings(objects: list[dict[str, Any]]) -> dict[str, Any]:
         ("v1.36.3-aliyun.1", "v1.36.3"),
         ("1.37.0-rc.1", "v1.37.0"),
         ("v1.37.2-3+53fecd36bc2dd2", "v1.37.2"),  # microk8s
+        (" v1.36.1-vke.2\n", "v1.36.1"),
     ],
 )
 def test_a_version_is_read_as_vendors_write_it(kohort: Run, told: str, image: str) -> None:

@@ -115,6 +115,29 @@ def test_pods_that_a_gang_outranks_and_does_not_preempt_are_told(priority: int, 
     assert ("lower priority (team/other), which Kohort does not preempt" in found.arithmetic) is told
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/memory-pressure",
+        "node.kubernetes.io/network-unavailable",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+    ],
+)
+def test_a_taint_that_kubernetes_sets_closes_the_node_for_a_time(key: str) -> None:
+    world = World().nodes(node("n1", taints=(taint(key),)), node("n2", cpu=1))
+    world.submit(job("a").workers(2))
+    found = reason_of(world.snapshot, world.snapshot.jobs["job-a"])
+    assert (found.reason, found.detail) == (Reason.NODES_CLOSED, f"the taint {key}:NoSchedule of n1 is not tolerated")
+    world.see(replace(node("n1"), version=2))
+    assert world.gang("a").admitted
+
+
+def test_a_taint_of_somebodys_own_asks_for_a_change() -> None:
+    reserved = node("n1", taints=(taint("example.com/node.kubernetes.io"),))
+    assert waiting(reserved, of=job("a").workers(2))[0] is Reason.TOO_LARGE
+
+
 def test_a_cluster_without_nodes_is_told_as_one() -> None:
     assert waiting(of=job("a").workers(1)) == (Reason.TOO_LARGE, "there is no node that takes pods")
 
