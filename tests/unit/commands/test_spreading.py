@@ -1,4 +1,4 @@
-"""Two processes compute and take nothing that waits; the others take what waits first."""
+"""Two processes run the tests that compute and none that wait; the other processes run those that wait first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLLECTED = [
 
 @dataclass(eq=False)
 class Process:
-    """A process of a run that does at once what it is told to."""
+    """A stand-in for a test process: it runs each assigned test at once, and keeps their names in ``taken``."""
 
     name: str
     taken: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The comparison of a recorded journal: what it tells, how it is bounded, and which files it reads."""
+"""The comparison of policies on a recorded journal: what it reports, how it is bounded, and which files it reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ START = builders.START
 
 
 def recorded(folder: Path, *batches: list[Event], policy: Policy | None = None, files: int = 1) -> Snapshot:
-    """A journal of these steps, ten seconds apart, over so many files; the state at its end."""
+    """Write a journal of ``files`` files with one step for each batch of events; return the snapshot after the last
+    step.
+
+    The steps are ten seconds apart.
+    """
     deciding, snapshot, each = policy or Kod2(), Snapshot(), -(-len(batches) // files)
     for number in range(files):
         with (folder / NAME.format(number + 1)).open("wb") as file:
@@ -97,7 +101,7 @@ def test_a_policy_that_keeps_what_it_decided_is_followed_along_its_own_record(tm
 
 
 def until(calls: int) -> Callable[[float], bool]:
-    """Time is up after so many looks at the clock."""
+    """Return a function that says whether time is left: True in its first ``calls`` calls, then False."""
     left = [calls]
 
     def in_time(_: float) -> bool:
@@ -136,7 +140,7 @@ def test_what_lies_before_a_gap_or_was_decided_by_another_policy_is_left_out(tmp
     recorded(tmp_path, *scene(), files=3)
     first, middle, last = sorted(tmp_path.iterdir())
     lines = middle.read_bytes().splitlines(keepends=True)
-    middle.write_bytes(b"".join(lines[:-1]))  # the step before the last file is missing
+    middle.write_bytes(b"".join(lines[:-1]))  # the journal lacks the last step of its middle file
     assert recording(tmp_path).files == (last,)
     middle.write_bytes(b"".join(lines))
     begun = json.loads(first.read_bytes().splitlines()[0])
