@@ -25,7 +25,7 @@ def planned(*nodes: Any, gang: Any = GANG, **rules: Any) -> World:
 
 
 def with_places(world: World) -> World:
-    """Let the pods state that they go anywhere, as the translator reads them."""
+    """Give the members of job a the empty node constraints that the translator reads from pods that may go anywhere."""
     world.see(*(replace(one, places=Constraints()) for one in world.snapshot.pods_of("job-a")))
     return world
 
@@ -71,7 +71,7 @@ def test_a_plugin_that_kohort_does_not_know_is_in_the_way_of_every_gang() -> Non
 def test_another_pods_anti_affinity_is_in_the_way_in_its_namespaces(
     repels: tuple[str, ...], hinders: bool, where: str
 ) -> None:
-    """A pod that is not bound yet counts too, because kube-scheduler may have nominated it."""
+    """Such a pod counts before it is bound, too, because kube-scheduler may have nominated it."""
     world = with_places(planned())
     other = replace(guest("lonely", where), repels=repels, phase=Phase.RUNNING if where else Phase.PENDING)
     world.see(other)
@@ -149,7 +149,7 @@ NODES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("change", "words"), NODES.values(), ids=NODES.keys())
 def test_every_planned_node_must_take_its_members_now(change: dict[str, Any], words: str) -> None:
-    """The plan may be older than the node's taints and labels, and no plugin checks them again."""
+    """The node's taints and labels may have changed since it was planned, and no plugin checks them at a first bind."""
     world = with_places(planned("n1"))
     changed = replace(world.snapshot.nodes["n1"], **change)
     assert in_the_way(replace(world.snapshot, nodes={"n1": changed}), world.gang("a")) == words
