@@ -1,6 +1,4 @@
-"""Hindrances to growth: each one and their combinations are named, and in generated worlds every job is told at least
-one.
-"""
+"""Hindrances to growth: each is named, alone and combined, and every job in generated worlds is told one."""
 
 from __future__ import annotations
 

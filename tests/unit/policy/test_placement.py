@@ -102,7 +102,7 @@ def test_spread_looks_at_as_much_as_it_is_told(order: Order, where: list[str]) -
 
 
 def test_spread_by_chance_is_the_draws_alone() -> None:
-    """A full node is drawn as often as an empty one, and a gang's members may be together."""
+    """The random draw takes a full node as often as an empty one, and may put members of a gang together."""
     snapshot = Snapshot(nodes={"n1": node("n1"), "n2": node("n2")})
     room = Room.of(snapshot)
     room.take("n2", res(cpu=6))

@@ -22,7 +22,7 @@ LATE = 100.0  # the waiting job arrives so long after the start
 
 
 def grown(policy: str = "kod2", most: int = 6) -> World:
-    """Return a job of one to ``most`` workers that has grown to its maximum."""
+    """Return a world in which job ``big`` of one to ``most`` workers has grown to its maximum, and its builder."""
     world = World(make_policy(policy, **GROWING[policy])).nodes(node("n1", cpu=20, memory=100))
     big = job("big").ps().workers(1, most, asked=1, cpu=1)
     world.start(big)
@@ -294,7 +294,7 @@ def test_growth_leaves_room_for_the_pods_that_a_job_waits_for(policy: str) -> No
         world.pass_time(100.0)
         world.operate(job("big"))
         world.limit(pods=6)
-    assert world.gang("big").workers == 4  # of 6 pods, 2 are for the job that waits
+    assert world.gang("big").workers == 4  # two of the quota's six pods are left to the waiting job
 
 
 def test_workers_of_earlier_growth_count_before_they_are_created() -> None:
