@@ -37,7 +37,7 @@ def test_what_crosses_the_network_is_counted_and_weighed() -> None:
     found = told(world, "a")
     assert (found.pairs, found.crossing) == (4, 2)
     assert found.placement == "on 2 nodes (n1: 3, n2: 2); no fewer would take it now"
-    # Two workers send 100 MB and receive as many for each mini-batch of two seconds.
+    # Two workers send and receive 100 MB each for every mini-batch of two seconds.
     assert all(fact in found.traffic for fact in ("2 of 4", "200 MB/s", "kohort.dev/training"))
     world.see(node("n3", cpu=20))
     assert told(world, "a").placement.endswith("it would now go on 1, but what runs is not moved for that")
