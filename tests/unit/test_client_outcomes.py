@@ -1,4 +1,4 @@
-"""What became of a call to the API: done, certainly refused, or unknown; and reads that survive bad objects."""
+"""The outcome of an API call is done, certainly refused or unknown; reads skip objects that are malformed."""
 
 import asyncio
 import json

@@ -193,7 +193,7 @@ def test_jobs_that_have_ended_are_forgotten() -> None:
 
 @dataclass(frozen=True)
 class Blind(Policy):
-    """A policy that decides as ``seeing`` does, but does not foresee when it should decide next."""
+    """A policy that decides as ``seeing`` does, but never names the next moment of a change, so every tick is made."""
 
     seeing: Policy
 

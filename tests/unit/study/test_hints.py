@@ -1,4 +1,4 @@
-"""A policy that would move jobs and cannot is told of, in one line on standard error."""
+"""One line on standard error reports a policy that would migrate jobs but may not migrate any of the trace."""
 
 import json
 
