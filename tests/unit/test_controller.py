@@ -731,7 +731,7 @@ def decision(sequence: int, at: float, action: str = "Admit", **others: Any) -> 
     return DecisionView(**{**base, **others})
 
 
-OLD = -3600.0  # the time of a decision an hour before the extender's clock shows 0
+OLD = -3600.0  # the time of a decision, an hour before the extender's clock shows 0
 
 
 def decided(*told: DecisionView, instance: str = "one", at: float = 0.0) -> DecisionsView:

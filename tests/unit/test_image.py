@@ -1,4 +1,4 @@
-"""What the Dockerfile's first stage makes: its own RUN and COPY lines, carried out in a folder. No image is built."""
+"""The RUN and COPY lines of the Dockerfile's first stage, carried out in a folder; no image is built."""
 
 from __future__ import annotations
 
