@@ -38,7 +38,7 @@ class Process:
 
 
 def spread(count: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """Return what each process takes where all are equally quick."""
+    """Return the tests that each process takes, by process, when all tests take equally long."""
     monkeypatch.setattr("xdist.scheduler.loadscope.parse_tx_spec_config", lambda config: ["popen"] * count)
     config: Any = SimpleNamespace(option=SimpleNamespace(loadscopereorder=True), get_verbosity=lambda: 0)
     spreading = Spreading(config)

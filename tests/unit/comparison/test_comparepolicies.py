@@ -42,7 +42,10 @@ def recorded(folder: Path, *batches: list[Event], policy: Policy | None = None, 
 
 
 def scene() -> list[list[Event]]:
-    """A light job runs with all room when a heavy one comes: KOD2 shrinks it, others have the heavy one wait."""
+    """Return batches of events: a heavy job comes while a light one has all room.
+
+    KOD2 shrinks the light job; other policies let the heavy one wait.
+    """
     light = builders.job("light").ps(1).workers(1, 4, 4).arrived(0).done()
     heavy = builders.job("heavy", utility=50.0).ps(1).workers(2).arrived(20).done()
     first, second = builders.members(light), builders.members(heavy)

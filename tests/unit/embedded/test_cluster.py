@@ -86,8 +86,7 @@ def same(job: Job) -> Job:
     """Return the job without what the live translator and the simulator may state differently.
 
     These are its version, the fractions of a second of its arrival, the namespace in its uid, and whether its object
-    can
-    hold notes (the simulator has no objects).
+    can hold notes (the simulator has no objects).
     """
     uid = job.uid.rpartition("/")[2]
     return replace(job, version=0, arrival=int(job.arrival), uid=uid, holds_notes=False)

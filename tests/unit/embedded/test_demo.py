@@ -1,4 +1,4 @@
-"""The demo as a whole, faster still: the real app, controller and client on the embedded cluster."""
+"""The whole demo at a higher speed: the real app, controller and client on the embedded cluster."""
 
 from __future__ import annotations
 

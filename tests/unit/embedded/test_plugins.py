@@ -1,4 +1,4 @@
-"""Which nodes take a pod, how many are looked at, and the scores."""
+"""The embedded scheduler's plugins: which nodes take a pod, how many nodes are looked at, and the scores."""
 
 from __future__ import annotations
 

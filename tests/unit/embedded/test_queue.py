@@ -1,4 +1,4 @@
-"""The scheduling queue: who is popped when, and what wakes whom."""
+"""The embedded scheduling queue: in which order pods are popped, and which events wake which pods."""
 
 from __future__ import annotations
 

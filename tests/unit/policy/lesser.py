@@ -22,8 +22,7 @@ def smaller(
     """Yield snapshots in which less than the advised change is made, each with the seconds after which to decide.
 
     snapshot: the state in which the job may be decided about. A policy that judges a job only once sees the job as
-    newly
-    submitted there. now: the time at which the advice was given.
+    newly submitted there. now: the time at which the advice was given.
     """
     if change.kind is Kind.WAIT:
         yield from ((snapshot, change.size * tenth) for tenth in TENTHS)

@@ -1,4 +1,4 @@
-"""OASiS takes over a cluster that another policy has filled: running jobs go on unchanged, and it remembers nothing."""
+"""OASiS takes over a cluster from another policy: running jobs go on unchanged, and old schedules are forgotten."""
 
 from __future__ import annotations
 

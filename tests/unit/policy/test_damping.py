@@ -91,7 +91,7 @@ def test_a_bound_that_follows_from_the_replicas_is_nobodys_edit() -> None:
 
 
 def test_workers_that_a_person_gives_a_rigid_job_are_kept() -> None:
-    """Its bounds are what it asks for: the target follows in the same step."""
+    """A rigid job's bounds are the number of workers that it asks for, so the target follows in the same step."""
     rigid = job("a", min_stated=False, max_stated=False, elastic=False)
     world = World().nodes(node("n1", cpu=8)).start(rigid.workers(2, 2, cpu=1))
     world.effects.clear()

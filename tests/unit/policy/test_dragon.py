@@ -14,7 +14,8 @@ from policy.placement.shrink import NOBODY, Reclaimable
 from policy.systems.dragon import Dragon, DragonCycle, Idle, Sizes, Urgent, Victims
 from tests.builders import START, JobBuilder, World, guest, job, node
 
-WIDE = job("wide").ps().workers(1, 4, asked=4, cpu=2)  # 9 of 10 cores, 3 workers above its minimum
+# a job that takes 9 of 10 cores and has 3 workers above its minimum
+WIDE = job("wide").ps().workers(1, 4, asked=4, cpu=2)
 NEVER = 1e9
 
 

@@ -13,7 +13,8 @@ from policy.placement.grow import Where
 from policy.systems.drs import Drs, Requirement, Victims, Worth
 from tests.builders import START, JobBuilder, JobSeen, PodGone, PodSeen, World, guest, job, members, node, pod, w
 
-WIDE = job("wide").ps().workers(1, 4, asked=4, cpu=2)  # 9 of 10 cores, 3 workers above its minimum
+# a job that takes 9 of 10 cores and has 3 workers above its minimum
+WIDE = job("wide").ps().workers(1, 4, asked=4, cpu=2)
 
 
 def admitted(world: World, *jobs: JobBuilder) -> list[str]:
@@ -77,8 +78,8 @@ def test_utility_by_oasis_falls_while_the_job_waits() -> None:
 
 def test_utility_by_oasis_counts_the_exchange_of_gradients_as_oasis_does() -> None:
     policy = Drs(worth=Worth.SIGMOID, slot_seconds=60.0)
-    # Each of 60 batches takes 1 s and 2 s more to exchange 2 * 8 * 125 Mbit at 1 Gbit/s: 180 s of one worker, 90 s of
-    # two.
+    # Each of 60 batches takes 1 s, and 2 s more to exchange 2 * 8 * 125 Mbit at 1 Gbit/s. So one worker needs 180 s,
+    # two need 90 s.
     wire = Training(chunks=2, batches=30, seconds=1.0, gradient=125.0, worker_bandwidth=1.0)
     curve = Utility(10.0, 1.0, 3.0)
     of = job("a", training=replace(wire, utility=curve)).workers(1, 2).done()

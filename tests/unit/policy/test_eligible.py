@@ -1,4 +1,4 @@
-"""Which gangs may be bound at their first bind call: each row of the table of plugins, with it and without it."""
+"""Which gangs may be bound at their first bind call: each obstacle in the table of plugins, present and absent."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def test_a_field_at_which_a_plugin_looks_is_in_the_way_and_names_the_plugin(fiel
 
 
 def test_every_default_plugin_of_kube_scheduler_is_in_the_table() -> None:
-    """Kubernetes 1.37: pkg/scheduler/apis/config/v1/default_plugins.go and framework/plugins/names/names.go."""
+    """The list is that of Kubernetes 1.37, in pkg/scheduler: apis/config/v1/default_plugins.go,
+    framework/plugins/names.
+    """
     assert PLUGINS.keys() == {
         "PrioritySort", "DefaultBinder", "DefaultPreemption", "DynamicResources", "GangScheduling", "ImageLocality",
         "InterPodAffinity", "NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts",

@@ -53,7 +53,7 @@ SELECTED = Constraints(node_selector=(("pool", "a"),))
 
 
 def test_members_go_where_their_pods_say_and_not_their_template() -> None:
-    """Admission has given them a toleration; with the template's alone they would find no node."""
+    """An admission controller has given the pods a toleration, without which no node would take them."""
     world = World().nodes(node("n1", taints=(taint("gpu"),)))
     world.do(JobSeen(GANG.done()))
     pods = [replace(p, places=TAINTED) for p in members(GANG.done())]

@@ -1,4 +1,4 @@
-"""``barrier.commit: first``: an eligible gang is bound by the first bind call of any member, another at the barrier."""
+"""``barrier.commit: first``: an eligible gang is bound at any member's first bind call, other gangs at the barrier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy remembers of a job stands on the job's object, comes first, and is read again as it was."""
+"""What a policy remembers of a job is written to the job's object before it acts, and read back unchanged."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_no_spoilt_value_of_a_schedule_ever_harms_another_job() -> None:
         assert isinstance(found, Book)
         assert found.plans["job-b"] == book(made).plans["job-b"]
         kept += "job-a" in found.plans
-    assert kept > 0  # a payoff of 0.5 is a payoff
+    assert kept > 0  # some junk is a valid value, such as a payoff of 0.5, and its plan is kept
 
 
 def test_a_copied_object_brings_no_schedule_along() -> None:

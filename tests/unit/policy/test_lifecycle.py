@@ -1,4 +1,4 @@
-"""The tables of the lifecycle: every edge and no other, and a handler for whatever may happen."""
+"""The tables of the lifecycle have exactly the documented edges, and a handler for each deadline and finding."""
 
 from pathlib import Path
 from typing import Any

@@ -149,7 +149,7 @@ def test_news_of_an_old_pod_does_not_call_the_plan_back() -> None:
 
 
 def test_a_minimum_that_is_raised_on_the_way_does_not_hold_the_gang_up() -> None:
-    """The minimum under which it was bound counts until the new one has been reached."""
+    """The minimum under which the gang was bound counts until it has reached the new minimum."""
     world = moved(running(), "n2")
     world.see(job("a").ps(1).workers(2, 2, asked=1))
     restart(world, "a-ps-0", "a-worker-0")
@@ -298,7 +298,7 @@ def test_a_job_that_is_withdrawn_is_released(change: dict[str, bool]) -> None:
 
 @pytest.mark.parametrize("change", [{"suspended": True}, {"deleting": True}])
 def test_a_job_that_is_withdrawn_between_its_nodes_queues_again(change: dict[str, bool]) -> None:
-    """Simulation seed 100587: its user suspends it when its old pods have gone and no new one is bound."""
+    """Simulation seed 100587: a user suspends the job when its old pods have gone and no new pod is bound."""
     world = moved(running(), "n2")
     world.do(PodGone("uid-a-ps-0"), PodGone("uid-a-worker-0"))
     world.see(PAIR.with_(**change))
@@ -370,7 +370,7 @@ def test_nothing_is_promised_twice_on_the_way() -> None:
     assert world.snapshot.free("n2") == res(memory=28, pods=109)
 
 
-# -- the checkpoint that comes first --------------------------------------------------------------
+# -- the checkpoint before the migration ----------------------------------------------------------
 
 
 def asked(made: JobBuilder = PAIR) -> World:

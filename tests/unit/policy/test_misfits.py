@@ -1,4 +1,4 @@
-"""What found no room is not tried again until the room has changed; then it is."""
+"""A job that found no room is tried again only when the room has changed."""
 
 from __future__ import annotations
 

@@ -430,7 +430,7 @@ def test_a_job_ahead_of_its_plan_gives_slots_back() -> None:
 
 
 def test_of_a_gang_with_members_that_are_done_the_others_are_placed_and_bound() -> None:
-    """An Indexed Job of three that begins after a restart, one of its indices complete."""
+    """An Indexed Job of three indices, one of them complete, is first seen after a restart."""
     made = world(node("n1", cpu=9))
     whole = trains("a", 6).workers(3, 3, cpu=2).with_(kind="Job", over=(w(0),)).done()
     made.see(whole, *[pod for pod in members(whole) if pod.slot != w(0)])

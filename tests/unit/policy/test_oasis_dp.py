@@ -1,4 +1,4 @@
-"""Algorithm 2: the prefix table against every schedule there is; the deployment against every deployment."""
+"""Algorithm 2: the tables give the same best schedule, and the same cheapest placement, as trying all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Algorithm 2 with a cost of change: the table against every schedule there is, and what it makes of a job's slots."""
+"""Algorithm 2 with a cost of change gives the best of all schedules; a job keeps to few numbers of workers."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def test_shortfall_names_only_what_is_missing() -> None:
 @pytest.mark.parametrize("policy", sorted(SYSTEMS.keys() - {"oasis", "fifo-pod", "guests"}))
 @pytest.mark.parametrize("gone", [False, True], ids=["succeeded", "over"])
 def test_of_a_gang_with_members_that_are_done_the_others_are_placed(policy: str, gone: bool) -> None:
-    """An Indexed Job of four that is let go on where two are done: all four would not fit."""
+    """Two of an Indexed Job's four workers have succeeded; the node has room for the two others, but not for four."""
     world = World(make_policy(policy)).nodes(node("n1", cpu=5))
     four = job("a").workers(4, 4, cpu=2).with_(kind="Job", over=(w(0), w(1)) if gone else ()).done()
     done = [replace(pod, node="n1", phase=Phase.SUCCEEDED) for pod in members(four)[:2] if not gone]

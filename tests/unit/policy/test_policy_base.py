@@ -1,4 +1,4 @@
-"""The base class of the systems: what a system need not say of itself."""
+"""The defaults of the policies' base class."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def shrinks(world: World) -> dict[str, int]:
     return {one.job_uid.removeprefix("job-"): one.workers for one in resized}
 
 
-# -- what is told ------------------------------------------------------------------------------
+# -- reasons and events about quotas -----------------------------------------------------------
 
 
 def test_a_quota_that_is_smaller_than_the_job_is_told() -> None:
@@ -73,7 +73,7 @@ def test_growth_that_a_quota_eats_is_told_at_once_with_the_quota() -> None:
     assert verdict_of(world.snapshot, seen) is None
 
 
-# -- giving back ---------------------------------------------------------------------------------
+# -- jobs that have grown give workers back ------------------------------------------------------
 
 
 @pytest.mark.parametrize("policy", GROWING)
@@ -275,7 +275,7 @@ def test_policies_that_keep_to_their_numbers_shrink_nobody() -> None:
     assert shrinks(world) == {}
 
 
-# -- growth --------------------------------------------------------------------------------------
+# -- growth leaves quota to waiting jobs ---------------------------------------------------------
 
 
 def small(world: World) -> World:
@@ -338,7 +338,7 @@ def test_a_shrunk_job_does_not_grow_back_into_the_room_of_the_one_it_was_shrunk_
     assert world.gang("big").workers == 4
 
 
-# -- telling -------------------------------------------------------------------------------------
+# -- explanations --------------------------------------------------------------------------------
 
 
 def test_the_cause_is_told_with_the_shrink() -> None:
@@ -364,7 +364,7 @@ def test_what_keeps_a_job_from_growing_is_the_quota() -> None:
     assert held.startswith("a ResourceQuota: what it leaves is kept for pods that team/late waits for")
 
 
-# -- facts ---------------------------------------------------------------------------------------
+# -- quotas as facts -----------------------------------------------------------------------------
 
 
 def test_an_older_version_of_a_quota_does_not_replace_a_newer_one_and_a_deleted_one_is_gone() -> None:

@@ -1,4 +1,4 @@
-"""Why a running job stands where it does, what crosses the network, and what its growth is held back by."""
+"""What a running job is told: why it is on its nodes, what traffic crosses the network, and what hinders its growth."""
 
 from __future__ import annotations
 
