@@ -73,7 +73,7 @@ def test_every_benchmark_is_a_command(name: str) -> None:
 
 
 def test_all_of_them_are_run_by_one_command() -> None:
-    """``make bench`` leaves none out."""
+    """``make bench`` runs every benchmark."""
     makefile = (bounds.FILE.parents[1] / "Makefile").read_text()
     told = makefile.partition("BENCHES = ")[2].partition("\n\n")[0]
     runs = [one.split() for one in re.findall(r'"([^"]+)"', told)]

@@ -1,4 +1,4 @@
-"""The extenders' own Lease: one leads, another takes over in time, and whoever was stopped leads no more."""
+"""The extenders' own Lease: one replica leads, another takes over in time, and a stopped replica no longer leads."""
 
 import asyncio
 import random

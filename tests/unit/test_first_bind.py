@@ -23,7 +23,7 @@ FAILED = Reason.BIND_FAILED.text
 
 
 def submit(stage: Stage, of: JobBuilder = A) -> list[Pod]:
-    """Let the job and its pods appear, which say that they go to any node."""
+    """Submit the job and its pods, which may go to any node; return the pods."""
     pods = [replace(one, places=ANYWHERE) for one in members(of.done())]
     stage.ledger.step(JobSeen(of.done()), *(PodSeen(one) for one in pods))
     return pods

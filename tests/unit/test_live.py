@@ -1,4 +1,4 @@
-"""How the service takes in what its watches bring."""
+"""How the service handles the events, lists and failures of its watches."""
 
 import asyncio
 import json

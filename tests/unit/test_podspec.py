@@ -113,7 +113,7 @@ def test_requests_during_a_resize(found: Json, want: int) -> None:
 
 
 def test_containers_that_are_resized_the_other_way_round_count_each_at_its_most() -> None:
-    """One goes from 1 to 3, the other from 3 to 1: kube-scheduler counts 6, and so do we."""
+    """One container goes from 1 to 3 cpu, another one from 3 to 1: kube-scheduler counts 6, and so does Kohort."""
     both = pod(c(name="a", cpu="3"), c(name="b", cpu="1"))
     found = status(now("1", "1", name="a"), now("3", "3", name="b"))
     assert requests_of(both, "spec", found)["cpu"] == 6000

@@ -367,7 +367,7 @@ def test_a_job_that_could_not_be_decoded_is_invalid_and_not_gone() -> None:
 
 
 def member(name: str = "mnist-worker-2", role: Any = "worker", index: Any = "2", **meta: Any) -> Json:
-    """A pod as the training operator makes it."""
+    """Return a pod as the training operator makes it."""
     owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "mnist", "uid": "j1", "controller": True}
     labels = {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": index}
     return {

@@ -52,7 +52,7 @@ class Scheduler(Stage):
         self.ledger.step(Led(self.lease_is_ours))
 
     async def post(self, verb: str, body: object) -> Any:
-        """The decoded answer, which is 200 whatever was sent."""
+        """Send the body to the verb; return the decoded answer, whose status is always 200."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         answer = await self.http.post(f"/scheduler/v1/{verb}", content=content)
         assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")

@@ -94,7 +94,7 @@ def test_a_room_that_is_gathered_by_kind_is_the_one_that_is_made_anew() -> None:
 
 
 def test_a_worker_that_is_done_gives_no_room_back() -> None:
-    """Its pod has succeeded, or is gone and no other one will come for its index."""
+    """The worker's pod has succeeded, or is gone and will not be replaced because its index is complete."""
     world = World().nodes(node("n1", cpu=12)).start(job("a").workers(1, 4, asked=4, cpu=3))
     before = world.snapshot.free("n1")
     world.see(replace(world.pod("a-worker-3"), phase=Phase.SUCCEEDED))

@@ -259,9 +259,7 @@ def test_it_stays_where_the_score_is_least_and_never_asks_again() -> None:
 
 
 def test_weights_make_a_node_of_converged_jobs_the_lighter_one() -> None:
-    """Each node has three jobs, but n1 has the score 1 + 2 + 2 = 5, and n2, whose jobs have all converged, 1 + 1 + 1 =
-    3.
-    """
+    """Node n1 has the score 1 + 2 + 2 = 5; n2 has as many jobs, but all have converged: 1 + 1 + 1 = 3."""
     world = crowded(PLAIN, "d", "e", "f")
     slow = [10.0, 5.0, 4.99, 4.985, 4.985, 4.985]
     told = rounds(world, a=CONVERGING, b=slow, c=GROWING, d=slow, e=GROWING, f=slow)

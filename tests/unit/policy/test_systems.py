@@ -1,4 +1,4 @@
-"""The registry, and the baselines."""
+"""The registry of policies, and the baseline policies."""
 
 import math
 

@@ -166,7 +166,7 @@ def test_a_gang_that_no_wait_can_help_is_told_how_many_nodes_would() -> None:
 def test_the_end_of_the_back_off() -> None:
     world = World().nodes("n1")
     world.submit(job("a").workers(1))
-    world.pass_time(world.snapshot.rules.plan_seconds)  # nobody comes to the barrier: the plan fails
+    world.pass_time(world.snapshot.rules.plan_seconds)  # no member calls bind, so the plan is given up
     waits = world.gang("a").tries.not_before - world.now
     assert waits > 0
     assert asked(world, "a")[Kind.WAIT].size == waits

@@ -1,4 +1,4 @@
-"""One line on standard error reports a policy that would migrate jobs but may not migrate any of the trace."""
+"""Hints on standard error name what a rebalancer lacks in a trace: reports, or jobs that may be migrated."""
 
 import json
 
