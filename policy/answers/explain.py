@@ -62,7 +62,9 @@ MENDS: dict[Reason, str] = {
     Reason.TOO_LARGE: (
         "ask for fewer or smaller members, add nodes, or change the taint or label in the way; kohort explain names it"
     ),
-    Reason.NODES_CLOSED: "uncordon these nodes, or wait until they are ready and without the taint; kohort explain names them",
+    Reason.NODES_CLOSED: (
+        "uncordon these nodes, or wait until they are ready and without the taint; kohort explain names them"
+    ),
     Reason.WINDOW_TOO_SHORT: (
         "ask for fewer members, or raise barrier.http_timeout_seconds (settings) and httpTimeout (kube-scheduler) "
         "alike: kohort check-config compares them"

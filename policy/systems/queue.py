@@ -16,7 +16,6 @@ from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, ending, missing_pods
 from policy.cluster.sortedgroups import GroupEntry, SortedGroups
-from policy.cluster.trouble import OWN
 from policy.placement.binding import CLOSED, HELD, OTHERS, REFUSED, closes_nodes
 from policy.placement.gang import Ask, ask_of
 from policy.placement.holders import binding_of_empty, blockers_of_empty

@@ -1,4 +1,4 @@
-"""What every route of /v1 keeps: problems, revisions, pages, a description and an example; and the stream."""
+"""Rules for every route of /v1: errors, revisions, pages, descriptions and examples in OpenAPI, and the stream."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from tests.unit.comparison.test_comparepolicies import recorded, scene
 
 
 class Asked:
-    """A scene with five waiting jobs, and a client."""
+    """A service with five waiting jobs, and a client of its REST routes."""
 
     def __init__(self) -> None:
         self.scene = Scene()
@@ -40,7 +40,7 @@ async def asked() -> AsyncIterator[Asked]:
         yield found
 
 
-# -- problems ------------------------------------------------------------------------------------
+# -- errors (problem details) --------------------------------------------------------------------
 
 PROBLEMS = {
     "/jobs?limit=0": (422, "limit", "0"),
@@ -173,7 +173,7 @@ def small_pods(name: str) -> list[Any]:
 
 
 def event(lines: Any) -> dict[str, Any]:
-    """The next event that is no comment."""
+    """Return the next event of the stream that is not a comment, with its data decoded."""
     found: dict[str, Any] = {}
     for line in lines:
         if not line and "data" in found:

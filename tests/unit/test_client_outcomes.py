@@ -1,4 +1,4 @@
-"""What became of a call to the API: done, certainly refused, or unknown; and reads that survive bad objects."""
+"""The outcome of an API call is done, certainly refused or unknown; reads skip objects that are malformed."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ POD = Ref(PODS, "ns", "p")
 
 @asynccontextmanager
 async def server(handler: Handler, deadline: float = 0.2, at_once: int = 64) -> AsyncIterator[KubeApi]:
-    """Run ``handler`` as the whole API server on loopback and a client for it."""
+    """Run a fake API server on loopback that answers with ``handler``; yield a client of it."""
     runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0)  # type: ignore[arg-type]
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -106,7 +106,7 @@ async def test_outcome_of_a_write(handler: Handler, want: Outcome | type[Unknown
 @virtual
 async def test_nobody_listens_is_a_refusal_since_nothing_was_sent() -> None:
     with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # keeps others from the port, and does not listen
+        nobody.bind(("127.0.0.1", 0))  # the socket keeps the port from other processes, but does not listen
         api = client(f"http://127.0.0.1:{nobody.getsockname()[1]}")
         async with api:
             got = await bind(api)

@@ -13,7 +13,7 @@ SLOT = Slot("worker", 0)
 
 
 def written(state: str, **changes: object) -> dict[str, Any]:
-    """What commit 5595fa4 wrote of a gang in that state, with these parts."""
+    """Return the JSON that commit 5595fa4 wrote for a gang in that state, with these fields changed."""
     parts: dict[str, object] = {
         "job_uid": "j", "plan": "", "nodes": {}, "workers": 0, "ps": None, "ps_next": None, "least": 0, "whole": True,
         "waits_for": (), "held": {}, "in_flight": {}, "window_ends": None, "hold_ends": None, "deadline": None,

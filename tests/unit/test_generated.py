@@ -1,4 +1,4 @@
-"""ConfigMaps of files: what our manifests use is made, and anything else is refused by its name."""
+"""ConfigMaps made from files: the forms that our manifests use are supported, and others are refused by name."""
 
 import json
 from pathlib import Path

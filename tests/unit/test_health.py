@@ -60,7 +60,7 @@ class Watch:
 
 @dataclass
 class Part:
-    """Barrier and lease at once."""
+    """A stand-in for the barrier and the lease."""
 
     held: int = 0
     leads: bool = True
@@ -141,7 +141,7 @@ def test_a_clock_that_was_set_anew_is_a_warning(clock: HandClock) -> None:
     assert "set back by 3600 s since the start" in told
     assert value(metrics, "kohort_clock_ahead_seconds") == -3600.0
     again, _, _ = live(clock)
-    assert value(again, "kohort_clock_ahead_seconds") == 0.0  # after a restart
+    assert value(again, "kohort_clock_ahead_seconds") == 0.0  # a restarted process has forgotten the jump of the clock
 
 
 def test_a_controller_that_never_came_is_given_time_and_then_missed(clock: HandClock) -> None:
@@ -290,7 +290,7 @@ async def test_a_malformed_job_is_counted_and_no_name_of_a_user_becomes_a_label(
 
 
 class Counting(Collector):
-    """Counts how often it is read, and on which threads."""
+    """A collector that counts how often it is read, and notes the threads that read it."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.threads: list[int] = []
@@ -317,7 +317,9 @@ async def test_metrics_are_made_beside_the_loop_and_once_a_second_however_many_a
 
 
 def test_what_alerts_count_is_there_before_it_is_counted() -> None:
-    """Prometheus counts an increase from the first sample on: a series that begins with a burst has none."""
+    """Prometheus counts increases from a series' first sample, so a series that begins with a burst
+    shows no increase.
+    """
     counted = re.findall(r"increase\(\(?(\w+)(?:{([^}]*)})?", ALERTS.read_text())
     assert len(counted) >= 3
     there = {(sample.name, *sample.labels.values()) for one in Metrics().registry.collect() for sample in one.samples}

@@ -1,4 +1,4 @@
-"""The single writer: what it gathers, in which order it applies that, whom it calls, and what a failed step does."""
+"""The ledger: which events it puts into one step, in which order, whom it tells, and what a failed step does."""
 
 import asyncio
 import logging
@@ -319,7 +319,7 @@ async def test_a_moment_that_the_policy_keeps_does_not_wait_for_the_tick() -> No
 
 @virtual
 async def test_a_moment_that_comes_while_a_step_is_made_is_kept() -> None:
-    """A timer may end a little early, so that the tick begins just before the moment and ends just after it."""
+    """A timer may ring slightly early, so that a step begins just before the policy's moment and ends just after it."""
     slow = [0.0]
 
     class SlowClock(VirtualClock):

@@ -1,4 +1,6 @@
-"""The manifests: complete, valid against Kubernetes 1.37 offline, restricted, least privileged, and of one mind."""
+"""The manifests are complete, valid for Kubernetes 1.37 (checked offline), restricted, consistent, and
+have few rights.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,7 @@ def test_namespace_is_restricted() -> None:
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
-# -- one mind: configuration, settings, policy and probes agree --------------------------------------------------------
+# -- configuration, settings, policy and probes agree with one another -------------------------------------------------
 
 
 def test_check_config_finds_nothing_in_the_shipped_configuration() -> None:
@@ -204,7 +206,7 @@ def test_selectors_find_the_pod_and_hold_no_version() -> None:
         assert "app.kubernetes.io/version" not in selector
 
 
-# -- the component for people ------------------------------------------------------------------------------------------
+# -- the component that serves people ----------------------------------------------------------------------------------
 
 API = {
     f"{document['kind']} {document['metadata']['name']}": document
@@ -393,7 +395,8 @@ def test_guard_denies_and_names_all_our_accounts() -> None:
 # -- examples ----------------------------------------------------------------------------------------------------------
 
 
-CONTAINER = {"TFJob": "tensorflow", "PyTorchJob": "pytorch", "MPIJob": "mpi"}  # the operator looks for this name
+# the operator looks for a container of this name
+CONTAINER = {"TFJob": "tensorflow", "PyTorchJob": "pytorch", "MPIJob": "mpi"}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
@@ -432,7 +435,7 @@ def test_examples_show_elastic_jobs_of_every_kind_a_heavy_and_a_rigid_one() -> N
     }
 
 
-# -- taking it out -----------------------------------------------------------------------------------------------------
+# -- removing Kohort ---------------------------------------------------------------------------------------------------
 
 
 def test_uninstalling_lets_every_kind_go_on_that_may_be_suspended() -> None:

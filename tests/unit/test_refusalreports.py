@@ -1,4 +1,4 @@
-"""What the controller is refused reaches the extender, and only that: from whom, when it is told, when it is over."""
+"""Reports of refused writes from the controller to the extender: who may send them, when they are shown and end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ POLICY = "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b
 WEBHOOK = Unknown('HTTP 500 InternalError: failed calling webhook "size.example.com": connection refused')
 
 
-# -- what the controller tells -------------------------------------------------------------------
+# -- what the controller reports -----------------------------------------------------------------
 
 
 async def told_after(answer: Outcome, seconds: float, **wanted: Any) -> list[tuple[str, str, str, bool]]:
@@ -156,7 +156,7 @@ def test_a_lost_answer_keeps_what_the_api_server_said() -> None:
     assert outcome(502, b"<html>").words == "HTTP 502"  # type: ignore[union-attr]
 
 
-# -- what the extender takes ---------------------------------------------------------------------
+# -- what the extender accepts -------------------------------------------------------------------
 
 BODY = {"write": "SetReplicas", "namespace": "team", "uid": "1234", "message": "Invalid: no", "lasting": False}
 FROM_CONTROLLER = {CLIENT_HEADER: CONTROLLER}
@@ -164,7 +164,7 @@ FROM_CONTROLLER = {CLIENT_HEADER: CONTROLLER}
 
 def live() -> Live:
     made = Live(Settings(), FakeApi(), HandClock(), random.Random(1))
-    one = replace(job("a").workers(1).done(), uid="team/1234")  # as the ledger knows a job
+    one = replace(job("a").workers(1).done(), uid="team/1234")  # the job as the ledger knows it
     made.ledger.step(Led(True), JobSeen(one), *map(PodSeen, members(one)), Synced())
     return made
 

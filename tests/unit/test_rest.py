@@ -83,7 +83,7 @@ def pods(job: Job, **others: Any) -> list[Event]:
 
 
 class Service:
-    """The routes over a real ledger."""
+    """The REST routes with a real ledger."""
 
     def __init__(self, *events: Event, policy: str = "kod2", **settings: Any) -> None:
         self.ledger = Ledger(make_policy(policy), Rules(), HandClock(NOW), Journal())
@@ -207,7 +207,7 @@ async def test_the_queue_is_in_the_order_in_which_the_policy_looks() -> None:
 
 @virtual
 async def test_a_job_that_no_turn_would_help_does_not_starve() -> None:
-    """To come first would change nothing for a job that is too large for the cluster, or that has no pods."""
+    """Priority would not help a job that is too large for the cluster or has no pods."""
     large = job("large", 9, cpu=3900, arrival=NOW - 9999)
     podless, waits = job("podless", 1, cpu=3900, arrival=NOW - 9999), job("waits", 1, cpu=3900, arrival=NOW - 9999)
     events = [JobSeen(large), *pods(large), JobSeen(podless), JobSeen(waits), *pods(waits)]
@@ -278,7 +278,7 @@ EXPLAINED = {
 
 @virtual
 async def test_explain_is_the_job_and_the_fields_of_the_explanation_and_the_history() -> None:
-    """Scripts read these names, so a field that is renamed in the policy must not rename them."""
+    """Scripts read these field names, so renaming a field in the policy must not rename it in the answer."""
     service = running()
     found, job_of = await service.ask("/explain/team/big?unblock=true"), await service.ask("/jobs/team/big")
     assert [
@@ -495,7 +495,10 @@ BESIDE = {
 async def test_what_people_ask_is_answered_beside_the_loop(
     path: str, made_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Meanwhile the loop can answer kube-scheduler; benchmarks/beside.py measures the cost that is left."""
+    """The answer is made on another thread, so the event loop can answer kube-scheduler in the meantime.
+
+    benchmarks/beside.py measures the remaining cost.
+    """
     threads: list[int] = []
     make = getattr(rest, made_by)
 

@@ -1,4 +1,6 @@
-"""The annotations kohort.dev/training and kohort.dev/migratable: read whole, or refused by field."""
+"""The annotations kohort.dev/training and kohort.dev/migratable are read as a whole, or refused with the
+field's name.
+"""
 
 import pytest
 
@@ -114,5 +116,6 @@ def test_what_is_wrong_with_elastic_ps_is_named(training: str, flag: str, roles:
 def test_min_available_that_annotations_overrule_is_not_judged() -> None:
     run = {"schedulingPolicy": {"minAvailable": 5}}
     item = tfjob(notes={"kohort.dev/min-workers": "1", "kohort.dev/max-workers": "4"}, run=run)
-    item["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 2  # after a resize
+    # the number of workers after a resize, less than minAvailable
+    item["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 2
     assert seen(item).invalid == ""

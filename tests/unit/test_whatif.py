@@ -87,7 +87,7 @@ async def test_nodes_that_come_and_go() -> None:
     gone = await ask(service, job=TFJOB, remove_nodes=["n1"], cordon=["n2"])
     assert {job["name"]: job["after"]["waits"]["reason"] for job in gone["jobs"]} == {
         "a": "NodesClosed",
-        "big": "GangExceedsCluster",  # pushed back
+        "big": "GangExceedsCluster",  # listed because its place in the queue is further back
         "new": "NodesClosed",
     }
 
@@ -99,7 +99,7 @@ async def test_a_replica_that_follows_answers_as_if_it_led() -> None:
 
 
 async def test_nothing_is_said_before_the_ledger_knows_the_cluster() -> None:
-    """Else a node that is there would be told as unknown."""
+    """Before the first list a node that exists would be reported as unknown."""
     answer = await Service(*CLUSTER).client.post("/v1/what-if", json={"cordon": ["n1"]})
     assert answer.status_code == 503
     assert "ask again in a moment" in answer.json()["detail"]

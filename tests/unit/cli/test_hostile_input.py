@@ -22,7 +22,7 @@ from tests.unit.study.test_tracefiles import JOBS
 
 Run = Callable[..., Result]
 ROOT = Path(__file__).parents[3]
-NO_TEXT = "\udcff"  # how Python shows a byte that is not UTF-8
+NO_TEXT = "\udcff"  # Python decodes a byte of an argument that is not UTF-8 to such a surrogate
 
 REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "a name that is not UTF-8": (("explain", NO_TEXT), 2, "'\\udcff' is not UTF-8 text; correct it"),

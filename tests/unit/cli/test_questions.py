@@ -628,11 +628,11 @@ def test_completion_is_there_for_a_shell(kohort: Callable[..., Result], monkeypa
     assert found.stdout.split() == ["explain"]
 
 
-# -- again and again -----------------------------------------------------------------------------
+# -- commands that ask repeatedly (--watch) ------------------------------------------------------
 
 
 def after(looks: int, monkeypatch: pytest.MonkeyPatch, between: Callable[[int], None] = lambda _: None) -> None:
-    """Press Ctrl-C after so many answers."""
+    """Make the command's sleep raise KeyboardInterrupt in its call number ``looks``; ``between`` runs in every call."""
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:

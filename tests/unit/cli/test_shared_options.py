@@ -26,7 +26,7 @@ def question(server: Server) -> Any:
     return server.asked[-1][1]
 
 
-# -- whose namespace -----------------------------------------------------------------------------
+# -- which namespace a question is about ---------------------------------------------------------
 
 PLACES = {
     "-n before": (("-n", "ml", "what-if"), (), "ml"),
@@ -76,7 +76,7 @@ def test_a_manifest_without_metadata_is_left_to_the_service(kohort: Run, server:
     assert question(server)["job"] == {"kind": "TFJob"}
 
 
-# -- what a command does not use -----------------------------------------------------------------
+# -- options that a command does not use are refused ---------------------------------------------
 
 UNUSED = {
     "a namespace": (("-n", "team", "version"), "--namespace or -n: `kohort version` does not use it; leave it out"),
@@ -160,7 +160,8 @@ def test_a_kubeconfig_that_cannot_be_read_is_told(kohort: Run, tmp_path: Path, m
     def closed(_: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", closed)  # by a fake, because file modes do not stop root
+    # Root may read every file whatever its mode, so a fake raises the error.
+    monkeypatch.setattr(Path, "read_bytes", closed)
     assert "'closed': permission denied; correct" in kohort("jobs", "--kubeconfig", "closed").stderr
 
 

@@ -24,7 +24,7 @@ def written(server: Server) -> list[dict[str, Any]]:
 
 
 def test_scale_patches_the_workers_of_exactly_the_job_that_was_read(by_kubeconfig: Run, server: Server) -> None:
-    found = by_kubeconfig("scale", "mnist", "--workers", "3")  # the namespace is that of the context
+    found = by_kubeconfig("scale", "mnist", "--workers", "3")  # the kubeconfig's context names the namespace
     assert found.exit_code == 0, found.output
     assert found.stdout.splitlines() == [
         "TFJob team/mnist: spec.tfReplicaSpecs.Worker.replicas 4 -> 3",
@@ -180,5 +180,5 @@ def test_a_missing_right_is_named(by_kubeconfig: Run, server: Server) -> None:
 
 
 def test_without_a_kubeconfig(kohort: Run) -> None:
-    found = kohort("suspend", "mnist")  # the address of the service does not help a write
+    found = kohort("suspend", "mnist")  # a write goes to the API server, so knowing the service's address does not help
     assert (found.exit_code, "set KUBECONFIG, or give --kubeconfig FILE" in found.stderr) == (1, True)

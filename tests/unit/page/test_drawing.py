@@ -14,7 +14,7 @@ from extender.page.nodemap import NodeMapDrawer
 from tests import builders
 from tests.builders import World, job, node
 
-# -- looks ---------------------------------------------------------------------------------------
+# -- looks: the colour and shape of each job -----------------------------------------------------
 
 
 def test_jobs_look_different_as_long_as_there_are_looks() -> None:

@@ -1,4 +1,4 @@
-"""Why a gang has no room is told by the constraint that binds: without it the gang would have a place."""
+"""Why a gang has no room: the reason names the constraint without which the gang would have a place."""
 
 from __future__ import annotations
 

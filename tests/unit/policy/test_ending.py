@@ -15,7 +15,7 @@ POLICIES = pytest.mark.parametrize("policy", ["kod2", "drs", "dragon"])
 
 
 def running(policy: str, *, keeps_ended: bool, cpu: int) -> tuple[World, JobBuilder]:
-    """Start a job of 2 to 8 workers with four, of one core each."""
+    """Start an elastic job of 2 to 8 workers with four workers of one core each; return the world and the job."""
     world = World(make_policy(policy)).nodes(node("n1", cpu=cpu))
     one = job("a").workers(2, 8, asked=4, cpu=1).with_(keeps_ended=keeps_ended)
     world.start(one)

@@ -1,4 +1,4 @@
-"""What holds growth back: each hindrance and their combinations by name, and on generated worlds always some."""
+"""Hindrances to growth: each is named, alone and combined, and every job in generated worlds is told one."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def said(world: World, name: str = "a") -> str:
 
 
 def waiting(world: World, name: str = "b") -> World:
-    """One that needs more than any node has left."""
+    """Add a job that waits because its worker needs more cores than any node has free."""
     world.submit(job(name, utility=0.001).workers(1, cpu=8, memory=1).arrived(1))
     return world
 
 
-# -- each by name --------------------------------------------------------------------------------
+# -- each hindrance by its name ------------------------------------------------------------------
 
 
 def test_free_room_on_its_own_node_is_kept_by_the_queue_and_it_does_not_lack_room() -> None:
-    """More of the same room would start the job that waits, and this one would grow after it."""
+    """Job a is not told that it lacks room: additional room would start the waiting job first."""
     world = waiting(World().nodes(node("n1", cpu=4)).start(job("a").workers(2, 9)))
     world.see(node("n1", cpu=9))
     assert world.snapshot.free("n1")["cpu"] == 5000
@@ -123,7 +123,7 @@ def test_a_node_that_kube_scheduler_refused_to_it() -> None:
 
 
 def test_more_room_does_not_count_where_a_job_that_waits_starts_in_it() -> None:
-    """On two nodes there would be room for both."""
+    """Job a would get additional room only if both jobs fitted on two nodes."""
     world = World().nodes(node("n1", cpu=4), node("n2", cpu=4)).start(job("a").workers(4, 9))
     world.submit(job("b", utility=0.001).workers(1).arrived(1))
     free = "n1 has 0 cpu free; n2 has 0 cpu free"
@@ -195,7 +195,7 @@ def test_a_policy_that_resizes_nobody_says_so(name: str) -> None:
     )
 
 
-# -- on generated worlds -------------------------------------------------------------------------
+# -- hindrances in generated worlds --------------------------------------------------------------
 
 
 def below_their_maximum(snapshot: Snapshot) -> Iterator[Job]:
@@ -203,13 +203,15 @@ def below_their_maximum(snapshot: Snapshot) -> Iterator[Job]:
 
 
 def has_room(snapshot: Snapshot, one: Job) -> bool:
-    """On a node that it runs on."""
+    """Return whether one more worker fits on a usable node that already has members of the job."""
     hosts = set(snapshot.gang(one.uid).nodes.values())
     return any(worker_demand(snapshot, one).fits(snapshot.free(host)) for host in hosts if snapshot.nodes[host].usable)
 
 
 def checked(world: World, one: Job) -> tuple[str, ...]:
-    """The kinds of what is said, which is compared with what is done here by hand."""
+    """Return the kinds of hindrance that the job is told, after checking them against free room and a world without
+    queue.
+    """
     text = held_back(world.snapshot, one, world.policy, world.now)
     assert FALLBACK not in text, text
     kinds = tuple(part.split(":")[0].split(" (")[0] for part in text.split("; and "))
@@ -248,7 +250,7 @@ def test_every_job_below_its_maximum_is_told_what_holds_it(name: str) -> None:
 
 
 def test_in_the_demo_too() -> None:
-    """Every half minute of it; cores stand idle for job-4, and job-6 would grow before job-5."""
+    """Every 30 s of the demo is checked; cores stay free for job-4, and job-6 would grow before job-5."""
     policy, seen, last = make_policy("kod2"), Counter[tuple[str, ...]](), [0.0]
 
     def look(step: SimulatedStep, _: object) -> None:

@@ -13,7 +13,9 @@ from tests.unit.policy.test_oasis import SLOT, counts, next_slot, run, trains, w
 
 
 def scheduled() -> World:
-    """Twelve worker-slots, four in each of three slots; the first of them has just begun."""
+    """Run a job of twelve worker-slots, planned as four workers in each of three slots; the first slot
+    has just begun.
+    """
     made, one = world(), trains("a", 12)
     made.now += SLOT - made.now % SLOT
     run(made, one)
@@ -32,7 +34,7 @@ def drift(made: World) -> Drift:
     [
         (1 / 6, 0.0, ""),
         (1 / 12, 1.0, "the rest is planned again at the next time slot"),
-        (0.16, 0.08, ""),  # less than 5 %
+        (0.16, 0.08, ""),  # a deviation of less than 5 % is not reported
         (0.25, -1.0, ""),
         (0.6, -5.2, "its last time slots are given back at the next time slot"),
     ],

@@ -44,7 +44,7 @@ def preemptor(name: str = "other", where: str = "n1", cpu: float = 3, priority: 
 
 
 def full_cluster(workers: int = 6, *, cpu: float = 1, least: int = 1, most: int | None = None) -> tuple[World, Job]:
-    """Make two nodes of that size, which an elastic job fills."""
+    """Make two nodes that an elastic job of ``workers`` workers fills; return the world and the job."""
     per_node = workers * cpu / 2
     world = World().nodes(node("n1", cpu=per_node), node("n2", cpu=per_node))
     made = job("a").workers(least, workers if most is None else most, asked=workers, cpu=cpu, memory=1).done()
@@ -58,7 +58,7 @@ def on(world: World, made: Job, where: str) -> list[Pod]:
 
 
 def evict(world: World, victims: list[Pod]) -> None:
-    """Mark the victims as kube-scheduler does, and let them terminate and go."""
+    """Mark the victims as preempted by kube-scheduler, then as terminating, then remove them."""
     for victim in victims:
         world.see(replace(victim, preempted=True))
     for victim in victims:
@@ -78,7 +78,7 @@ def binds(world: World) -> list[Bind]:
 
 
 def try_to_bind(world: World, members: list[Pod]) -> None:
-    """Ask to bind every member that has a node, as kube-scheduler does, and obey the answers."""
+    """Make the bind call of every unbound member that has a planned node, and let the bindings succeed."""
     for member in members:
         gang = world.snapshot.gang(member.job_uid)
         if member.uid in world.snapshot.pods and member.slot in gang.nodes and not member.node:
@@ -205,7 +205,7 @@ def test_a_bound_preemptor_is_charged_once() -> None:
     world = World().nodes(node("n1", cpu=4))
     world.see(preemptor(cpu=3))
     assert world.snapshot.free("n1")["cpu"] == 1000
-    world.see(replace(world.pod("other"), node="n1"))  # an API server of before 1.35 leaves the nomination there
+    world.see(replace(world.pod("other"), node="n1"))  # an API server before 1.35 keeps the nomination on a bound pod
     assert world.snapshot.free("n1")["cpu"] == 1000
     assert not world.snapshot.preemptions
 
@@ -276,7 +276,8 @@ def test_a_victim_that_is_still_stopping_has_its_successor_planned_elsewhere() -
     victim = on(world, made, "n1")[0]
     world.do(NodeSeen(node("n3", cpu=1)))
     world.see(preemptor(cpu=1), replace(victim, preempted=True))
-    assert world.plan("a")[str(victim.slot)] == "n1"  # it may never be deleted
+    # a victim that is not terminating yet may never be deleted, so it keeps its slot
+    assert world.plan("a")[str(victim.slot)] == "n1"
     world.see(replace(world.snapshot.pods[victim.uid], terminating=True))
     assert world.plan("a")[str(victim.slot)] == "n3"
 

@@ -22,7 +22,7 @@ LATE = 100.0  # the waiting job arrives so long after the start
 
 
 def grown(policy: str = "kod2", most: int = 6) -> World:
-    """Return a job of one to ``most`` workers that has grown to its maximum."""
+    """Return a world in which job ``big`` of one to ``most`` workers has grown to its maximum, and its builder."""
     world = World(make_policy(policy, **GROWING[policy])).nodes(node("n1", cpu=20, memory=100))
     big = job("big").ps().workers(1, most, asked=1, cpu=1)
     world.start(big)
@@ -48,7 +48,7 @@ def shrinks(world: World) -> dict[str, int]:
     return {one.job_uid.removeprefix("job-"): one.workers for one in resized}
 
 
-# -- what is told ------------------------------------------------------------------------------
+# -- reasons and events about quotas -----------------------------------------------------------
 
 
 def test_a_quota_that_is_smaller_than_the_job_is_told() -> None:
@@ -74,7 +74,7 @@ def test_growth_that_a_quota_eats_is_told_at_once_with_the_quota() -> None:
     assert verdict_of(world.snapshot, seen) is None
 
 
-# -- giving back ---------------------------------------------------------------------------------
+# -- jobs that have grown give workers back ------------------------------------------------------
 
 
 @pytest.mark.parametrize("policy", GROWING)
@@ -276,7 +276,7 @@ def test_policies_that_keep_to_their_numbers_shrink_nobody() -> None:
     assert shrinks(world) == {}
 
 
-# -- growth --------------------------------------------------------------------------------------
+# -- growth leaves quota to waiting jobs ---------------------------------------------------------
 
 
 def small(world: World) -> World:
@@ -295,7 +295,7 @@ def test_growth_leaves_room_for_the_pods_that_a_job_waits_for(policy: str) -> No
         world.pass_time(100.0)
         world.operate(job("big"))
         world.limit(pods=6)
-    assert world.gang("big").workers == 4  # of 6 pods, 2 are for the job that waits
+    assert world.gang("big").workers == 4  # two of the quota's six pods are left to the waiting job
 
 
 def test_workers_of_earlier_growth_count_before_they_are_created() -> None:
@@ -339,7 +339,7 @@ def test_a_shrunk_job_does_not_grow_back_into_the_room_of_the_one_it_was_shrunk_
     assert world.gang("big").workers == 4
 
 
-# -- telling -------------------------------------------------------------------------------------
+# -- explanations --------------------------------------------------------------------------------
 
 
 def test_the_cause_is_told_with_the_shrink() -> None:
@@ -365,7 +365,7 @@ def test_what_keeps_a_job_from_growing_is_the_quota() -> None:
     assert held.startswith("a ResourceQuota of its namespace: what is left is kept for pods that team/late waits for")
 
 
-# -- facts ---------------------------------------------------------------------------------------
+# -- quotas as facts -----------------------------------------------------------------------------
 
 
 def test_an_older_version_of_a_quota_does_not_replace_a_newer_one_and_a_deleted_one_is_gone() -> None:

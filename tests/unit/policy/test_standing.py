@@ -1,4 +1,4 @@
-"""Why a running job stands where it does, what crosses the network, and what its growth is held back by."""
+"""What a running job is told: why it is on its nodes, what traffic crosses the network, and what hinders its growth."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_crosses_the_network_is_counted_and_weighed() -> None:
     found = told(world, "a")
     assert (found.pairs, found.crossing) == (4, 2)
     assert found.placement == "on 2 nodes (n1: 3, n2: 2); fewer nodes would not hold it now"
-    # Two workers send 100 MB and receive as many for each mini-batch of two seconds.
+    # Two workers send and receive 100 MB each for every mini-batch of two seconds.
     assert all(fact in found.traffic for fact in ("2 of 4", "200 MB/s", "kohort.dev/training"))
     world.see(node("n3", cpu=20))
     assert told(world, "a").placement.endswith("it would now fit on 1 node, but running pods are not moved for it")
@@ -98,7 +98,7 @@ def test_what_growth_is_held_back_by(made: object, text: str) -> None:
     assert told(world, "a").growth.startswith(text)
 
 
-# -- what a decision was made from ---------------------------------------------------------------
+# -- the figures on which a decision was based ---------------------------------------------------
 
 
 def test_a_shrink_tells_both_weights_and_what_the_rival_needs() -> None:

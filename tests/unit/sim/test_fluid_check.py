@@ -51,7 +51,9 @@ def test_an_action_beyond_the_bounds(action: Action, said: str) -> None:
 
 
 def market_of(prices: list[float]) -> Market:
-    """One resource on three nodes in one slot, of which 0, 2 and 4 of 10 are taken."""
+    """Return a market of one resource in one slot: three nodes, of which 0, 2 and 4 units of 10 are taken, at these
+    prices.
+    """
     ground = Ground.of([(one, one.allocatable) for one in (node("a", 10, 1), node("b", 10, 1), node("c", 10, 1))], "x")
     ground = replace(ground, names=("cpu",), capacity=np.full((3, 1), 10.0))
     return Market(ground, np.array([[[0.0], [2.0], [4.0]]]), np.array([[[price] for price in prices]]))
@@ -73,7 +75,8 @@ def test_the_prices_of_a_run_of_oasis_are_looked_at(monkeypatch: pytest.MonkeyPa
     health = watched()
     assert (health.broken, health.markets > 0) == ([], True)
     right = Prices.units
-    monkeypatch.setattr(Prices, "units", lambda self, used: right(self, used) * (used == 0))  # what is taken is free
+    # in this broken policy only free room has a price
+    monkeypatch.setattr(Prices, "units", lambda self, used: right(self, used) * (used == 0))
     assert any("its price falls as more is taken" in what for what in watched().broken)
 
 

@@ -22,7 +22,7 @@ ALL = """60,NodeLost,node-0,,,
 
 
 def faults(folder: Path, rows: str) -> str:
-    """A trace of KOD2's jobs with these."""
+    """Write the fault file, and return the specification of KOD2's trace with these faults."""
     (folder / "faults.csv").write_text(HEADER + rows)
     return f"kod2,faults={folder}/faults.csv"
 

@@ -195,7 +195,7 @@ def test_openb_is_read_under_the_names_that_it_is_published_under(
     assert [job.name for job in trace.jobs] == ["plain", "share", "train"]
     assert [node.allocatable[GPU] for node in trace.nodes] == [2, 0]
     assert {file.name for file in files_of(NamedSpec(str(tmp_path / f"{pods}{ends}")))} == {pods + ends, nodes + ends}
-    if "cpu050" not in pods:  # a folder stands for the whole trace
+    if "cpu050" not in pods:  # a folder with this pod file is read as the whole trace
         assert read(tmp_path) == trace
         assert stamped(NamedSpec(str(tmp_path))).contents
 

@@ -51,7 +51,9 @@ def test_kohorts_own_json(tmp_path: Path) -> None:
 
 
 def test_oasis_own_trace_can_be_written_to_files(tmp_path: Path) -> None:
-    """Its two pools, bandwidth and curves; disks alone have no column, and restrict nobody here."""
+    """Its two pools, bandwidths and utility curves are written; disks have no column, but limit no job
+    of this trace.
+    """
     drawn = oasis_jobs.trace(oasis_jobs.tiny(10, 3, 10), 1)
     shapes = [
         {
