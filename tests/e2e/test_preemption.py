@@ -104,7 +104,7 @@ def test_a_gang_waits_behind_pods_of_a_lower_priority_and_names_them(
     words = f"lower priority ({space}/web-0), which Kohort does not preempt"
     until(lambda: words in cli(kohort, "explain", f"{space}/urgent"), "the pod named",
           seen=lambda: cli(kohort, "explain", f"{space}/urgent"))  # fmt: skip
-    assert "priority" not in cli(kohort, "explain", f"{space}/equal")
+    assert "lower priority" not in cli(kohort, "explain", f"{space}/equal")
     assert all(explained(kohort, space, name)[0] == "RoomHeldByOtherPods" for name in ("equal", "urgent"))
     end(plane, space, "web-0")
     until(lambda: len(nodes_of(plane, space, urgent.name)) == urgent.workers, "started once the pod is gone")
