@@ -262,7 +262,7 @@ def test_a_cordoned_node_takes_nobody(
     assert observer.partial_seconds("more", 2) < 2
 
 
-# -- The tests below are about constraints that only kube-scheduler's answers show. --------------
+# -- The tests below are about constraints that only the nodes offered by kube-scheduler show. ---
 
 
 CLASS = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"},

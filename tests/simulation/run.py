@@ -523,7 +523,7 @@ class Simulation:
             if now - since > FLIGHT_LIMIT:
                 self.witness.violated("S2b", f"room is taken for a binding of {uid} since {now - since:.0f} s")
 
-    # -- S9 --------------------------------------------------------------------------------------
+    # -- The methods below check S9: the leader's ledger equals one that is built from the API alone. --
 
     def _compare(self) -> None:
         """Check S9: while nothing is under way, the leader's ledger equals one that is built from the API alone."""

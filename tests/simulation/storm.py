@@ -454,7 +454,7 @@ class Storm:
         self._sim.cluster.server.patch(ref, {"data": {"gate": value}}, "application/merge-patch+json")
         return value
 
-    # -- The method below ends all faults. -------------------------------------------------------
+    # -- The method below repairs what faults have left behind. ----------------------------------
 
     def calm(self) -> None:
         """Repair what Kohort cannot repair: nodes, suspended jobs, pods of others, processes, the Lease."""

@@ -177,7 +177,7 @@ class Witness(WriteWatcher):
         if not used.fits(node.allocatable):
             self.violated("S2a", f"node {name} holds {used} of {node.allocatable}")
 
-    # -- S1 --------------------------------------------------------------------------------------
+    # -- The methods below check S1: no gang stays partly bound. ---------------------------------
 
     def bound(self, uid: str) -> set[Slot]:
         """Return the slots of the job whose pod is bound and not terminating, or whose index is completed."""

@@ -113,7 +113,7 @@ def test_preemption_spares_half_gangs_and_takes_whole_ones_and_strangers() -> No
     assert preempt_pod(world.snapshot, {"n1": whole}) == {"n1": whole}
 
 
-# -- The tests below are about `desired`: what the controller is to do. ------------------------------
+# -- The tests below are about `desired`, the changes that the controller is to make. ------------------------------
 
 
 def test_a_follower_and_an_unsynced_ledger_order_nothing() -> None:
