@@ -219,9 +219,9 @@ class Ledger:
             self._gone.popitem(last=False)
 
     def _carry(self, effects: tuple[Effect, ...]) -> None:
-        """Call every carrier with the effects.
+        """Pass a step's effects to every carrier: the functions that carry effects out, such as the barrier's.
 
-        If a carrier makes a step itself, the carriers get that step's effects after these.
+        If a carrier itself makes the ledger step, the effects of that step are passed on after those of this step.
         """
         self._uncarried.append(effects)
         if self._carrying:
@@ -238,7 +238,8 @@ class Ledger:
             try:
                 carrier(effects)
             except Exception:
-                # The other carriers are still called, because an error in one of them must not lose a binding.
+                # The loop goes on to the other functions that carry out effects, because an error in one of them must
+                # not prevent a binding that another one sends.
                 _log.exception("an effect of a step could not be carried out; please report this error")
 
     def _wake(self) -> None:

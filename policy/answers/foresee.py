@@ -134,7 +134,7 @@ class Course:
         ran = max(0.0, self._now - gang.admitted_at) if gang.admitted_at is not None else 0.0
         return max(0.0, training.worker_seconds - ran * workers)
 
-    # -- in words --------------------------------------------------------------------------------
+    # -- The methods below put an expectation into words. ----------------------------------------
 
     def _basis(self, job: Job) -> str:
         if self._ended:

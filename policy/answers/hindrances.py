@@ -126,7 +126,7 @@ def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ite
         yield Hindrance(lambda copy: base.after_idling(copy, now), lambda _: text)
 
 
-# -- lifting them --------------------------------------------------------------------------------
+# -- Each function below lifts one hindrance on a copy of the snapshot. --------------------------
 
 
 def _rested(job: Job, snapshot: Snapshot) -> Snapshot:
@@ -194,7 +194,7 @@ def _more_room(job: Job, snapshot: Snapshot) -> Snapshot:
     return draft.freeze()
 
 
-# -- in words ------------------------------------------------------------------------------------
+# -- The functions below put hindrances into words. ----------------------------------------------
 
 
 def _queue_in_words(snapshot: Snapshot, rest: Snapshot, policy: Policy, now: float) -> str:

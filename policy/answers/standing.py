@@ -79,7 +79,7 @@ def _traffic(job: Job, pairs: int, crossing: int, servers: int, workers: int) ->
     return text
 
 
-# -- growth --------------------------------------------------------------------------------------
+# -- The functions below say in words what keeps a job from growing. -----------------------------
 
 
 def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:

@@ -79,7 +79,7 @@ def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterat
         yield from candidates(snapshot, job, policy, now)
 
 
-# -- policies that decide about a job only once ----------------------------------------------------
+# -- The functions below are for policies that decide about a job only once. -----------------------
 
 
 def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:

@@ -110,7 +110,7 @@ def with_more_time(job: Job) -> Iterator[Change]:
         yield Change(Kind.TARGET, text, later.target - utility.target, with_job(made))
 
 
-# -- figures ---------------------------------------------------------------------------------------
+# -- The functions below find and round the figures of a change. -----------------------------------
 
 
 def just_above(value: float) -> float:

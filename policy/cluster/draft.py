@@ -244,7 +244,7 @@ class Draft:
             self._recharge(uid, planned_charge(self.now, uid))
         self._stale.clear()
 
-    # -- a job's pods: the newest pod of a slot is its member, the replaced pods are strays -------
+    # -- A job's pods: the newest pod of a slot is its member; replaced pods are called strays. ---
 
     def _file(self, pod: Pod, *, gone: bool = False) -> None:
         """Update which pods of the job are members and which are replaced pods, after ``pod`` has changed or is
@@ -282,7 +282,7 @@ class Draft:
         elif key in self._now[name]:
             del self.edit(name)[key]
 
-    # -- charges: the room that each pod and each plan takes, and their sums by node ---------------
+    # -- The methods below keep the charges (the room of each pod and plan) and their sums by node. --
 
     def _recharge(self, key: str, charge: Charge) -> None:
         old = self.now.charges.get(key, NO_CHARGE)

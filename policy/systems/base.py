@@ -89,7 +89,7 @@ class Policy(ABC):
         """The system that decides about room and the queue: this one, or the one below a rebalancer."""
         return self
 
-    # -- time --------------------------------------------------------------------------------------
+    # -- The members below are about time. ---------------------------------------------------------
 
     def next_moment(self, now: float) -> float:
         """Return when the system must be asked next, whatever happens until then: the beginning of its next time slot.
@@ -121,7 +121,7 @@ class Policy(ABC):
         """
         del snapshot, now
 
-    # -- the queue ---------------------------------------------------------------------------------
+    # -- The members below are about the queue. ----------------------------------------------------
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float] | None:
         """Return the weight by which jobs are compared, as a function; None where the queue is not ordered by weight.
@@ -145,7 +145,7 @@ class Policy(ABC):
         """After how many seconds of waiting a job starves; 0: no job ever starves."""
         return 0.0
 
-    # -- growth ------------------------------------------------------------------------------------
+    # -- The members below are about growth. -------------------------------------------------------
 
     @property
     def grows(self) -> bool:
@@ -175,7 +175,7 @@ class Policy(ABC):
         del now
         return snapshot
 
-    # -- random choices ----------------------------------------------------------------------------
+    # -- The member below is about random choices. -------------------------------------------------
 
     @property
     def draws(self) -> bool:
@@ -184,7 +184,7 @@ class Policy(ABC):
         """
         return False
 
-    # -- prices, promises, schedules ---------------------------------------------------------------
+    # -- The members below are about prices, promised room and schedules. --------------------------
 
     def prices(self, snapshot: Snapshot, now: float) -> Mapping[str, float]:
         """Return the price of one unit (a millicore, a byte, a piece) by resource; empty while nothing has a price."""
@@ -201,7 +201,7 @@ class Policy(ABC):
         del snapshot, job_uid, now
         return None
 
-    # -- memory ------------------------------------------------------------------------------------
+    # -- The members below are about what the policy remembers. ------------------------------------
 
     @property
     def judges_once(self) -> bool:

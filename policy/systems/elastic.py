@@ -120,7 +120,7 @@ class ElasticCycle:
         grown = [Resize(uid, self.gangs[uid].workers, nodes) for uid, nodes in self._grown.items()]
         return Decision((*self.actions, *grown), self.verdicts)
 
-    # -- gangs in repair ---------------------------------------------------------------------------
+    # -- The method below shrinks other jobs for gangs in repair. --------------------------------------
 
     def mend(self, victims: Callable[[Job], list[Reclaimable]]) -> None:
         """Shrink other jobs for gangs in repair whose lost members find no room.
@@ -147,7 +147,7 @@ class ElasticCycle:
             self.actions.append(Resize(uid, gang.workers, nodes, waits_for=plan.waits_for))
             self.gangs[uid] = replace(gang, nodes={**gang.nodes, **nodes}, waits_for=plan.waits_for)
 
-    # -- starting ----------------------------------------------------------------------------------
+    # -- The methods below start gangs. ------------------------------------------------------------
 
     def start(self, job: Job, workers: int) -> bool:
         """Admit the job with ``workers`` workers if there is room for the whole gang; tell whether it was admitted."""
@@ -228,7 +228,7 @@ class ElasticCycle:
         """Note this verdict for each of the jobs."""
         self.verdicts.update(dict.fromkeys(uids, verdict))
 
-    # -- shrinking ---------------------------------------------------------------------------------
+    # -- The methods below shrink jobs. ------------------------------------------------------------
 
     def leaving(self) -> list[Reclaimable]:
         """Return the room of pods of Kohort's jobs that are leaving already, without the room that a plan waits for."""
@@ -281,7 +281,7 @@ class ElasticCycle:
         # before it is free, so the room is cut to what was free before.
         self._room = plan.room.at_most(self.room)
 
-    # -- growing -----------------------------------------------------------------------------------
+    # -- The methods below grow jobs. --------------------------------------------------------------
 
     @property
     def freeing(self) -> bool:

@@ -96,7 +96,7 @@ class Rrh(Policy):
         memory = [Remember(MEMORY, book)] if remember else []
         return Decision((*actions, *orders.actions, *memory), verdicts)
 
-    # -- which jobs run --------------------------------------------------------------------------
+    # -- The methods below choose which jobs run. ------------------------------------------------
 
     def _choose(
         self, snapshot: Snapshot, jobs: dict[str, Job], out: Set[str], before: Chosen, now: float

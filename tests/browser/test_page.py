@@ -23,7 +23,7 @@ def small() -> Iterator[Scene]:
         yield scene
 
 
-# -- accessibility --------------------------------------------------------------------------------
+# -- The tests below check that everybody can read and use the pages. -----------------------------
 
 OTHER_LOOKS = ((390, "dark"), (1100, "light"), (1100, "dark"), (1600, "light"))
 
@@ -134,7 +134,7 @@ def test_a_lost_connection_is_said_and_mended(look: Look) -> None:
         assert "no longer current" in page.locator("#said").inner_text()
 
 
-# -- a job's page -------------------------------------------------------------------------------
+# -- The tests below are about the page of one job. ---------------------------------------------
 
 
 def test_a_jobs_page_explains_and_follows_it(small: Scene, look: Look) -> None:
@@ -160,7 +160,7 @@ def test_what_would_admit_a_job_is_told_to_whoever_asks(look: Look) -> None:
         assert "like n1" in page.locator(".changes").inner_text()
 
 
-# -- hostile names ------------------------------------------------------------------------------
+# -- The tests below check that names and annotations cannot inject script or HTML. -------------
 
 HOSTILE = {
     "markup": "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'",

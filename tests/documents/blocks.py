@@ -163,7 +163,7 @@ def reasons() -> str:
     ))  # fmt: skip
 
 
-# -- blocks in handwritten pages -------------------------------------------------------------------
+# -- The functions below make the blocks of handwritten pages. -------------------------------------
 
 
 def lifecycle() -> str:

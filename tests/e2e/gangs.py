@@ -40,7 +40,7 @@ def would_be_gated(plane: ControlPlane, space: str) -> bool:
     return is_gated(plane.api.create(f"/api/v1/namespaces/{space}/pods?dryRun=All", lone_pod("new")))
 
 
-# -- Kohort --------------------------------------------------------------------------------------
+# -- The functions below start, stop and watch Kohort. -------------------------------------------
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def scheduler_changes(*, weight: int | None = None, preemption: bool = False) ->
     return {"extenders": config["extenders"], "profiles": config["profiles"]}
 
 
-# -- pods and jobs -------------------------------------------------------------------------------
+# -- The functions below create, change and read pods and jobs. ----------------------------------
 
 
 _numbers = itertools.count(1)
@@ -284,7 +284,7 @@ def _serves(url: str) -> bool:
         return False
 
 
-# -- refusals ------------------------------------------------------------------------------------
+# -- The functions below make the API server refuse bindings. ------------------------------------
 
 PROBE = "probe"
 

@@ -138,7 +138,7 @@ class ImitatedSide:
         self.http = httpx.Client(base_url=url, verify=tls or False, timeout=60, trust_env=False)
         stub.bind = self.bind_as_asked
 
-    # -- pods ----------------------------------------------------------------------------------
+    # -- The methods below create, read and patch pods. ----------------------------------------
 
     def create(self, name: str, *, cpu: str = "100m", gated: bool = False, scheduler: str = PLAIN) -> Json:
         container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}

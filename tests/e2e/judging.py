@@ -62,7 +62,7 @@ class Seen:
         spec: Json = self.plane.api.get(job.path(self.space))["spec"]
         return spec
 
-    # -- for every job -----------------------------------------------------------------------------
+    # -- The functions below check rules that hold for every job. ----------------------------------
 
     def hold_to_the_rules(self, job: Arrival) -> None:
         """Check that the job was bound whole within the barrier's window and stayed within its bounds.
@@ -114,7 +114,7 @@ class Seen:
         assert [what for promise in kept for what in broken(promise, self.observer.sightings, CORES, epoch)] == []
         return {promise.job for promise in kept}
 
-    # -- for each policy ---------------------------------------------------------------------------
+    # -- The functions below check what one policy must have done. ---------------------------------
 
     def workers_were_taken_and_given_back(self) -> None:
         """Check that each job of `chapters.Taken` grew, gave workers to its heavier rival, and grew again."""

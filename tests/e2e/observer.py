@@ -117,7 +117,7 @@ class ClusterObserver(Background):
             )
         )
 
-    # -- results -----------------------------------------------------------------------------------
+    # -- The methods below return what was observed. -----------------------------------------------
 
     def jobs(self) -> set[str]:
         """Return every job of which a pod was seen."""

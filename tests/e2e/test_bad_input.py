@@ -162,7 +162,7 @@ def refusals(plane: ControlPlane) -> dict[str, str]:
     return {pod["metadata"]["name"]: text for pod in pods(plane, BAD) if (text := refusal(pod))}
 
 
-# -- pods ----------------------------------------------------------------------------------------
+# -- In the tests below, pods are malformed or forged. -------------------------------------------
 
 
 def owned(kind: str, name: str, uid: str, version: str = "kubeflow.org/v1") -> Json:

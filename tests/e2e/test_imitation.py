@@ -94,7 +94,7 @@ def backs_off(side: ImitatedSide, pod: str, verb: str) -> None:
     assert 1.9 <= second <= 3.6, second
 
 
-# -- refusal by the extender ---------------------------------------------------------------------
+# -- In the cases below, the extender refuses a pod. ---------------------------------------------
 
 
 def constant_refusal_is_asked_twice_then_quiet(side: ImitatedSide) -> None:
@@ -175,7 +175,7 @@ def keys_are_read_in_any_case(side: ImitatedSide) -> None:
     eventually(lambda: side.node_of("lower"), "node-1")
 
 
-# -- errors --------------------------------------------------------------------------------------
+# -- In the cases below, a call of the extender ends with an error. ------------------------------
 
 
 def filter_error_backs_off_and_nothing_wakes_it(side: ImitatedSide) -> None:
@@ -219,7 +219,7 @@ def a_bind_error_wakes_refused_pods(side: ImitatedSide) -> None:
     eventually(lambda: len(side.stub.of("refused")) > before, True, limit=3)
 
 
-# -- gates and nominations -----------------------------------------------------------------------
+# -- The cases below are about scheduling gates and nominations. ---------------------------------
 
 
 def gated_pod_costs_no_call_and_ungated_is_asked_at_once(side: ImitatedSide) -> None:
@@ -288,7 +288,7 @@ def a_nomination_that_ends_wakes_whom_it_held_off(side: ImitatedSide) -> None:
     eventually(lambda: side.node_of("rival"), "node-1")
 
 
-# -- one node, several nodes ---------------------------------------------------------------------
+# -- In the cases below, the answer to filter has one node or several. ---------------------------
 
 
 def one_node_in_the_answer_skips_prioritize(side: ImitatedSide) -> None:
@@ -316,7 +316,7 @@ def what_plugins_refuse_is_not_offered_and_only_room_wakes_it(side: ImitatedSide
     assert [call.nodes for call in side.stub.of("big")] == [("node-1",)]
 
 
-# -- bind ----------------------------------------------------------------------------------------
+# -- The cases below are about bind calls. -------------------------------------------------------
 
 
 def binds_do_not_hold_up_the_loop(side: ImitatedSide) -> None:
@@ -411,7 +411,7 @@ def test_scheduler(side: ImitatedSide, behaviour: Behaviour) -> None:
     behaviour(side)
 
 
-# -- the API server ------------------------------------------------------------------------------
+# -- The cases below are about what the API server does with bindings and patches. ---------------
 
 
 def told(answer: Any) -> tuple[int, str]:

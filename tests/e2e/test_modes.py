@@ -73,7 +73,7 @@ def cores_by_node(plane: ControlPlane) -> dict[str, int]:
     return taken
 
 
-# -- answer: one-node, ranked --------------------------------------------------------------------
+# -- The tests below are about the setting `answer`: one-node or ranked. -------------------------
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ class TestRanked:
         assert max(cores_by_node(plane).values()) <= CORES
 
 
-# -- gate: when-queued, always, never ------------------------------------------------------------
+# -- The tests below are about the setting `gate`: when-queued, always or never. -----------------
 
 
 def gate(plane: ControlPlane) -> str:
@@ -261,7 +261,7 @@ def test_never_gates_no_pod_whoever_waits(plane: ControlPlane, space: str) -> No
         assert all(job_view(kohort, job)["gated_pods"] == 0 for job in jobs)
 
 
-# -- nominations ---------------------------------------------------------------------------------
+# -- The tests below are about nominations of members. -------------------------------------------
 
 PREEMPTION = pytest.mark.parametrize("preemption", [False, True], ids=["without-preemption", "with-preemption"])
 

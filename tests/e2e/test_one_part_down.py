@@ -43,7 +43,7 @@ def kohort(plane: ControlPlane, started: Kohort) -> Kohort:
     return started
 
 
-# -- kube-scheduler ------------------------------------------------------------------------------
+# -- In the test below, kube-scheduler is down. --------------------------------------------------
 
 
 def test_scheduler_killed_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str) -> None:
@@ -58,7 +58,7 @@ def test_scheduler_killed_at_the_barrier(plane: ControlPlane, kohort: Kohort, sp
     bound_whole(plane, job)
 
 
-# -- the extender --------------------------------------------------------------------------------
+# -- In the tests below, the extender is down. ---------------------------------------------------
 
 
 def test_extender_killed_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str) -> None:
@@ -81,7 +81,7 @@ def test_extender_killed_after_some_of_the_bindings(plane: ControlPlane, kohort:
     assert len(set(nodes_of(plane, space).values())) == 1
 
 
-# -- the controller ------------------------------------------------------------------------------
+# -- In the test below, the controller is down. --------------------------------------------------
 
 
 def commands() -> tuple[str, str]:
@@ -158,7 +158,7 @@ def test_controller_dead_gated_pods_are_seen_everywhere_and_let_go_by_hand(
     bound_whole(plane, submit(plane, TFJob(space, "after", workers=2)))
 
 
-# -- the API server and etcd ---------------------------------------------------------------------
+# -- In the test below, the API server and etcd are down. ----------------------------------------
 
 
 def test_api_server_and_etcd_killed_what_runs_goes_on_and_the_next_gang_is_bound_whole(

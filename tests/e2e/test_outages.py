@@ -71,7 +71,7 @@ def whole(plane: ControlPlane, *jobs: TFJob) -> bool:
     return all(len(nodes_of(plane, job.namespace, job.name)) == size(job) for job in jobs)
 
 
-# -- pods that did not opt in --------------------------------------------------------------------
+# -- The test below is about pods that did not opt in. -------------------------------------------
 
 
 def stranger(namespace: str, name: str) -> Json:
@@ -144,7 +144,7 @@ def members(plane: ControlPlane, job: TFJob) -> int:
     return len(pods(plane, job.namespace, job.name))
 
 
-# -- nonsense ------------------------------------------------------------------------------------
+# -- The test below sends malformed bodies to the extender. --------------------------------------
 
 
 def test_malformed_bodies_are_answered_with_200_and_an_error(plane: ControlPlane, kohort: Kohort, space: str) -> None:
@@ -182,7 +182,7 @@ def refuses(verb: str, answer: Any) -> bool:
             return bool(answer["Error"])
 
 
-# -- killed in the middle ------------------------------------------------------------------------
+# -- In the test below, the extender is killed while a gang is being bound. ----------------------
 
 
 def lasting(jobs: Json) -> dict[str, Json]:

@@ -67,7 +67,7 @@ def ended(plane: ControlPlane, path: str) -> bool:
     return any(one["type"] == "Complete" and one["status"] == "True" for one in found)
 
 
-# -- groups --------------------------------------------------------------------------------------
+# -- The test below is about pod groups. ---------------------------------------------------------
 
 
 GROUPED: dict[str, tuple[str, Json]] = {
@@ -107,7 +107,7 @@ def test_a_group_starts_whole_once_its_definition_is_there(
     until(lambda: bound(plane, space) == 5, "one beyond the minimum bound")
 
 
-# -- sets of jobs --------------------------------------------------------------------------------
+# -- The test below is about JobSets and TrainJobs. ----------------------------------------------
 
 TRAINJOB = "trainer.kubeflow.org/v1alpha1"
 TRAINJOBS = f"/apis/{TRAINJOB}/namespaces/{{space}}/trainjobs"

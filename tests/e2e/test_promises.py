@@ -73,7 +73,7 @@ def refused(
     assert not nodes_of(plane, job.namespace, job.name)
 
 
-# -- respected -----------------------------------------------------------------------------------
+# -- The tests below are about constraints that a plan respects. ---------------------------------
 
 
 def test_a_quota_that_stops_the_operator_halfway(
@@ -262,7 +262,7 @@ def test_a_cordoned_node_takes_nobody(
     assert observer.partial_seconds("more", 2) < 2
 
 
-# -- learned from kube-scheduler's offers --------------------------------------------------------
+# -- The tests below are about constraints that only the nodes offered by kube-scheduler show. ---
 
 
 CLASS = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"},
@@ -323,7 +323,7 @@ def test_a_gang_too_large_for_the_node_of_its_volume_waits_whole(
     all_bound(plane, other)
 
 
-# -- refused by name -----------------------------------------------------------------------------
+# -- The tests below are about constraints for which Kohort refuses a job. -----------------------
 
 
 SPREAD = {"maxSkew": 1, "topologyKey": ZONE, "labelSelector": {"matchLabels": {"a": "b"}}}

@@ -98,7 +98,7 @@ def assert_no_node_is_overcommitted(plane: ControlPlane) -> None:
     assert all(cores <= CORES for cores in taken.values()), dict(taken)
 
 
-# -- the extender dies ---------------------------------------------------------------------------
+# -- In the tests below, the extender is killed. -------------------------------------------------
 
 
 def test_extender_killed_after_the_plan(
@@ -151,7 +151,7 @@ def test_a_restart_finds_every_job_as_it_was(plane: ControlPlane, kohort: Kohort
     assert reason(kohort, waits) == why
 
 
-# -- members, nodes and jobs go ------------------------------------------------------------------
+# -- In the tests below, members, nodes or jobs are deleted or closed. ---------------------------
 
 
 def test_a_member_deleted_at_the_barrier(
@@ -246,7 +246,7 @@ def test_a_job_deleted_in_mid_scale(
     assert_no_node_is_overcommitted(plane)
 
 
-# -- bindings fail, room is stolen ---------------------------------------------------------------
+# -- In the tests below, bindings fail, or a gang loses its room. --------------------------------
 
 
 def test_a_gang_that_cannot_be_bound_whole_is_released_whole(

@@ -205,7 +205,7 @@ def test_what_no_part_needs_is_refused(accounts: dict[str, Account], name: str) 
     assert not given
 
 
-# -- real calls ----------------------------------------------------------------------------------
+# -- The tests below make real calls with the rights of each service account. --------------------
 
 
 def pod(name: str, scheduler: str) -> Json:
@@ -369,7 +369,7 @@ def test_the_gate_is_the_only_map_and_the_lease_the_only_lease(
     assert accounts[CONTROLLER].status("DELETE", f"{leases.format(NAMESPACE)}/kohort-scheduler") == FORBIDDEN
 
 
-# -- manifests -----------------------------------------------------------------------------------
+# -- In the tests below, the API server checks the manifests. ------------------------------------
 
 
 FILES = sorted(file for file in (*BASE.glob("*.yaml"), *(CHECKOUT / "manifests/examples").glob("*.yaml"))

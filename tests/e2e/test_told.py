@@ -123,7 +123,7 @@ def refuses(plane: ControlPlane, path: str, patch: Json, words: str) -> bool:
     return False
 
 
-# -- bindings ------------------------------------------------------------------------------------
+# -- In the test below, the API server refuses bindings. -----------------------------------------
 
 
 def indexed(space: str, name: str) -> Json:
@@ -178,7 +178,7 @@ def _binding_refused(plane: ControlPlane, space: str, words: str) -> bool:
     return False
 
 
-# -- resizes -------------------------------------------------------------------------------------
+# -- The tests below are about resizes that are made or refused. ---------------------------------
 
 
 def test_a_resize_that_is_refused_is_told_to_both_jobs_and_its_room_is_promised_to_nobody(
@@ -364,7 +364,7 @@ def test_a_webhooks_denial_is_told_whatever_its_status(
     until(lambda: bound(plane, space, "heavy") == 7, "heavy bound once nobody refuses")
 
 
-# -- what the controller does to pods --------------------------------------------------------------
+# -- The test below is about the controller's writes to pods. --------------------------------------
 
 
 def test_a_gate_that_may_not_be_removed_is_told_at_its_pod(plane: ControlPlane, kohort: Kohort, space: str) -> None:

@@ -50,7 +50,7 @@ class Drawer:
         proxies = {name: value for name, value in case.environ.items() if name != "KUBECONFIG"}
         return Case(environ={**proxies, **server}, account=account)
 
-    # -- the cluster ---------------------------------------------------------------------------------
+    # -- The methods below draw the cluster of a kubeconfig. -----------------------------------------
 
     def _cluster(self, files: Files) -> Json:
         kit = self._kit
@@ -88,7 +88,7 @@ class Drawer:
         wrong = [kit.proxy("nobody"), kit.proxy("login-proxy"), *(of_variables if of_file else ())]
         return str(self._draw(everywhere if of_file else everywhere + of_variables, wrong))
 
-    # -- the user ------------------------------------------------------------------------------------
+    # -- The method below draws the user of a kubeconfig. --------------------------------------------
 
     def _user(self, files: Files) -> Json:
         kit = self._kit
@@ -131,7 +131,7 @@ class Drawer:
         ]
         return {**self._draw(right, wrong), **(self._draw(acting, [{"as-groups": ["g"]}]) if self._is(0.25) else {})}
 
-    # -- where the kubeconfig is, and what is given besides --------------------------------------------
+    # -- The methods below draw where the kubeconfig is, and options and variables. --------------------
 
     def _placed(self, files: Files, own: Json) -> tuple[dict[str, str], tuple[str, ...]]:
         if self._is(0.15):

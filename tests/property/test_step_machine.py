@@ -128,7 +128,7 @@ class Cluster(RuleBasedStateMachine):
         self.partial_since: dict[str, float] = {}
         self.readable: dict[str, Job] = {}
 
-    # -- helpers of the rules ---------------------------------------------------------------------
+    # -- The methods below are helpers of the rules. ----------------------------------------------
 
     def do(self, *events: object) -> None:
         self.snapshot, effects = step(self.snapshot, events, self.policy, self.now)  # type: ignore[arg-type]
@@ -182,7 +182,7 @@ class Cluster(RuleBasedStateMachine):
         pods = [p for p in self.api_pods.values() if p.opted_in and bool(p.node) == bound and not p.ended]
         return pods[pick % len(pods)] if pods else None
 
-    # -- rules: jobs, users, operators, kube-scheduler, controller -----------------------------------
+    # -- The rules below are what jobs, users, operators, kube-scheduler and controller do. ----------
 
     @initialize()
     def begin(self) -> None:
@@ -290,7 +290,7 @@ class Cluster(RuleBasedStateMachine):
         self.now += seconds
         self.do(Tick())
 
-    # -- rules: faults -------------------------------------------------------------------------------
+    # -- The rules below are faults. -----------------------------------------------------------------
 
     @rule(pick=st.integers(0, 50), how=st.sampled_from(["going", "gone", Phase.FAILED, Phase.SUCCEEDED, Phase.RUNNING]))
     def pod_changes(self, pick: int, how: str | Phase) -> None:
@@ -397,7 +397,7 @@ class Cluster(RuleBasedStateMachine):
         pods = [PodSeen(pod) for pod in self.api_pods.values()]
         return [*pods, *map(JobSeen, self.api_jobs.values()), *map(NodeSeen, self.api_nodes.values())]
 
-    # -- invariants --------------------------------------------------------------------------------------
+    # -- The methods below check invariants. -------------------------------------------------------------
 
     @precondition(lambda self: not self.upset)
     @invariant()

@@ -40,7 +40,7 @@ async def asked() -> AsyncIterator[Asked]:
         yield found
 
 
-# -- errors (problem details) --------------------------------------------------------------------
+# -- The test below is about errors (problem details). -------------------------------------------
 
 PROBLEMS = {
     "/jobs?limit=0": (422, "limit", "0"),
@@ -60,7 +60,7 @@ async def test_what_is_wrong_is_a_problem_that_names_field_value_and_what_is_all
     assert found["allowed"] in found["detail"]
 
 
-# -- revisions -----------------------------------------------------------------------------------
+# -- The tests below are about answers that a client already has (revisions). --------------------
 
 
 async def test_a_revision_that_somebody_has_is_not_sent_again(asked: Asked) -> None:
@@ -83,7 +83,7 @@ async def test_the_controllers_question_is_never_answered_with_nothing(asked: As
     assert (answer.status_code, "etag" in answer.headers) == (200, False)
 
 
-# -- pages ---------------------------------------------------------------------------------------
+# -- The tests below are about lists that are divided into pages. --------------------------------
 
 
 async def pages(asked: Asked, path: str, entries: str, limit: int) -> list[list[str]]:
@@ -113,7 +113,7 @@ async def test_a_page_goes_on_behind_the_last_entry_wherever_it_is_now(asked: As
     assert [job["name"] for job in second["jobs"]] == ["job-2", "job-3"]
 
 
-# -- OpenAPI -------------------------------------------------------------------------------------
+# -- The test below is about the OpenAPI description. --------------------------------------------
 
 
 async def test_every_route_is_described_and_has_an_example_that_its_model_takes(asked: Asked) -> None:
@@ -132,7 +132,7 @@ async def test_every_route_is_described_and_has_an_example_that_its_model_takes(
         assert model.model_validate(example).model_dump(mode="json", by_alias=True) == example, route.path
 
 
-# -- the stream ----------------------------------------------------------------------------------
+# -- The tests below are about the stream of server-sent events. ---------------------------------
 
 
 def test_the_stream_tells_each_revision_with_its_decisions_and_goes_on_where_it_broke_off() -> None:
@@ -190,7 +190,7 @@ async def test_there_are_only_so_many_streams(asked: Asked) -> None:
     assert (answer.status_code, answer.json()["title"]) == (503, "Service Unavailable")
 
 
-# -- the comparison -------------------------------------------------------------------------------
+# -- The test below is about the comparison of another policy with the journal. -------------------
 
 
 async def test_a_comparison_is_asked_of_the_journal(asked: Asked, tmp_path: Path) -> None:

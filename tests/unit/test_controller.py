@@ -195,7 +195,7 @@ def gated(name: str, *gates: str) -> tuple[Ref, Json]:
     return Ref(PODS, "team", name), {"metadata": {"uid": f"uid-{name}"}, "spec": spec}
 
 
-# -- orders become calls -------------------------------------------------------------------------
+# -- In the tests below, the extender's orders become calls of the API server. -------------------
 
 
 def test_what_frees_room_goes_first_and_what_waits_for_it_last() -> None:
@@ -423,7 +423,7 @@ async def test_ungating_leaves_another_pod_of_the_name_alone() -> None:
     assert api.written == []
 
 
-# -- the loop ------------------------------------------------------------------------------------
+# -- The tests below are about the controller's loop, which fetches orders and writes. -----------
 
 
 class Bench:
@@ -722,7 +722,7 @@ async def test_metrics_show_what_is_still_to_do_and_what_was_done() -> None:
         assert value("kohort_controller_writes_total", {"kind": "Release", "outcome": "refused"}) == 1
 
 
-# -- Events and logs for people ------------------------------------------------------------------
+# -- The tests below are about the Events and logs that people read. -----------------------------
 
 
 def decision(sequence: int, at: float, action: str = "Admit", **others: Any) -> DecisionView:
@@ -997,7 +997,7 @@ def test_a_note_is_never_longer_than_the_api_takes() -> None:
     assert len(WaitingEvents("host-1", EventQuota()).queued(job, (), 1000.0)["note"]) == 1024
 
 
-# -- pace ----------------------------------------------------------------------------------------
+# -- The test below is about the limit on calls in a second. -------------------------------------
 
 
 @virtual

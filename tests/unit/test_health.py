@@ -80,7 +80,7 @@ async def get(app: object, path: str) -> tuple[int, str]:
     return answer.status_code, answer.text
 
 
-# -- readiness -----------------------------------------------------------------------------------
+# -- The tests below are about the checks of the endpoint /readyz. -------------------------------
 
 READY = Snapshot(synced=True)
 STATES = {
@@ -171,7 +171,7 @@ async def test_probes(checks: tuple[Check, ...], path: str, status: int, text: s
     assert await get(app, path) == (status, text)
 
 
-# -- metrics -------------------------------------------------------------------------------------
+# -- The tests below are about the metrics. ------------------------------------------------------
 
 
 def value(metrics: Metrics | ControllerMetrics, name: str, **labels: str) -> float | None:

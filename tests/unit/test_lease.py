@@ -180,7 +180,7 @@ async def test_who_listens_is_told_at_the_start_and_at_each_change_once(api: Lea
     assert told == [False, True, False, True]
 
 
-# -- how often a follower looks ----------------------------------------------------------------------
+# -- The tests below are about how often a follower reads the Lease. ---------------------------------
 
 
 async def watched(lease: Lease, api: LeaseApi, clock: HandClock, until: float) -> list[float]:

@@ -75,7 +75,7 @@ def seen(resource: Resource, item: Json, translator: Translator | None = None) -
     return found
 
 
-# -- job objects ---------------------------------------------------------------------------------
+# -- The tests below are about objects that are read as jobs. ------------------------------------
 
 ELASTIC = {
     "Job": (BATCHJOBS, job()),
@@ -167,7 +167,7 @@ def test_a_kind_whose_workers_cannot_be_changed_says_so() -> None:
     assert {kind.kind for kind in KINDS.values() if not kind.resizes} == {"JobSet"}
 
 
-# -- members -------------------------------------------------------------------------------------
+# -- The tests below are about the slots of the jobs' pods. --------------------------------------
 
 
 def pod(name: str, owner: Json | None = None, node: str = "", **meta: Any) -> Json:
@@ -237,7 +237,7 @@ def test_a_jobset_that_is_made_again_under_its_name_has_none_of_the_former_ones_
     assert (new.job_uid, new.slot) == (found.uid, Slot("workers-1", 2))
 
 
-# -- pods without a number -----------------------------------------------------------------------
+# -- The tests below are about pods of Deployments, whose names have no index. -------------------
 
 
 def replica(name: str, node: str = "", written: str = "", gone: bool = False) -> Json:
@@ -346,7 +346,7 @@ def test_where_another_than_the_last_was_removed_the_last_one_takes_its_place() 
     assert (deployed.slots["d"], deployed.written) == (1, {})
 
 
-# -- groups --------------------------------------------------------------------------------------
+# -- The tests below are about pod groups. -------------------------------------------------------
 
 
 def group(kind: GroupKind, least: int = 3, **meta: Any) -> Json:
@@ -601,7 +601,7 @@ def test_a_group_without_a_gang_leaves_its_pods_alone() -> None:
     assert grouped.pods["a"].job_uid == "team/u-a"
 
 
-# -- malformed objects ---------------------------------------------------------------------------
+# -- The test below is about malformed objects. --------------------------------------------------
 
 OBJECTS: list[tuple[Resource, Json]] = [
     *ELASTIC.values(),

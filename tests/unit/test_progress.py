@@ -346,7 +346,7 @@ def test_a_spoilt_history_counts_as_none(text: str) -> None:
     assert recorded_reports({"metadata": {"annotations": {"kohort.dev/reports": text}}}) == ()
 
 
-# -- the checkpoint ---------------------------------------------------------------------------------
+# -- The tests below are about the checkpoint that training saves before it is moved. ---------------
 
 
 def moving() -> Service:
@@ -384,7 +384,7 @@ async def test_saved_is_taken_at_once_and_only_for_the_own_job() -> None:
     assert (await service.report(token("a"), body={"saved": True}))[0] == 429
 
 
-# -- the helper for training code ----------------------------------------------------------------
+# -- The tests below are about the helper that training code reports with. -----------------------
 
 
 class Heard(BaseHTTPRequestHandler):

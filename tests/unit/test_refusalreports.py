@@ -35,7 +35,7 @@ POLICY = "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b
 WEBHOOK = Unknown('HTTP 500 InternalError: failed calling webhook "size.example.com": connection refused')
 
 
-# -- what the controller reports -----------------------------------------------------------------
+# -- The tests below are about the refused writes that the controller reports. -------------------
 
 
 async def told_after(answer: Outcome, seconds: float, **wanted: Any) -> list[tuple[str, str, str, bool]]:
@@ -156,7 +156,7 @@ def test_a_lost_answer_keeps_what_the_api_server_said() -> None:
     assert outcome(502, b"<html>").words == "HTTP 502"  # type: ignore[union-attr]
 
 
-# -- what the extender accepts -------------------------------------------------------------------
+# -- The tests below are about the reports that the extender accepts. ----------------------------
 
 BODY = {"write": "SetReplicas", "namespace": "team", "uid": "1234", "message": "Invalid: no", "lasting": False}
 FROM_CONTROLLER = {CLIENT_HEADER: CONTROLLER}
@@ -231,7 +231,7 @@ async def test_a_list_that_cannot_be_read_is_refused(body: Any) -> None:
     assert made.ledger.snapshot.refused_writes == {}
 
 
-# -- refused bindings ----------------------------------------------------------------------------
+# -- In the tests below, the API server refuses a binding. ---------------------------------------
 
 NAMES = ("a-ps-0", "a-worker-0", "a-worker-1")
 STATUSES = [

@@ -112,7 +112,7 @@ def running() -> Service:
     return Service(*CLUSTER, JobSeen(A), *pods(A), JobSeen(BIG), *gated, Synced())
 
 
-# -- quantities ----------------------------------------------------------------------------------
+# -- The test below is about quantities. ---------------------------------------------------------
 
 QUANTITIES = {
     "half a core": ("cpu", 500, "500m"),
@@ -133,7 +133,7 @@ def test_a_quantity_is_written_as_kubernetes_does_without_loss(name: str, amount
     assert amounts(Resources({name: amount}))[name].exact == amount
 
 
-# -- jobs and queue ------------------------------------------------------------------------------
+# -- The tests below are about the routes of jobs and of the queue. ------------------------------
 
 
 @virtual
@@ -401,7 +401,7 @@ async def test_before_every_list_is_in_the_ledger_itself_is_the_reason() -> None
     assert found["jobs"][0]["waits"]["reason"] == "LedgerNotReady"
 
 
-# -- nodes and plans -----------------------------------------------------------------------------
+# -- The tests below are about the routes of nodes and of plans. ---------------------------------
 
 
 @virtual
@@ -434,7 +434,7 @@ async def test_a_plan_shows_nodes_and_who_is_at_the_barrier() -> None:
     assert plan["window_ends_in_seconds"] == 8.0
 
 
-# -- desired -------------------------------------------------------------------------------------
+# -- The tests below are about the route by which the controller asks what it is to do. ----------
 
 
 @virtual
@@ -554,7 +554,7 @@ async def test_only_the_controllers_question_is_its_sign_of_life() -> None:
     assert service.vitals.controller.heard
 
 
-# -- decisions -----------------------------------------------------------------------------------
+# -- The tests below are about the route of decisions. -------------------------------------------
 
 
 @virtual
@@ -613,7 +613,7 @@ async def test_workers_that_do_not_go_are_told_of_at_the_job_that_they_were_take
     assert entry["text"] == f"{told} not gone in time: the plan of team/a was given up"
 
 
-# -- wrong requests ------------------------------------------------------------------------------
+# -- The tests below are about wrong requests. ---------------------------------------------------
 
 WRONG = {
     "not a number": ("/desired?after=x", "after", "x", "a whole number of at least -1"),
@@ -711,7 +711,7 @@ async def test_what_no_route_takes_is_a_problem(
     assert answer.headers.get("allow") == (allowed if status == 405 else None)
 
 
-# -- OpenAPI -------------------------------------------------------------------------------------
+# -- The tests below are about the OpenAPI description, and about unknown jobs and namespaces. ---
 
 DOCUMENT = documents.openapi()
 ROUTES = [(path, method, told) for path, methods in DOCUMENT["paths"].items() for method, told in methods.items()]

@@ -363,7 +363,7 @@ def test_a_job_that_could_not_be_decoded_is_invalid_and_not_gone() -> None:
     assert seen(item).invalid == "the object cannot be read: invalid utf-8"
 
 
-# -- pods ----------------------------------------------------------------------------------------
+# -- The tests below translate pods. -------------------------------------------------------------
 
 
 def member(name: str = "mnist-worker-2", role: Any = "worker", index: Any = "2", **meta: Any) -> Json:
@@ -572,7 +572,7 @@ def test_a_pod_that_could_not_be_decoded_stays_what_it_was() -> None:
     assert PodGone("p1") in pods(item, "DELETED")
 
 
-# -- nodes ---------------------------------------------------------------------------------------
+# -- The tests below translate nodes. ------------------------------------------------------------
 
 
 def node(spec: Any = None, status: Any = None, **meta: Any) -> Json:
@@ -621,7 +621,7 @@ def test_a_node_is_deleted() -> None:
     assert OURS.events(NODES, {"type": "DELETED", "object": {"metadata": {"name": "n1"}}}) == [NodeGone("n1")]
 
 
-# -- malformed objects ---------------------------------------------------------------------------
+# -- The tests below translate malformed objects. ------------------------------------------------
 
 NO_FACT: dict[str, tuple[Resource, Any]] = {
     "a bookmark": (PODS, {"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": {"resourceVersion": "9"}}}),

@@ -112,7 +112,7 @@ def refused(reason: Reason, *names: str) -> Json:
     return kept() | {"FailedAndUnresolvableNodes": dict.fromkeys((names or ("n1", "n2"))[:1], reason.text)}
 
 
-# -- filter --------------------------------------------------------------------------------------
+# -- The tests below are about the verb filter. --------------------------------------------------
 
 
 @virtual
@@ -475,7 +475,7 @@ async def test_before_every_list_is_in_nothing_is_answered_but_that() -> None:
     assert await stage.filter(pods[0]) == refused(Reason.NOT_SYNCED)
 
 
-# -- whole nodes, nulls, and pods that did not opt in ----------------------------------------------
+# -- The tests below are about whole node objects, nulls, and pods that did not opt in. ------------
 
 
 @virtual
@@ -554,7 +554,7 @@ async def test_29_their_binds_are_answered_truly(outcome: Any, shown: str, want:
     assert await stage.bind(other, "n1") == want
 
 
-# -- bind ----------------------------------------------------------------------------------------
+# -- The tests below are about the verb bind. ----------------------------------------------------
 
 
 @virtual
@@ -630,7 +630,7 @@ async def test_7_a_scheduler_that_hangs_up_is_noticed() -> None:
     assert (stage.barrier.held, dict(stage.gang(A).held)) == (0, {})
 
 
-# -- prioritize, ranked ------------------------------------------------------------------------------
+# -- The tests below are about the verb prioritize, and the setting `answer: ranked`. ----------------
 
 
 @virtual
@@ -677,7 +677,7 @@ async def test_ranked_does_not_follow_where_there_is_no_room() -> None:
     assert await stage.bind(pods[0], other) == Reason.PLAN_CHANGED.text
 
 
-# -- preempt -----------------------------------------------------------------------------------------
+# -- The tests below are about the verb preempt. -----------------------------------------------------
 
 
 def victims(**by_node: Sequence[str]) -> Json:
@@ -734,7 +734,7 @@ async def test_30_whole_victims_are_answered_by_uid() -> None:
     assert await spared(Scheduler(), body) == {"n1": ["uid-x"]}
 
 
-# -- what is malformed, and our own faults -----------------------------------------------------------
+# -- The tests below are about malformed calls, and errors in the extender's own code. ---------------
 
 GOOD = args(body_of(pod("p")))
 MALFORMED: dict[str, bytes] = {

@@ -135,7 +135,7 @@ class FluidRun:
         self._meter.run_to(end)
         return self._meter.result(self._policy.name, end)
 
-    # -- events ------------------------------------------------------------------------------------
+    # -- The methods below handle the events of the simulation. ------------------------------------
 
     def _arrive(self, spec: JobSpec) -> None:
         uid = self._uids[spec.name]
@@ -167,7 +167,7 @@ class FluidRun:
         self._post(self._cluster.apply_fault(fault, self._uids))
         self._open |= self._cluster.moved
 
-    # -- the clock ---------------------------------------------------------------------------------
+    # -- The methods below handle what time alone causes. ------------------------------------------
 
     def _tick(self) -> None:
         """Post a tick if no step was made for ``tick_seconds``; each step restarts the timer, as in the live service.
@@ -211,7 +211,7 @@ class FluidRun:
             self._inbox.append(Tick())
             self._open.add(uid)
 
-    # -- steps -------------------------------------------------------------------------------------
+    # -- The methods below make steps and follow their effects. ------------------------------------
 
     def _post(self, events: Iterable[Event]) -> None:
         found = list(events)

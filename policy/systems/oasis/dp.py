@@ -198,9 +198,11 @@ def _holding(table: Array, cost: Array, *, fresh: bool) -> tuple[Array, Array]:
 
 
 def most_work(costs: Array, work: int, *, gaps: bool = True) -> int:
-    """Return how many worker-slots of the work fit into the time slots.
+    """Return how many of the job's worker-slots (one worker for one time slot) fit into the time slots.
 
-    gaps: the job may pause; without it only the longest unbroken run of time slots with room counts.
+    costs: the cost of y workers as an array [time slot, y]; infinite where there is no room for y workers. work: the
+    job's worker-slots, which the result does not exceed. gaps: the job may pause; if it may not, only the unbroken run
+    of time slots into which most worker-slots fit counts.
     """
     tops: list[int] = _tops(costs).tolist()
     if not gaps:

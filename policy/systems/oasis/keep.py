@@ -121,7 +121,7 @@ def _write_entry(book: Book, uid: str) -> Json:
     return entry
 
 
-# -- plans: consecutive time slots of one layout are written once, nodes are numbered ------------
+# -- Plans are written below: equal consecutive time slots only once, and nodes as numbers. ------
 
 
 def _write_plan(plan: Plan) -> list[Any]:
@@ -159,7 +159,7 @@ def _places(layout: Layout | list[Any], nodes: list[str]) -> Iterator[tuple[str,
         yield word(role), nodes[whole(node, len(nodes) - 1)], whole(count, MOST_COUNT)
 
 
-# -- a job's work and what the prices keep of it -------------------------------------------------
+# -- The functions below write and read a job's work and its share in the prices. ----------------
 
 
 def _write_work(work: Work) -> list[Any]:

@@ -103,7 +103,7 @@ def test_a_kubeconfig_of_the_environment_names_a_cluster(
     assert CliRunner().invoke(commands.app, ["jobs"]).exit_code == code
 
 
-# -- what goes over the forwarded port -----------------------------------------------------------
+# -- The tests below are about the bytes that go over the forwarded port. ------------------------
 
 
 @dataclass

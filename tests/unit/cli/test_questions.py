@@ -583,7 +583,7 @@ def test_help_shows_examples(kohort: Callable[..., Result]) -> None:
         assert command in found.stdout
 
 
-# -- every command -------------------------------------------------------------------------------
+# -- The tests below are about what all commands have in common. ---------------------------------
 
 DATA: dict[str, tuple[tuple[str, ...], str]] = {
     "queue": (("queue",), "jobs"), "jobs": (("jobs",), "jobs"), "nodes": (("nodes",), "nodes"),
@@ -628,7 +628,7 @@ def test_completion_is_there_for_a_shell(kohort: Callable[..., Result], monkeypa
     assert found.stdout.split() == ["explain"]
 
 
-# -- commands that ask repeatedly (--watch) ------------------------------------------------------
+# -- The tests below are about commands that ask repeatedly (--watch). ---------------------------
 
 
 def after(looks: int, monkeypatch: pytest.MonkeyPatch, between: Callable[[int], None] = lambda _: None) -> None:

@@ -231,7 +231,7 @@ def test_a_burst_of_pods_comes_at_the_operators_rate_at_todays_date() -> None:
     assert len(bench.pods) == 9 * len(bench.spec.slots)
 
 
-# -- kinds of Kubernetes' own --------------------------------------------------------------------
+# -- The tests below are about jobs of Kubernetes' own kinds, such as Deployments. ---------------
 
 OWN = {WorkloadKind.STATEFULSET: STATEFULSETS, WorkloadKind.DEPLOYMENT: DEPLOYMENTS}
 

@@ -113,7 +113,7 @@ def test_preemption_spares_half_gangs_and_takes_whole_ones_and_strangers() -> No
     assert preempt_pod(world.snapshot, {"n1": whole}) == {"n1": whole}
 
 
-# -- desired -----------------------------------------------------------------------------------------
+# -- The tests below are about `desired`, the changes that the controller is to make. ------------------------------
 
 
 def test_a_follower_and_an_unsynced_ledger_order_nothing() -> None:
@@ -323,7 +323,7 @@ def test_nominations_are_made_above_the_node_count_and_cleared_on_release() -> N
     assert [(o.name, o.value) for o in desired(world.snapshot, 1).nominate] == [("a-ps-0", "")]
 
 
-# -- explain -------------------------------------------------------------------------------------------
+# -- The tests below are about explanations of jobs. ---------------------------------------------------
 
 
 def code(found: Explanation) -> str | None:

@@ -131,7 +131,7 @@ def test_bounds_of_a_suspended_job_whose_kind_is_suspended_by_a_field_are_told()
     assert edits(world) == [Edited("job-a", "max-workers", 6, 4, kept=True)]
 
 
-# -- constant load -----------------------------------------------------------------------------------
+# -- The test below is about jobs under a constant load. ---------------------------------------------
 
 
 def turned(effects: list[tuple[float, int]]) -> list[float]:

@@ -41,7 +41,7 @@ def waiting(world: World, name: str = "b") -> World:
     return world
 
 
-# -- each hindrance by its name ------------------------------------------------------------------
+# -- In the tests below, each hindrance to growth is named. --------------------------------------
 
 
 def test_free_room_on_its_own_node_is_kept_by_the_queue_and_it_does_not_lack_room() -> None:
@@ -195,7 +195,7 @@ def test_a_policy_that_resizes_nobody_says_so(name: str) -> None:
     )
 
 
-# -- hindrances in generated worlds --------------------------------------------------------------
+# -- The tests below look for hindrances to growth in generated clusters. ------------------------
 
 
 def below_their_maximum(snapshot: Snapshot) -> Iterator[Job]:

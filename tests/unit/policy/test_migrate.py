@@ -370,7 +370,7 @@ def test_nothing_is_promised_twice_on_the_way() -> None:
     assert world.snapshot.free("n2") == res(memory=28, pods=109)
 
 
-# -- the checkpoint before the migration ----------------------------------------------------------
+# -- The tests below are about the checkpoint that a job saves before its migration. --------------
 
 
 def asked(made: JobBuilder = PAIR) -> World:

@@ -606,7 +606,7 @@ def test_a_parameter_out_of_range_is_named(wrong: dict[str, float]) -> None:
         Oasis(**wrong)  # type: ignore[arg-type]
 
 
-# -- slots that the jobs' plans have missed -------------------------------------------------------
+# -- The tests below are about jobs that are late against their schedules. ------------------------
 
 
 def test_a_job_whose_pods_come_after_its_slot_is_planned_anew_whole() -> None:
@@ -635,7 +635,7 @@ def test_a_job_that_runs_on_beyond_its_plan_is_planned_slot_by_slot() -> None:
     assert made.gang("a").workers == 1
 
 
-# -- a clock that is set back ---------------------------------------------------------------------
+# -- The tests below are about clocks that are set back, and about pools, bounds and slot lengths that change. --
 
 
 def test_a_clock_set_back_leaves_who_runs_running_and_who_waits_as_near_to_its_slot() -> None:

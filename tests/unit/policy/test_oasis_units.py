@@ -101,7 +101,7 @@ def test_what_is_done_already_is_not_planned_again() -> None:
     assert work_of(job(), 100.0, done=0.5).work == whole // 2
 
 
-# -- prices ------------------------------------------------------------------------------------------
+# -- The tests below are about OASiS's prices of resources. ------------------------------------------
 
 
 def ground(*labels: str, cpu: int = 10, gpu: int = 4) -> Ground:

@@ -87,7 +87,7 @@ def try_to_bind(world: World, members: list[Pod]) -> None:
             world.answer(effects)
 
 
-# -- nominations ----------------------------------------------------------------------------------
+# -- The tests below are about the room of nominated pods. ----------------------------------------
 
 
 def test_members_that_are_preempted_say_by_whom_also_when_the_preemptor_is_bound() -> None:
@@ -253,7 +253,7 @@ def test_a_restart_finds_the_nomination_again() -> None:
     assert again.snapshot.free("n1") == world.snapshot.free("n1") == res(0, 32 - 1, pods=109)
 
 
-# -- victims --------------------------------------------------------------------------------------
+# -- The tests below are about the room of preempted members. -------------------------------------
 
 
 def test_the_room_of_a_victim_is_kept_until_the_nomination_is_seen() -> None:
@@ -343,7 +343,7 @@ def test_nobody_is_planned_into_the_room_that_victims_are_leaving() -> None:
     assert not {victim.uid for victim in victims}.intersection(world.gang("b").waits_for)
 
 
-# -- what becomes of the gang ---------------------------------------------------------------------
+# -- The tests below are about what becomes of a gang that loses members to a preemption. ---------
 
 
 def test_an_elastic_gang_goes_on_with_fewer_workers_and_says_who_preempted_it() -> None:
@@ -410,7 +410,7 @@ def test_a_rigid_gang_that_finds_no_room_is_released_for_the_preemption() -> Non
     assert [effect.reason.value for effect in world.effects if isinstance(effect, Released)] == ["MembersPreempted"]
 
 
-# -- at the moment of binding ---------------------------------------------------------------------
+# -- In the tests below, room is lost just when a gang is to be bound. ----------------------------
 
 
 def test_a_complete_gang_is_not_bound_when_the_same_batch_tells_of_a_nomination() -> None:

@@ -48,7 +48,7 @@ def shrinks(world: World) -> dict[str, int]:
     return {one.job_uid.removeprefix("job-"): one.workers for one in resized}
 
 
-# -- reasons and events about quotas -----------------------------------------------------------
+# -- The tests below are about reasons and events that name a quota. ---------------------------
 
 
 def test_a_quota_that_is_smaller_than_the_job_is_told() -> None:
@@ -74,7 +74,7 @@ def test_growth_that_a_quota_eats_is_told_at_once_with_the_quota() -> None:
     assert verdict_of(world.snapshot, seen) is None
 
 
-# -- jobs that have grown give workers back ------------------------------------------------------
+# -- In the tests below, jobs that have grown give workers back to free a quota. -----------------
 
 
 @pytest.mark.parametrize("policy", GROWING)
@@ -276,7 +276,7 @@ def test_policies_that_keep_to_their_numbers_shrink_nobody() -> None:
     assert shrinks(world) == {}
 
 
-# -- growth leaves quota to waiting jobs ---------------------------------------------------------
+# -- In the tests below, growth leaves the quota's room to waiting jobs. -------------------------
 
 
 def small(world: World) -> World:
@@ -339,7 +339,7 @@ def test_a_shrunk_job_does_not_grow_back_into_the_room_of_the_one_it_was_shrunk_
     assert world.gang("big").workers == 4
 
 
-# -- explanations --------------------------------------------------------------------------------
+# -- In the tests below, a quota is named in an explanation. -------------------------------------
 
 
 def test_the_cause_is_told_with_the_shrink() -> None:
@@ -365,7 +365,7 @@ def test_what_keeps_a_job_from_growing_is_the_quota() -> None:
     assert held.startswith("a ResourceQuota of its namespace: what is left is kept for pods that team/late waits for")
 
 
-# -- quotas as facts -----------------------------------------------------------------------------
+# -- The tests below are about quotas as facts of the snapshot. ----------------------------------
 
 
 def test_an_older_version_of_a_quota_does_not_replace_a_newer_one_and_a_deleted_one_is_gone() -> None:

@@ -60,7 +60,7 @@ def told(effects: tuple[Effect, ...]) -> list[WriteRefused]:
     return [effect for effect in effects if isinstance(effect, WriteRefused)]
 
 
-# -- a shrink ------------------------------------------------------------------------------------
+# -- In the tests below, the API server refuses to shrink a job. ---------------------------------
 
 
 @pytest.mark.parametrize("policy", ELASTIC, ids=lambda policy: policy.name)
@@ -151,7 +151,7 @@ def test_a_shrink_for_nobody_that_is_refused_stays_asked_for_and_its_room_is_no_
     assert world.state("heavy") is State.PLANNED, "else what is leaving is an offer"
 
 
-# -- a growth ------------------------------------------------------------------------------------
+# -- In the test below, the API server refuses to grow a job. ------------------------------------
 
 
 def test_a_growth_that_is_refused_gives_its_room_back_at_once_and_rests() -> None:
@@ -169,7 +169,7 @@ def test_a_growth_that_is_refused_gives_its_room_back_at_once_and_rests() -> Non
     ]
 
 
-# -- other refused writes ------------------------------------------------------------------------
+# -- In the tests below, the API server refuses writes that resize no job. -----------------------
 
 
 def test_a_write_of_a_pod_is_told_at_its_job_once_for_all_of_its_pods() -> None:
@@ -202,7 +202,7 @@ def test_one_that_follows_takes_none_and_forgets_those_that_it_had() -> None:
     assert world.snapshot.refused_writes == {}
 
 
-# -- a binding -----------------------------------------------------------------------------------
+# -- In the tests below, the API server refuses a binding. ---------------------------------------
 
 
 def denied() -> World:

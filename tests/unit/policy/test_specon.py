@@ -78,7 +78,7 @@ def counts(world: World) -> Counts:
     return found
 
 
-# -- placement ----------------------------------------------------------------------------------------
+# -- The tests below are about the nodes on which SpeCon places new jobs. -----------------------------
 
 
 def test_jobs_are_placed_round_and_round_whatever_has_ended() -> None:
@@ -124,7 +124,7 @@ def test_first_come_first_served_nobody_passes_the_first_that_waits() -> None:
     assert world.snapshot.verdicts["job-c"].behind == "job-b"
 
 
-# -- Algorithm 1 ---------------------------------------------------------------------------------------
+# -- The tests below are about Algorithm 1, which puts jobs into categories by their progress. ---------
 
 
 def categories(policy: SpeCon, values: Sequence[float | None], **more: object) -> list[Category]:
@@ -232,7 +232,7 @@ def test_a_report_from_the_future_is_not_there() -> None:
     assert known(world, "a").value is None
 
 
-# -- Algorithm 2 ---------------------------------------------------------------------------------------
+# -- The tests below are about Algorithm 2, which moves converged jobs away. ---------------------------
 
 
 def crowded(policy: SpeCon = PLAIN, *more: str) -> World:
@@ -374,7 +374,7 @@ def test_the_guard_wants_the_new_node_to_be_the_lighter_one_with_the_job() -> No
     assert moves(rounds(world, a=CONVERGING, c=GROWING, d=GROWING, e=GROWING)) == {"a": "n2"}
 
 
-# -- jobs that are left alone --------------------------------------------------------------------------
+# -- The tests below are about jobs that SpeCon does not move. -----------------------------------------
 
 
 def spoiled(how: str) -> JobBuilder:
@@ -449,7 +449,7 @@ def test_nor_while_somebody_may_not_shrink_others_yet() -> None:
     assert at_rest(crowded().snapshot, Decision((), {"job-x": Verdict(Reason.TOO_LARGE)}))
 
 
-# -- Algorithm 3 ---------------------------------------------------------------------------------------
+# -- The tests below are about Algorithm 3, which moves jobs to idle nodes. ----------------------------
 
 EVEN = SpeCon(smoothing=1, gate=Gate.PRINTED)
 SLOW = (10.0, 5.0, 4.99, 4.985)
@@ -570,7 +570,7 @@ def test_balance_moves_a_job_once() -> None:
     assert moves(rounds(world, a=[4.98, 4.979, 4.9785, 4.978], d=GROWING[:4])) == {}
 
 
-# -- each job is moved only once -----------------------------------------------------------------------
+# -- The tests below check that each job is moved only once. -------------------------------------------
 
 BOTH = SpeCon(smoothing=1)
 
@@ -621,7 +621,7 @@ def test_a_limit_that_says_nothing_is_refused(limit: int) -> None:
         SpeCon(moves_per_job=limit)
 
 
-# -- memory --------------------------------------------------------------------------------------------
+# -- The tests below are about what the policy remembers. ----------------------------------------------
 
 
 def test_jobs_that_have_ended_are_forgotten() -> None:
@@ -644,7 +644,7 @@ def test_a_decision_changes_nothing_but_by_its_actions() -> None:
     assert any(isinstance(action, Migrate) for action in list[Action](one.actions))
 
 
-# -- clocks --------------------------------------------------------------------------------------------
+# -- The tests below are about remembered times that are in the future because a clock was wrong. ------
 
 
 def test_what_a_clock_that_was_ahead_has_written_does_not_hold_the_rounds_up() -> None:

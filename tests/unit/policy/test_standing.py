@@ -98,7 +98,7 @@ def test_what_growth_is_held_back_by(made: object, text: str) -> None:
     assert told(world, "a").growth.startswith(text)
 
 
-# -- the figures on which a decision was based ---------------------------------------------------
+# -- The tests below are about the figures on which a decision was based. ------------------------
 
 
 def test_a_shrink_tells_both_weights_and_what_the_rival_needs() -> None:
