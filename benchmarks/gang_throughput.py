@@ -3,7 +3,9 @@
 Two hundred gangs of one ps and four workers exist before the scheduler starts. Pods per second count from the first to
 the last binding as a watch sees them; CPU seconds are those of each process in that time, per 1,000 pods. All
 schedulers look at all nodes, all clients have the same limits, and each scheduler runs alone. Nodes have no kubelet.
-``native`` is kube-scheduler with the feature GenericWorkload and one PodGroup per gang.
+``native`` is kube-scheduler with the feature GenericWorkload and one PodGroup per gang. ``kohort`` is Kohort as shipped,
+and ``first`` is Kohort with ``barrier.commit: first``. Its figures have ``(first)`` in their names, and each ratio is that
+of a variant of Kohort to another scheduler; ``first/kohort`` compares the two.
 
 Above 500 nodes Kohort nominates its planned nodes. Here this happens before its kube-scheduler starts, and the time and
 the CPU from the first nomination to the last are added to those of the bindings.
