@@ -3,9 +3,8 @@
 Two hundred gangs of one ps and four workers exist before the scheduler starts. Pods per second count from the first to
 the last binding as a watch sees them; CPU seconds are those of each process in that time, per 1,000 pods. All
 schedulers look at all nodes, all clients have the same limits, and each scheduler runs alone. Nodes have no kubelet.
-``native`` is kube-scheduler with the feature GenericWorkload and one PodGroup per gang. ``kohort`` is Kohort as shipped,
-and ``first`` is Kohort with ``barrier.commit: first``. Its figures have ``(first)`` in their names, and each ratio is that
-of a variant of Kohort to another scheduler; ``first/kohort`` compares the two.
+``native`` is kube-scheduler with the feature GenericWorkload and one PodGroup per gang. ``kohort`` is Kohort with
+``barrier.commit: all``, and ``kohort-first`` with ``first``; ``--commit all first`` measures both in the same rounds.
 
 Above 500 nodes Kohort nominates its planned nodes. Here this happens before its kube-scheduler starts, and the time and
 the CPU from the first nomination to the last are added to those of the bindings.
@@ -16,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +30,8 @@ LIMIT_SECONDS = 90.0
 GANG = 5
 NOMINATES_ABOVE = 500  # nodes; the shipped value
 RIVALS = ("plain", "native")
+VARIANTS = {"all": "kohort", "first": "kohort-first"}  # the variant's name by the setting barrier.commit
+LATER_SECONDS = 1.0
 Cpu = Mapping[str, float]  # seconds by process
 
 
@@ -41,6 +43,7 @@ class ThroughputRun:
     cpu: Cpu  # per 1,000 pods
     spread: float  # median over the gangs, in seconds
     unbound: int = 0  # pods without a node after 90 s
+    misreported: int = 0  # bound pods with the condition PodScheduled=False a second after the last binding
     nominating: float = 0.0  # seconds of nominating, which are part of pods per second
     counts: dict[str, float] = field(default_factory=dict)  # by name, per pod
 
@@ -55,27 +58,30 @@ class Bench:
     """The control plane and all schedulers on it, of which one runs at a time."""
 
     plane: ControlPlane
-    kohort: Kohort
+    kohorts: Mapping[str, Kohort]
     rivals: Mapping[str, Process]
     nominates: bool
 
     def run(self, name: str, gangs: int, number: int) -> ThroughputRun:
         """Run one variant, starting and ending with an empty cluster."""
         live.open_gate(self.plane)
-        made = live.gangs(gangs, name, f"{name}{number}")
+        parts = self.kohorts.get(name)
+        made = live.gangs(gangs, name if parts is None else "kohort", f"{name}{number}")
         pods = len(live.submit(self.plane, made, grouped=name == "native"))
         try:
-            return self._kohort(pods) if name == "kohort" else self._rival(self.rivals[name], pods)
+            run = self._rival(self.rivals[name], pods) if parts is None else self._kohort(parts, pods)
+            time.sleep(LATER_SECONDS)
+            run.misreported = live.misreported(self.plane)
+            return run
         finally:
-            (self.kohort if name == "kohort" else self.rivals[name]).stop()
+            (self.rivals[name] if parts is None else parts).stop()
             live.clear(self.plane)
 
     def _rival(self, scheduler: Process, pods: int) -> ThroughputRun:
         seen, cpu = self._phase(live.is_bound, pods, {"scheduler": scheduler}, scheduler.start)
         return _result(seen, cpu, pods)
 
-    def _kohort(self, pods: int) -> ThroughputRun:
-        parts = self.kohort
+    def _kohort(self, parts: Kohort, pods: int) -> ThroughputRun:
         processes = {"scheduler": parts.scheduler, "extender": parts.extender, "controller": parts.controller}
         before: Cpu = {}
         nominating = 0.0
@@ -109,7 +115,8 @@ class Bench:
 def _result(seen: live.Seen, cpu: Cpu, pods: int, nominating: float = 0.0) -> ThroughputRun:
     per_thousand = {name: seconds * 1000 / pods for name, seconds in cpu.items()}
     rate = len(seen.at) / (seen.seconds + nominating)
-    return ThroughputRun(rate, per_thousand, statistics.median(seen.spreads()), pods - len(seen.at), nominating)
+    spread = statistics.median(seen.spreads())
+    return ThroughputRun(rate, per_thousand, spread, pods - len(seen.at), nominating=nominating)
 
 
 def _counts(parts: Kohort) -> dict[str, float]:
@@ -124,9 +131,10 @@ def _counts(parts: Kohort) -> dict[str, float]:
 def measure(options: argparse.Namespace) -> BenchmarkReport:
     """Measure the variants in turn; each ratio is of two runs of the same round."""
     setup = {"nodes": options.nodes, "gangs": options.gangs, "pods a gang": GANG, "rounds": options.rounds,
-             "window seconds": options.window, "against": " ".join(options.against)}  # fmt: skip
+             "window seconds": options.window, "against": " ".join(options.against),
+             "commit": " ".join(options.commit)}  # fmt: skip
     report = BenchmarkReport("gang_throughput", setup)
-    names = [*options.against, "kohort"]
+    names = [*options.against, *(VARIANTS[commit] for commit in options.commit)]
     progress(f"starting a control plane of {options.nodes} nodes")
     with live.bare_plane(options.nodes, pod_groups="native" in names) as plane:
         bench = _bench(plane, options)
@@ -143,12 +151,21 @@ def measure(options: argparse.Namespace) -> BenchmarkReport:
 def _bench(plane: ControlPlane, options: argparse.Namespace) -> Bench:
     """Start everything once, and return it with all schedulers stopped."""
     rivals = {name: live.plain_scheduler(plane, name) for name in options.against}
-    same = {"controller": {"patches_per_second": live.CLIENT["clientConnection"]["qps"]}}
-    parts = live.kohort(plane, live.window(options.window) | same)
+    kohorts = {}
+    for commit in options.commit:
+        live.forget_lease(plane)
+        kohorts[VARIANTS[commit]] = parts = live.kohort(plane, _settings(options.window, commit), VARIANTS[commit])
+        live.pause(parts)
     for rival in rivals.values():
         rival.stop()
-    live.pause(parts)
-    return Bench(plane, parts, rivals, options.nodes > NOMINATES_ABOVE)
+    return Bench(plane, kohorts, rivals, options.nodes > NOMINATES_ABOVE)
+
+
+def _settings(window: int, commit: str) -> live.Json:
+    """Return Kohort's settings for a barrier window of so many seconds, and for a value of barrier.commit."""
+    made = live.window(window)
+    made["barrier"]["commit"] = commit
+    return made | {"controller": {"patches_per_second": live.CLIENT["clientConnection"]["qps"]}}
 
 
 def _turned(names: Sequence[str], number: int) -> Sequence[str]:
@@ -162,20 +179,31 @@ def _note(report: BenchmarkReport, runs: Mapping[str, ThroughputRun], nodes: int
         report.add(f"pods per second, {name}", run.pods_per_second, "pods/s")
         report.add(f"gang spread p50, {name}", 1000 * run.spread, "ms")
         report.add(f"pods not bound in {LIMIT_SECONDS:g} s, {name}", run.unbound, "pods")
+        report.add(f"pods with PodScheduled=False after {LATER_SECONDS:g} s, {name}", run.misreported, "pods")
         report.add(f"CPU per 1,000 pods, {name}", run.total_cpu, "s")
         for process, seconds in run.cpu.items():
             report.add(f"CPU per 1,000 pods, {name}: {process}", seconds, "s")
-    ours = runs["kohort"]
-    if ours.nominating:
-        report.add("time to nominate all, kohort", ours.nominating, "s")
-    for what, count in ours.counts.items():
-        report.add(f"{what} per pod", count, "calls")
+    for ours in VARIANTS.values():
+        if ours in runs:
+            _compare(report, ours, runs, nodes)
+
+
+def _compare(report: BenchmarkReport, ours: str, runs: Mapping[str, ThroughputRun], nodes: int) -> None:
+    """Add the ratios of the variant ``ours`` of Kohort to every scheduler that is not Kohort, and of first to all.
+
+    The names of figures and ratios of ``kohort-first`` say so; those of ``kohort`` name no variant.
+    """
+    run, which = runs[ours], "" if ours == "kohort" else f", {ours}"
+    if run.nominating:
+        report.add(f"time to nominate all, {ours}", run.nominating, "s")
+    for what, count in run.counts.items():
+        report.add(f"{what} per pod{which}", count, "calls")
     for name, rival in runs.items():
-        if name != "kohort":
+        if name not in VARIANTS.values() or (ours, name) == ("kohort-first", "kohort"):
             for size in ("", f", {nodes} nodes"):  # the bound of a ratio may depend on the size of the cluster
-                report.ratio(f"pods_per_second/{name}{size}", ours.pods_per_second, rival.pods_per_second)
-                report.ratio(f"cpu_seconds/{name}{size}", ours.total_cpu, rival.total_cpu)
-            report.ratio(f"gang_spread/{name}", ours.spread, rival.spread)
+                report.ratio(f"pods_per_second{which}/{name}{size}", run.pods_per_second, rival.pods_per_second)
+                report.ratio(f"cpu_seconds{which}/{name}{size}", run.total_cpu, rival.total_cpu)
+            report.ratio(f"gang_spread{which}/{name}", run.spread, rival.spread)
 
 
 def main() -> None:
@@ -183,6 +211,7 @@ def main() -> None:
     made.add_argument("--gangs", type=command.positive, default=200, help="gangs of five pods")
     made.add_argument("--window", type=command.positive, default=8, help="barrier.window_seconds; 8 is as shipped")
     made.add_argument("--against", nargs="+", choices=RIVALS, default=RIVALS, help="what Kohort is compared with")
+    made.add_argument("--commit", nargs="+", choices=VARIANTS, default=["all"], help="values of barrier.commit")
     command.run(made, measure)
 
 
