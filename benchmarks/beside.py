@@ -1,8 +1,8 @@
-"""Measure what people's requests cost kube-scheduler: filter's latency with and without one being answered.
+"""Measure how much people's requests delay kube-scheduler: filter's latency alone, and while the service answers one.
 
-The real app runs in a process of its own, as in `benchmarks.verbs`. One client calls filter again and again, and
-meanwhile another sends one request after the other: explain with what would admit the job, what-if, the queue with
-expected starts, or a comparison of the journal with another policy. Rounds with and without alternate.
+The real app runs in a process of its own, as in `benchmarks.verbs`. One client calls filter again and again. In every
+other round, another client sends one request of a person after the other: explain with what would admit the job,
+what-if, the queue with expected starts, or a comparison of the journal with another policy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.report import BenchmarkReport, progress
 from benchmarks.verbs import Server, cases_of, serving
 
 SECONDS = 4.0
-PAUSE = 0.002  # seconds between two calls, because kube-scheduler has other work too
+PAUSE = 0.002  # The client pauses this many seconds between two calls, because kube-scheduler has other work, too.
 TFJOB = {
     "apiVersion": "kubeflow.org/v1",
     "kind": "TFJob",
@@ -51,7 +51,9 @@ def _get(path: str) -> Ask:
 
 
 def _comparing() -> Ask:
-    """Ask about another policy each time, because answers are cached."""
+    """Return a function that asks to compare with another policy at each call, because the service caches its
+    answers.
+    """
     names = cycle(OTHERS)
     return lambda client: _asked(client, "GET", f"/v1/comparison?policy={next(names)}", b"")
 
@@ -65,7 +67,7 @@ def _asked(client: http.client.HTTPConnection, method: str, path: str, body: byt
 
 
 def questions() -> dict[str, Ask]:
-    """Return the kinds of requests by name."""
+    """Return, for each kind of request by name, the function that sends it."""
     what_if = json.dumps({"job": TFJOB}).encode()
     return {
         "explain": _get("/v1/explain/team/refused?unblock=true"),
@@ -77,7 +79,9 @@ def questions() -> dict[str, Ask]:
 
 @contextmanager
 def asking(port: int, ask: Ask) -> Iterator[list[int]]:
-    """Send requests in a thread for as long as the context lasts; yield the number of answers."""
+    """Send requests in a thread for as long as the context lasts; yield a list whose only item is the number of answers
+    so far.
+    """
     stop, answered, failed = threading.Event(), [0], list[BaseException]()
 
     def run() -> None:
@@ -103,7 +107,7 @@ def asking(port: int, ask: Ask) -> Iterator[list[int]]:
 
 
 def filtering(server: Server, path: str, body: bytes, seconds: float = SECONDS) -> list[float]:
-    """Call filter for so many seconds; return the seconds of each call."""
+    """Call filter again and again for ``seconds`` seconds; return the duration of each call in seconds."""
     client = http.client.HTTPConnection("127.0.0.1", server.said["port"])
     found, ends = [], time.perf_counter() + seconds
     while time.perf_counter() < ends:
@@ -116,7 +120,7 @@ def filtering(server: Server, path: str, body: bytes, seconds: float = SECONDS) 
 
 
 def measure(options: argparse.Namespace) -> BenchmarkReport:
-    """Measure each kind of request in every round, after a stretch without requests."""
+    """Measure filter in every round, for each kind of request: first alone, then while such requests are sent."""
     report = BenchmarkReport("beside", {"nodes": options.nodes, "pods": options.pods, "rounds": options.rounds})
     with tempfile.TemporaryDirectory() as folder, serving(options.nodes, options.pods, folder) as server:
         path, body = cases_of(options.nodes)["filter, planned"]

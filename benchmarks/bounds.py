@@ -1,4 +1,7 @@
-"""Bounds of figures and ratios; bounds.toml has each with the mean, spread, margin and date behind it."""
+"""Read the bounds of figures and ratios from bounds.toml, and judge a report by them.
+
+The file has each bound with the mean, spread, margin and date behind it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class Bound:
     at_most: float | None = None
 
     def holds(self, value: float) -> bool:
-        """Tell whether the value is within the bound."""
+        """Tell whether the value keeps to the bound."""
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
     def __str__(self) -> str:
@@ -36,7 +39,7 @@ class Bound:
 
 
 def read(path: Path = FILE) -> dict[str, list[Bound]]:
-    """Return the bounds of each benchmark."""
+    """Return the bounds in the file by the name of their benchmark."""
     with path.open("rb") as handle:
         tables = tomllib.load(handle)
     return {benchmark: [_bound(name, row) for name, row in rows.items()] for benchmark, rows in tables.items()}
@@ -50,7 +53,10 @@ def _bound(name: str, row: Mapping[str, object]) -> Bound:
 
 
 def judge(report: BenchmarkReport, bounds: list[Bound]) -> tuple[list[str], bool]:
-    """Return a line for each bound whose figure was measured, and whether all hold; without any, the check fails."""
+    """Return a line of text for each bound whose figure was measured, and whether all these bounds hold.
+
+    If no bound's figure was measured, the check fails.
+    """
     found = report.figures | report.ratios
     met = [(bound, found[bound.name].median) for bound in bounds if bound.name in found]
     lines = [f"{'ok  ' if b.holds(value) else 'MISS'} {b.name}: {value:.4g} (bound {b})" for b, value in met]

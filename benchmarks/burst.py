@@ -1,11 +1,12 @@
-"""Measure a full cluster with 1,000 waiting pods and ten unrelated events a second: cost and end of waiting.
+"""Measure, on a full cluster with 1,000 waiting pods and ten unrelated events a second, what waiting costs and how it
+ends.
 
 Every node except the last is filled by one running gang. 200 gangs of five wait, each as large as one node. On the last
 node four pods of five would fit, so kube-scheduler calls filter for every ungated pod that an event wakes, and is
 refused; gated pods are not tried. An unrelated event is the creation or deletion of another scheduler's small bound
 pod. Once every ungated pod has been refused, and after a while with unrelated events only, nodes are emptied one by
-one. The measured time runs from the deletion of the first pod on a node (which with the four that fit elsewhere is room
-for a gang) to the last binding of a gang, as a watch sees it.
+one. The measured time runs from the deletion of the first pod on a node, which completes the room for a gang (four pods
+fit on the last node), to the last binding of a gang, as a watch sees it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ OTHERS = "/api/v1/namespaces/default/pods"
 
 
 def measure(options: argparse.Namespace) -> BenchmarkReport:
-    """Measure ungated and gated pods in turn."""
+    """Measure the cluster with ungated and with gated waiting pods, in alternating order."""
     setup = {"nodes": options.nodes, "waiting pods": options.gangs * GANG, "rounds": options.rounds,
              "seconds": options.seconds, "rooms": options.rooms}  # fmt: skip
     report = BenchmarkReport("burst", setup)
@@ -83,7 +84,7 @@ def _untried(plane: ControlPlane) -> bool:
 
 
 def _rooms(plane: ControlPlane, rooms: int) -> list[float]:
-    """Return the seconds from free room to a bound gang, for one node after the other.
+    """Empty one node after the other; return, for each, the seconds until another gang has been bound.
 
     A gang that takes too long counts with the limit.
     """
@@ -113,7 +114,7 @@ def _filters(parts: Kohort) -> float:
 
 @contextmanager
 def _unrelated(plane: ControlPlane) -> Iterator[None]:
-    """Create ten events a second about pods of another scheduler."""
+    """Create or delete a pod of another scheduler ten times a second, for as long as the context lasts."""
     stop = threading.Event()
 
     def run() -> None:

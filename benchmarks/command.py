@@ -1,4 +1,6 @@
-"""The common part of every benchmark's command line."""
+"""The part of the command line that all benchmarks share: common options, and printing, writing and judging the
+report.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """Measure what decisions cost: a step after each kind of event, placing, the queue and explain; no network.
 
 A step is pure, so the same step is timed repeatedly on the same snapshot, by the CPU clock; as it never waits, this is
-its duration on an idle machine. The maps of the snapshot are layered, as in a service that has run for a while. The
-cluster is full: every node holds a gang of five, and the waiting gangs have fifty shapes. ``heavy job`` gets its room
-by shrinking: every running gang may be a victim, and ``prepare`` has computed what they would give, as the service does
-between two steps; ``unprepared`` means that it has not. ``wide`` is a gang of 41 that fits on no single node. A step is
-KOD2's where no system is named. ``oasis`` is the cost of each of 150 jobs on its arrival, in CPU time and by the clock.
+its duration on an idle machine. The maps of the snapshot are layered (small changes over a shared base), as in a
+service that has run for a while. The cluster is full: every node holds a gang of five, and the waiting gangs have fifty
+shapes. ``heavy job`` gets its room by shrinking: every running gang may be a victim, and ``prepare`` has computed what
+they would give, as the service does between two steps; ``unprepared`` means that it has not. ``wide`` is a gang of 41
+that fits on no single node. A step is KOD2's where no system is named. ``oasis`` is the cost of each of 150 jobs on its
+arrival, in CPU time and by the clock.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def measure(options: argparse.Namespace) -> BenchmarkReport:
 
 
 def _oasis(report: BenchmarkReport, servers: int, number: int) -> None:
-    """Measure OASiS, on another trace in each round."""
+    """Measure OASiS's decisions on arriving jobs, on another trace in each round."""
     clock = oasis_scene.timed(servers, 1000 + number)
     for name, seconds in (("oasis, a job", clock.cpu), ("oasis by the clock, a job", clock.wall)):
         report.times(f"{name}, {servers} + {servers} servers", seconds)
@@ -90,7 +91,8 @@ def _full(nodes: int, waiting: int) -> Cases:
         "desired": lambda: desired(full, 500),
     }
     cases |= _heavy(POLICY, full, "", arrival=90) | _heavy(Drs(), full, ", drs", arrival=90)
-    cases |= _heavy(Dragon(), full, ", dragon", arrival=-2000)  # long enough ago to be urgent
+    # The job has waited long enough to be urgent under DRAGON.
+    cases |= _heavy(Dragon(), full, ", dragon", arrival=-2000)
     if waiting:
         last = scenes.waiting_gang(waiting - 1).done()
         cases["step, a waiting pod again"] = _step(full, PodSeen(replace(members(last)[0], refused=True, version=9)))
@@ -100,7 +102,11 @@ def _full(nodes: int, waiting: int) -> Cases:
 
 
 def _heavy(policy: Policy, full: Snapshot, which: str, *, arrival: float) -> Cases:
-    """Return the cases in which a heavy job arrives: after a quiet moment of the service, and right after its start."""
+    """Return the cases in which a heavy job arrives, under the policy.
+
+    In the cases ``unprepared`` the service has just started; in the others it has had time to compute what running
+    gangs would give.
+    """
     quiet = step(scenes.after_start(full), [Tick()], policy, scenes.NOW)[0]
     policy.prepare(quiet, scenes.NOW)
     quiet = scenes.after_a_while(quiet, policy)

@@ -28,11 +28,11 @@ from tests.controlplane.process import Process
 
 LIMIT_SECONDS = 90.0
 GANG = 5
-NOMINATES_ABOVE = 500  # nodes; the shipped value
+NOMINATES_ABOVE = 500  # Kohort nominates planned nodes in clusters of more nodes than this, by the shipped setting.
 RIVALS = ("plain", "native")
-VARIANTS = {"all": "kohort", "first": "kohort-first"}  # the variant's name by the setting barrier.commit
-LATER_SECONDS = 1.0
-Cpu = Mapping[str, float]  # seconds by process
+VARIANTS = {"all": "kohort", "first": "kohort-first"}  # the variant of Kohort by the setting barrier.commit
+LATER_SECONDS = 1.0  # after the last binding, when the pods' conditions are read
+Cpu = Mapping[str, float]  # CPU seconds by the name of the process
 
 
 @dataclass(slots=True)
@@ -40,12 +40,12 @@ class ThroughputRun:
     """The outcome of one variant in one round."""
 
     pods_per_second: float
-    cpu: Cpu  # per 1,000 pods
-    spread: float  # median over the gangs, in seconds
-    unbound: int = 0  # pods without a node after 90 s
-    misreported: int = 0  # bound pods with the condition PodScheduled=False a second after the last binding
-    nominating: float = 0.0  # seconds of nominating, which are part of pods per second
-    counts: dict[str, float] = field(default_factory=dict)  # by name, per pod
+    cpu: Cpu  # CPU seconds by process, for each 1,000 pods
+    spread: float  # the median, over the gangs, of the seconds from a gang's first to its last binding
+    unbound: int = 0  # number of pods that had no node after 90 s
+    misreported: int = 0  # number of bound pods with PodScheduled=False one second after the last binding
+    nominating: float = 0.0  # seconds in which planned nodes were nominated; they count in the pods per second
+    counts: dict[str, float] = field(default_factory=dict)  # verb calls, refusals and writes by name, for each pod
 
     @property
     def total_cpu(self) -> float:
@@ -63,7 +63,7 @@ class Bench:
     nominates: bool
 
     def run(self, name: str, gangs: int, number: int) -> ThroughputRun:
-        """Run one variant, starting and ending with an empty cluster."""
+        """Run one variant on the empty cluster, empty the cluster again, and return the outcome."""
         live.open_gate(self.plane)
         parts = self.kohorts.get(name)
         made = live.gangs(gangs, name if parts is None else "kohort", f"{name}{number}")
@@ -100,13 +100,16 @@ class Bench:
     def _phase(
         self, look: live.Look, pods: int, processes: Mapping[str, Process], begin: Callable[[], object]
     ) -> tuple[live.Seen, Cpu]:
-        """Run from the first pod to the last; return what was seen, and the CPU seconds of that time."""
+        """Call ``begin``, and wait until ``look`` is true for every pod.
+
+        Return the times at which the pods came to that, and each process's CPU seconds from the first pod to the last.
+        """
         served_by = {"apiserver": self.plane.processes["kube-apiserver"], "etcd": self.plane.processes["etcd"]}
         measured = {**processes, **served_by}
         first: dict[str, float] = {}
         with live.Seen(self.plane, on_first=lambda: first.update(live.cpu_seconds(measured)), look=look) as seen:
             begin()
-            with suppress(TimeoutError):  # pods that are still missing are reported as a figure
+            with suppress(TimeoutError):  # Pods that have not come after the time limit are reported as a figure.
                 live.wait(lambda: len(seen.at) == pods, f"{pods} pods", LIMIT_SECONDS, 0.01)
             last = live.cpu_seconds(measured)
         return seen, {name: last[name] - first.get(name, 0.0) for name in last}
@@ -129,7 +132,7 @@ def _counts(parts: Kohort) -> dict[str, float]:
 
 
 def measure(options: argparse.Namespace) -> BenchmarkReport:
-    """Measure the variants in turn; each ratio is of two runs of the same round."""
+    """Measure every variant in each round; each ratio compares two runs of the same round."""
     setup = {"nodes": options.nodes, "gangs": options.gangs, "pods a gang": GANG, "rounds": options.rounds,
              "window seconds": options.window, "against": " ".join(options.against),
              "commit": " ".join(options.commit)}  # fmt: skip
@@ -149,7 +152,7 @@ def measure(options: argparse.Namespace) -> BenchmarkReport:
 
 
 def _bench(plane: ControlPlane, options: argparse.Namespace) -> Bench:
-    """Start everything once, and return it with all schedulers stopped."""
+    """Start the control plane's schedulers and Kohort once, stop them, and return them."""
     rivals = {name: live.plain_scheduler(plane, name) for name in options.against}
     kohorts = {}
     for commit in options.commit:
@@ -169,7 +172,7 @@ def _settings(window: int, commit: str) -> live.Json:
 
 
 def _turned(names: Sequence[str], number: int) -> Sequence[str]:
-    """Return the names rotated, so that another one begins each round."""
+    """Return the names rotated by the round's number, so that each round begins with another variant."""
     first = number % len(names)
     return [*names[first:], *names[:first]]
 
@@ -200,7 +203,9 @@ def _compare(report: BenchmarkReport, ours: str, runs: Mapping[str, ThroughputRu
         report.add(f"{what} per pod{which}", count, "calls")
     for name, rival in runs.items():
         if name not in VARIANTS.values() or (ours, name) == ("kohort-first", "kohort"):
-            for size in ("", f", {nodes} nodes"):  # the bound of a ratio may depend on the size of the cluster
+            # The name of a ratio has the number of nodes, because the ratio's bound may depend on the size of the
+            # cluster.
+            for size in ("", f", {nodes} nodes"):
                 report.ratio(f"pods_per_second{which}/{name}{size}", run.pods_per_second, rival.pods_per_second)
                 report.ratio(f"cpu_seconds{which}/{name}{size}", run.total_cpu, rival.total_cpu)
             report.ratio(f"gang_spread{which}/{name}", run.spread, rival.spread)

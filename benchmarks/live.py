@@ -26,10 +26,11 @@ Json = dict[str, Any]
 NAMESPACE = "bench"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 POD_GROUPS = "GenericWorkload=true"
-GROUPS_VERSION = "scheduling.k8s.io/v1beta1"  # not served unless enabled
+GROUPS_VERSION = "scheduling.k8s.io/v1beta1"  # The API server serves this version only if it is enabled.
 GROUPS = f"/apis/{GROUPS_VERSION}/namespaces/{NAMESPACE}/podgroups"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-scheduler"
-CLIENT = {"clientConnection": {"qps": 2000, "burst": 4000}}  # the same for all clients, or the limit would be measured
+# All clients have the same limits, because different limits would decide the comparison.
+CLIENT = {"clientConnection": {"qps": 2000, "burst": 4000}}
 HANDS = 16
 READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
 TICK = os.sysconf("SC_CLK_TCK")
@@ -103,7 +104,7 @@ def clear_pods(plane: ControlPlane, path: str) -> None:
 
 
 def gangs(count: int, scheduler: str, prefix: str, cpu: str = "100m", memory: str = "100Mi") -> list[TFJob]:
-    """Return gangs of one ps and four workers."""
+    """Return ``count`` gangs of one ps and four workers, as job objects."""
     return [
         TFJob(NAMESPACE, f"{prefix}-{number}", workers=4, ps_cpu=cpu, worker_cpu=cpu, memory=memory,
               scheduler=scheduler)
@@ -175,8 +176,9 @@ def kohort(plane: ControlPlane, settings: Mapping[str, Any] | None = None, name:
 
 
 def window(seconds: int) -> Json:
-    """Return settings for a barrier window of so many seconds, with httpTimeout 22 s longer as shipped (8 s and 30
-    s).
+    """Return settings with a barrier window of ``seconds`` seconds.
+
+    kube-scheduler's httpTimeout is 22 s longer, as with the shipped window of 8 s and timeout of 30 s.
     """
     return {"barrier": {"window_seconds": seconds, "http_timeout_seconds": seconds + 22}}
 
@@ -188,12 +190,12 @@ def open_gate(plane: ControlPlane) -> None:
 
 
 def pause(parts: Kohort) -> None:
-    """Stop all three parts; ``Process.start`` starts each again."""
+    """Stop Kohort's kube-scheduler, extender and controller; ``Process.start`` starts each again."""
     parts.stop()
 
 
 def resume(plane: ControlPlane, parts: Kohort) -> None:
-    """Start extender and controller again and wait until both answer; the scheduler stays stopped."""
+    """Start extender and controller again and wait until both answer; kube-scheduler stays stopped."""
     forget_lease(plane)
     parts.extender.start()
     parts.controller.start()
@@ -218,7 +220,7 @@ def _answers(url: str) -> bool:
 
 
 def cpu_seconds(processes: Mapping[str, Process]) -> dict[str, float]:
-    """Return each process's CPU seconds so far, by name."""
+    """Return the CPU seconds that each process has used so far, by name."""
     return {name: _cpu(process.pid) for name, process in processes.items() if process.alive}
 
 
@@ -268,13 +270,13 @@ def is_nominated(pod: Json) -> object:
 
 @dataclass(slots=True)
 class Seen:
-    """Records by a watch of its own when each pod of the namespace is bound, or when ``look`` becomes true.
+    """Records, by a watch, when each pod of the namespace is first bound, or first makes ``look`` true.
 
-    Enter it before the first binding.
+    Enter the context before the first binding.
     """
 
     plane: ControlPlane
-    at: dict[str, float] = field(default_factory=dict)  # by name, in time.monotonic()
+    at: dict[str, float] = field(default_factory=dict)  # pod's name -> value of time.monotonic()
     on_first: Callable[[], None] = lambda: None
     look: Look = is_bound
     _client: httpx.Client | None = None
@@ -314,11 +316,11 @@ class Seen:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds from the first to the last."""
+        """Return the seconds from the first recorded pod to the last."""
         return max(self.at.values()) - min(self.at.values())
 
     def spreads(self) -> list[float]:
-        """Return the seconds from the first to the last member of each gang."""
+        """Return, for each gang, the seconds from its first to its last recorded member."""
         by_gang: dict[str, list[float]] = {}
         for name, at in self.at.items():
             by_gang.setdefault(name.rsplit("-", 2)[0], []).append(at)

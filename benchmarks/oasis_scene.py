@@ -20,8 +20,8 @@ SLOTS, JOBS = 100, 150
 class Timed(Oasis):
     """OASiS with a stopwatch: ``cpu`` and ``wall`` have the seconds for each job that it has decided about.
 
-    The whole pass counts (repairs, the sum over all plans, the slot's orders) and is divided among the jobs of that
-    pass.
+    The seconds of one call of ``decide`` include repairs and the orders for the time slot, and are divided equally
+    among the jobs that the call decides about.
     """
 
     cpu: list[float] = field(default_factory=list, compare=False)
@@ -40,8 +40,8 @@ class Timed(Oasis):
 
 
 def timed(servers: int, seed: int, jobs: int = JOBS) -> Timed:
-    """Run so many jobs over 100 slots, on ``servers`` for workers and as many for ps; return the policy with its
-    times.
+    """Run ``jobs`` jobs over 100 time slots, on ``servers`` servers for workers and as many for ps; return the policy
+    with its times.
     """
     policy = oasis(SLOTS)
     clock = Timed(policy.slot_seconds, policy.horizon, policy.end)

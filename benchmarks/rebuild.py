@@ -34,7 +34,7 @@ from tests.controlplane.ports import LOOPBACK, free_ports
 Json = dict[str, Any]
 PAGE, GANG = 500, 5
 LIMIT_SECONDS = 120.0
-PADDING = "x" * 1900  # as large as status, managed fields and other parts of a real pod
+PADDING = "x" * 1900  # This text makes a pod as large as a real one, with its status and managed fields.
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class FakeApi:
                         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
                     )
                     await writer.drain()
-                    await reader.read()  # until the client disconnects
+                    await reader.read()  # The watch stays open and silent until the client disconnects.
                     return
                 body = self._page(target.path, int(query.get("continue", ["0"])[0]))
                 status = b"200 OK" if body else b"404 Not Found"
@@ -183,7 +183,7 @@ def measure(options: argparse.Namespace) -> BenchmarkReport:
             ready, rebuilt, cpu, memory = _start(api)
             api.stop()
             progress(f"round {number}: {name}: ready after {ready:.2f} s, load {os.getloadavg()[0]:.1f}")
-            if number:  # the first round only warms the disk cache
+            if number:  # The first round is not counted, because it only fills the disk cache.
                 report.add(f"ready, {name}", ready, "s")
                 report.add(f"rebuilt, {name}", rebuilt, "s")
                 report.add(f"CPU, {name}", cpu, "s")
@@ -193,7 +193,7 @@ def measure(options: argparse.Namespace) -> BenchmarkReport:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A `kohort serve` that is ready; ``began`` is time.monotonic() at its start."""
+    """A running `kohort serve` that is ready; ``began`` is the value of time.monotonic() at its start."""
 
     process: subprocess.Popen[bytes]
     port: int
@@ -202,7 +202,7 @@ class Served:
 
 @contextmanager
 def serving(api: FakeApi) -> Iterator[Served]:
-    """Start `kohort serve` against that API server, and stop it at the end."""
+    """Start `kohort serve` against that API server, yield it once it is ready, and stop it at the end."""
     port, health = free_ports(2)
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig, config = Path(folder) / "kubeconfig", Path(folder) / "kohort.yaml"
@@ -227,7 +227,11 @@ def serving(api: FakeApi) -> Iterator[Served]:
 
 
 def _start(api: FakeApi) -> tuple[float, float, float, float]:
-    """Return seconds to ready, seconds from the first list, CPU seconds, resident MiB."""
+    """Start `kohort serve` until it is ready.
+
+    Return the seconds from its start, the seconds from its first list request, its CPU seconds and its resident memory
+    in MiB.
+    """
     with serving(api) as served:
         now = time.monotonic()
         stat = Path(f"/proc/{served.process.pid}/stat").read_text().rsplit(")", 1)[1].split()

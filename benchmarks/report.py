@@ -107,7 +107,7 @@ class BenchmarkReport:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Return the value below which that share of the ordered values lies (nearest rank)."""
+    """Return the value that ``percent`` percent of the ordered values do not exceed (nearest rank)."""
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
@@ -117,5 +117,5 @@ def progress(text: str) -> None:
 
 
 def _short(value: float) -> float:
-    """Round to four digits, which is more than the precision of any figure."""
+    """Return the number rounded to four digits, which is more than the precision of any figure."""
     return float(f"{value:.4g}")

@@ -1,4 +1,4 @@
-"""Clusters for benchmarks without a control plane, as snapshots made by the real ``step``."""
+"""Make clusters for benchmarks that run without a control plane, as snapshots made by the real ``step``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def waiting_gang(number: int) -> JobBuilder:
 
 
 def full_cluster(nodes: int, waiting: int, foreign: int = 0) -> Snapshot:
-    """Return a cluster in which a gang fills each node, and ``waiting`` gangs of fifty shapes wait.
+    """Return the snapshot of a cluster in which a gang fills each node, and ``waiting`` gangs of fifty shapes wait.
 
     ``foreign`` is the number of pods that did not opt in.
     """
@@ -56,7 +56,7 @@ def full_cluster(nodes: int, waiting: int, foreign: int = 0) -> Snapshot:
 
 
 def planned_cluster(nodes: int, gangs: int) -> Snapshot:
-    """Return an empty cluster in which so many gangs have just been planned."""
+    """Return the snapshot of an otherwise empty cluster in which ``gangs`` gangs have just been planned."""
     events: list[Event] = [NodeSeen(node(name_of(number))) for number in range(nodes)]
     for number in range(gangs):
         made = job(f"plan-{number}").ps(1, cpu=0.1, memory=0.1).workers(4, cpu=0.1, memory=0.1).done()
@@ -71,13 +71,13 @@ def _bound(made: Job, where: str) -> Iterator[Event]:
 
 
 def after_start(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot as a service has it right after its start: nothing has been asked about it yet."""
+    """Return the snapshot as it is right after the start of a service, when its index has no remembered answers yet."""
     room, emptied = (replace(known, misfits=set()) for known in (snapshot.index.room, snapshot.index.emptied))
     return replace(snapshot, index=replace(snapshot.index, memo=Memo(), room=room, emptied=emptied))
 
 
 def after_a_while(snapshot: Snapshot, policy: Policy = POLICY) -> Snapshot:
-    """Return the snapshot after two steps in which another's pod comes and goes and a job is updated.
+    """Return the snapshot after two steps, in which a foreign pod comes and goes and a job is updated.
 
     An index or a memo that has just been made holds plain dicts; these steps leave it with layered maps.
     """
@@ -89,9 +89,10 @@ def after_a_while(snapshot: Snapshot, policy: Policy = POLICY) -> Snapshot:
 
 
 def _settled(events: Iterable[Event]) -> Snapshot:
-    """Return the snapshot after these events, with its large maps layered as in a service that has run for a while.
+    """Return the snapshot after these events, with its large maps layered as in a service that has run for a while. (A
+    layered map holds small changes over a shared base.)
 
-    The first step leaves plain dicts: every step that is timed on them would first copy whole maps.
+    The first step leaves plain dicts, which each timed step would first copy as a whole.
     """
     snapshot = step(Snapshot(rules=WIDE), [*events, Synced()], POLICY, NOW)[0]
     return after_a_while(_layered(step(snapshot, [Tick()], POLICY, NOW)[0]))

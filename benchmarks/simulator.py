@@ -2,8 +2,8 @@
 
 The trace is generated: nodes have 8 GPUs, 64 cores and 512 GiB. A job has a worker for each GPU with 4 cores and 32
 GiB; most jobs have one worker, and half to double of the workers asked for are allowed. Poisson arrivals give a mean
-load of 0.9. With ``--philly FILE`` a CSV with the columns timestamp, duration and num_gpus is run instead, on so many
-nodes; ``--first N`` runs its first N jobs at the whole trace's load.
+load of 0.9. With ``--philly FILE`` a CSV with the columns timestamp, duration and num_gpus is run instead, on the given
+number of nodes; ``--first N`` runs its first N jobs at the whole trace's load.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from policy.cluster.events import JobSeen
 from policy.cluster.model import WORKER, Role
 from policy.systems import make_policy
 
-TICKS = {"kod2": 10.0, "dragon": 15.0}  # seconds, as in the experiments of both
+TICKS = {"kod2": 10.0, "dragon": 15.0}  # Seconds between two ticks, as in these policies' experiments.
 LOAD = 0.9
 GPUS = 8
 SIZES = {1: 0.85, 2: 0.05, 4: 0.05, 8: 0.04, 16: 0.01}
@@ -55,7 +55,8 @@ def measure(options: argparse.Namespace) -> BenchmarkReport:
 
 
 def _compare(report: BenchmarkReport, name: str, nodes: Sequence[int]) -> None:
-    """Record how the nodes grow over how a step's cost grows, from one size to the next.
+    """Record, for each two neighbouring numbers of nodes, the growth of the nodes divided by the growth of a step's
+    cost.
 
     A ratio below 1 means that the cost grows faster than the number of nodes.
     """
@@ -104,7 +105,8 @@ def _run(report: BenchmarkReport, name: str, nodes: int, trace: Trace, source: s
 
     progress(f"{name}: {len(trace.jobs)} jobs on {nodes} nodes")
     gc.collect()
-    gc.freeze()  # so that the garbage collector does not scan the trace again and again
+    # The garbage collector ignores the trace from now on, because scanning it again and again would be measured.
+    gc.freeze()
     began = time.process_time()
     settings = FluidSettings(tick_seconds=TICKS[name])
     result = simulate(trace, make_policy(name), settings, on_step=count)

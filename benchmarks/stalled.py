@@ -1,8 +1,9 @@
-"""Measure what stalled connections cost kube-scheduler: how soon they are closed, and filter's latency beside them.
+"""Measure how much stalled connections disturb kube-scheduler: how soon they are closed, and filter's latency beside
+them.
 
-The real app runs in a process of its own, as in `benchmarks.verbs`. A thread keeps so many connections open that send
-the beginning of a request and then nothing, or a byte now and then; when the server has closed them, it opens others.
-One client calls filter meanwhile. Rounds with and without stalled connections alternate.
+The real app runs in a process of its own, as in `benchmarks.verbs`. A thread keeps many connections open that send the
+beginning of a request and then nothing, or a byte now and then. When the server has closed them, the thread opens
+others. Another client calls filter. Rounds with and without stalled connections alternate.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ async def stall(port: int, data: bytes, trickles: bool) -> float:
 
 
 async def stall_many(port: int, count: int) -> list[float]:
-    """Stall so many connections at once, a tenth of them with single bytes; return the seconds of each."""
+    """Stall ``count`` connections at once, a tenth of them by sending single bytes; return, for each, the seconds until
+    the server closed it.
+    """
     async with asyncio.TaskGroup() as tasks:
         made = [
             tasks.create_task(stall(port, STARTS[number % len(STARTS)], trickles=number % 10 == 0))
@@ -65,7 +68,9 @@ async def stall_many(port: int, count: int) -> list[float]:
 
 @contextlib.contextmanager
 def stalled(port: int, count: int, into: list[float]) -> Iterator[None]:
-    """Keep so many connections stalled in a thread, and open new ones when the server has closed them."""
+    """Keep ``count`` connections stalled in a thread, and open new ones when the server has closed them. ``into`` gets
+    the seconds until each was closed.
+    """
     enough = Event()
 
     def keep() -> None:
@@ -74,7 +79,7 @@ def stalled(port: int, count: int, into: list[float]) -> Iterator[None]:
 
     thread = Thread(target=keep, name="stalled", daemon=True)
     thread.start()
-    time.sleep(1.5)  # until all of them are open
+    time.sleep(1.5)  # The sleep lets all connections open before anything is measured.
     try:
         yield
     finally:

@@ -30,7 +30,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 @dataclass(slots=True)
 class Server:
-    """The serving process, and the first line of its output."""
+    """A server in a process of its own; ``said`` is the first line of its output, read as JSON."""
 
     process: subprocess.Popen[str]
     said: Json
@@ -43,7 +43,7 @@ class Server:
 
 @contextmanager
 def serving(nodes: int, pods: int, *more: str) -> Iterator[Server]:
-    """Start the server, and stop it at the end."""
+    """Start the server with this number of nodes and pods in memory, yield it, and stop it at the end."""
     command_line = [sys.executable, "-m", "benchmarks.verbs_server", str(nodes), str(pods), *more]
     with subprocess.Popen(command_line, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -47,7 +47,7 @@ class BindsAll(Unasked):
 
 
 class Echoed(msgspec.Struct):
-    """The whole body of filter, decoded as Kohort decodes it."""
+    """The body of a filter call, decoded into the parts that Kohort decodes."""
 
     Pod: msgspec.Raw
     Nodes: msgspec.Raw
@@ -58,12 +58,15 @@ DECODER = msgspec.json.Decoder(Echoed)
 
 
 async def echo(request: Request) -> Response:
-    """Decode and send back, which is the least that an extender with these libraries costs."""
+    """Decode the body and send it back, which is the least work that an extender with these libraries does."""
     return Response(msgspec.json.encode(DECODER.decode(await request.body())), media_type="application/json")
 
 
 def fill(live: Live, nodes: int, pods: int) -> dict[str, Pod]:
-    """Add so many nodes and pods: others' pods fill all but twenty nodes; one gang runs, one is planned, one waits."""
+    """Add this number of nodes and pods to the service.
+
+    Foreign pods fill all but twenty nodes; one gang runs, one is planned, and one waits.
+    """
     names = [scenes.name_of(number) for number in range(nodes)]
     empty, full = names[:EMPTY_NODES], names[EMPTY_NODES:]
     events: list[Event] = [NodeSeen(node(name)) for name in names]
@@ -82,7 +85,7 @@ def fill(live: Live, nodes: int, pods: int) -> dict[str, Pod]:
 
 
 async def run(nodes: int, pods: int, journal: str = "") -> None:
-    """Serve until killed; ``journal`` is the folder of a journal, if one is kept."""
+    """Serve the app until the process is killed; ``journal`` is the folder of a journal, if one is kept."""
     settings = Settings.model_validate({"lease": {"identity": "*"}, "journal": {"folder": journal}})
     live = Live(settings, BindsAll(), Clock(), random.Random(1))
     fill(live, nodes, pods)

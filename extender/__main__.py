@@ -22,7 +22,7 @@ def _open_streams() -> None:
     """Open the null device for each standard stream that was closed before the start, as by `kohort queue >&-`."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115  (open until the process ends)
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - the file stays open until the process ends
 
 
 if __name__ == "__main__":

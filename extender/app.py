@@ -115,14 +115,14 @@ class Live:
 
     @property
     def synced(self) -> bool:
-        """Tell whether every reflector has delivered its first list."""
+        """Tell whether each watched resource's first list has been delivered."""
         return all(reflector.synced for reflector in self.reflectors)
 
     def deliver(self, batch: WatchBatch) -> None:
         """Pass a reflector's batch to the ledger.
 
         The ledger applies the pages of a list at the list's end, and the changes of a watch after a short delay. A list
-        of ResourceQuotas is also applied after a short delay, because no job or pod is found missing by it.
+        of ResourceQuotas is also applied after a short delay, because it does not show that a job or pod is gone.
         """
         events = [e for change in batch.events for e in self.translator.events(batch.resource, change)]
         if batch.kind == "page":
@@ -157,7 +157,7 @@ class Live:
     def rest_and_outcomes(self) -> FastAPI:
         """Return the app that serves REST and the page, and accepts the controller's reports of refused writes.
 
-        It is for the listener of ``server.host``, which only the pod's own processes should reach.
+        The app is for the listener of ``server.host``, which only the pod's own processes should reach.
         """
         return self._rest(refused.router(self.ledger))
 

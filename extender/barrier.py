@@ -30,9 +30,9 @@ BOUND = ""
 UNKNOWN_OUTCOME = (
     "kohort: the API server's answer to the binding was lost; the pod's reservation stays until it is known"
 )
-# An API server may carry out a request up to so many seconds after its client has given up.
+# An API server may still carry out a request for this many seconds after its client has given up.
 LATE_SECONDS = 10.0
-# first and longest pause in seconds between two reads of a pod whose binding has no known outcome
+# These are the first and the longest pause, in seconds, between two reads of a pod whose binding has no known outcome.
 LOOK_SECONDS = (0.5, 4.0)
 NOT_LEADING = Refused(0, Reason.NOT_LEADING.value, "")
 SUPERSEDED = "kohort: a later bind call for the same pod replaced this one"
@@ -66,9 +66,9 @@ class Barrier:
     The answer to a call is the text of an error; an empty answer means that the pod is bound. ``places``: limits how
     many calls are held at once. ``observe``: is called with the outcome of every binding (done, refused or unknown).
     ``observe_hold``: is called with the seconds for which each call was held. ``leads``: tells before each binding
-    whether this replica leads; if this process was paused, the ledger does not know yet that the Lease was lost, and
-    another leader may have decided since. ``leader``: the name that is written with each binding, by which the API
-    server also checks that we lead (manifests/base/leader-policy.yaml).
+    whether this replica leads; after a pause of this process, another replica may lead without the ledger's knowledge.
+    ``leader``: the name that is written with each binding, by which the API server also checks that we lead
+    (manifests/base/leader-policy.yaml).
     """
 
     def __init__(
@@ -89,10 +89,12 @@ class Barrier:
         self._leads = leads
         self._leader = leader
         self._held: dict[str, HeldBind] = {}
-        self._in_flight: dict[asyncio.Task[None], str] = {}  # for each task that makes a binding: the uid of the pod
-        self._lost: dict[str, LostBinding] = {}  # the bindings of each pod whose answers were lost, by pod uid
+        # _in_flight maps each task that makes a binding to the uid of its pod
+        self._in_flight: dict[asyncio.Task[None], str] = {}
+        self._lost: dict[str, LostBinding] = {}  # _lost maps a pod's uid to its bindings whose answers were lost
         self.events = ScheduledEvents(api, ledger.clock)
-        self._done: dict[str, str] = {}  # pod uid -> node, of bindings that were made and that no step has seen yet
+        # _done maps a pod's uid to its node, for each binding that was made and that no step has seen yet
+        self._done: dict[str, str] = {}
         self._closed = False
         ledger.carry_with(self.carry_out)
 
@@ -142,13 +144,14 @@ class Barrier:
         """Tell the ledger of a bind call that is now held, unless the pod's binding is being made already.
 
         Many calls come at the same time, and none is urgent, so one step handles all that come within a moment. But a
-        call that sends all bindings of its gang is handled at once: the other members need no call of their own.
+        call that sends all bindings of its gang is handled at once, because it binds the other members without calls of
+        their own.
         """
         snapshot = self._ledger.snapshot
         if not snapshot.rules.commit_first:
             self._ledger.post(BindHeld(uid, node))
         elif uid in self._in_flight.values():
-            return  # its outcome is the answer to this call, too
+            return  # the outcome of the binding in flight also answers this bind call
         elif sends_all(snapshot, uid):
             self._ledger.step(BindHeld(uid, node))
         else:
@@ -157,7 +160,8 @@ class Barrier:
     def _bound_early(self, uid: str) -> str:
         """Return the node of a pod that was bound before its own bind call came; empty if there is no such binding.
 
-        kube-scheduler had this member in its cycle when the first call of another member bound the whole gang.
+        This happens when the first bind call of another member binds the whole gang while kube-scheduler still works on
+        this pod.
         """
         snapshot = self._ledger.snapshot
         pod = snapshot.pods.get(uid)
@@ -168,7 +172,8 @@ class Barrier:
     def _withdraw(self, uid: str, text: str) -> None:
         """Answer a held call whose caller has left or called again, and tell the ledger that it is no longer held.
 
-        kube-scheduler has then given up its attempt, so that its checks of pod and node no longer hold.
+        kube-scheduler has then given up this attempt to schedule the pod, so its checks of pod and node are out of
+        date.
         """
         self._answer(uid, text)
         # The event is only queued: if one connection breaks, others often do, and one step must see
@@ -183,7 +188,7 @@ class Barrier:
         waiting.answer.set_result(text)
 
     def carry_out(self, effects: tuple[Effect, ...]) -> None:
-        """Carry out the instructions among a step's effects; records of decisions need nothing."""
+        """Carry out the instructions among a step's effects, and ignore the records of decisions."""
         if self._done:
             pods = self._ledger.snapshot.pods
             self._done = {uid: node for uid, node in self._done.items() if uid in pods and not pods[uid].node}
@@ -207,7 +212,8 @@ class Barrier:
         try:
             outcome = await create_binding(self._api, bind, self._notes(bind)) if self._leads() else NOT_LEADING
         except Exception as error:
-            # The held call must get an answer, and it is not known whether the write was made.
+            # The error does not tell whether the API server made the binding, and the held bind call must still get an
+            # answer.
             _log.exception("a binding failed with an unexpected error; its outcome is looked up")
             outcome = Unknown(type(error).__name__)
         self._observe(type(outcome).__name__.lower())
@@ -234,10 +240,10 @@ class Barrier:
                 self._ask_about(bind, outcome.why)
 
     def _binding_ended(self, task: asyncio.Task[None] | None) -> None:
-        """Remove a binding whose outcome is known from those in flight.
+        """Remove a binding whose outcome is known from the bindings in flight.
 
-        This is done before the outcome is reported: otherwise, of two bindings of a pod that are refused at the same
-        time, each would count the other as one that may still succeed.
+        The binding is removed before its outcome is reported. Otherwise, if two bindings of a pod are refused at the
+        same time, each would be reported as undecided because of the other.
         """
         if task is not None:
             self._in_flight.pop(task, None)
@@ -252,7 +258,9 @@ class Barrier:
         asking.add_done_callback(lambda _: self._lost.pop(bind.uid))
 
     async def _find_out(self, bind: Bind) -> None:
-        """Read the pod until it shows the outcome of a lost binding, because its watch may be slow or stalled."""
+        """Read the pod until it shows the outcome of a lost binding, instead of waiting for the pod's watch, which may
+        be slow or stalled.
+        """
         clock = self._ledger.clock
         pause, longest = LOOK_SECONDS
         while True:
@@ -278,7 +286,9 @@ class Barrier:
                 return
 
     def _is_too_late_to_land(self, uid: str) -> bool:
-        """Tell whether the API server can no longer carry out any binding of the pod, not even a later one."""
+        """Tell whether the API server can no longer carry out any binding of the pod whose answer was lost, and no
+        other binding of the pod is in flight.
+        """
         over = self._ledger.clock.monotonic() - self._lost[uid].at >= LATE_SECONDS
         return over and uid not in self._in_flight.values()
 
@@ -303,16 +313,18 @@ class Barrier:
         return slot | cost | ({LEADER: self._leader} if self._leader else {})
 
     async def close(self) -> None:
-        """Refuse all held calls and those that still come, and wait for the bindings in flight.
+        """Refuse all held bind calls and all that still come, except those whose binding is in flight, and wait for the
+        bindings in flight.
 
-        Calls whose binding is in flight get its outcome.
+        A call whose binding is in flight gets the outcome of that binding.
         """
         self._closed = True
         waiting = sorted(self._held.keys() - set(self._in_flight.values()))
         for uid in waiting:
             self._answer(uid, Reason.NOT_LEADING.text)
         if waiting:
-            with suppress(LedgerStoppedError):  # a stopped ledger makes no step; its `tick` has raised the reason
+            # a stopped ledger makes no step; `Ledger.tick` has raised the reason for the stop
+            with suppress(LedgerStoppedError):
                 self._ledger.step(*map(BindDropped, waiting))
         for lost in self._lost.values():
             lost.asking.cancel()
@@ -321,9 +333,9 @@ class Barrier:
 
 
 def _retrieve(leaving: asyncio.Future[None]) -> None:
-    """Read the future's exception, if any, because otherwise asyncio logs that nothing has read it.
+    """Read the exception of a finished future, if it has one, because otherwise asyncio logs that it was never read.
 
-    It needs no handling: a connection that ended with an error is closed like any other.
+    The exception itself is ignored: a connection that ended with an error is closed like any other.
     """
     if not leaving.cancelled():
         leaving.exception()

@@ -20,8 +20,9 @@ from typing import Any, Final, TextIO
 
 import structlog
 
-LINES: Final = 10_000  # at most so many lines wait to be written; further ones are dropped
-FLUSH_SECONDS: Final = 1.0  # longest time to write waiting lines at the end of the process
+LINES: Final = 10_000  # LINES is the largest number of lines that wait to be written; further lines are dropped
+# the process waits at its end for at most this many seconds until the queued lines are written
+FLUSH_SECONDS: Final = 1.0
 _LONGEST_TEXT: Final = 4096
 _current: Pipe | None = None
 
@@ -45,7 +46,7 @@ class Pipe(logging.Handler):
             self._lines.put_nowait(self.format(record))
         except queue.Full:
             self.dropped += 1
-        except Exception:  # the record cannot be formatted; to report that on stderr could block the caller
+        except Exception:  # a record that cannot be formatted is not reported on stderr, which could block the caller
             self.dropped += 1
 
     def finish(self, seconds: float = FLUSH_SECONDS) -> None:
@@ -60,7 +61,7 @@ class Pipe(logging.Handler):
                 self._put(line + "\n")
                 if self.dropped != self._reported:
                     self._log_dropped()
-            except (OSError, ValueError):  # the stream was closed, by its reader or by us
+            except (OSError, ValueError):  # the reader of the stream, or this process, has closed it
                 self.dropped += 1
 
     def _log_dropped(self) -> None:
@@ -93,7 +94,7 @@ def _write_all(file: int, data: bytes) -> None:
 
 def set_up(level: str, stream: TextIO | None = None) -> Pipe:
     """Send everything that is logged, by structlog or by the standard library, through a `Pipe` as JSON lines."""
-    global _current  # noqa: PLW0603 - logging itself is one per process
+    global _current  # noqa: PLW0603 - a process has only one logging setup
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -137,7 +138,7 @@ def dropped() -> int:
 def _rename(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     """Return the fields of a log line, those that every line has first, the text as ``msg``, and long values shortened.
 
-    This is a structlog processor; ``event`` has the fields of one record.
+    The function is a structlog processor; ``event`` has the fields of one record.
     """
     event["msg"] = event.pop("event", "")
     event.pop("color_message", None)  # uvicorn repeats its text in this field with escape sequences for colours

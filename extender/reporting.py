@@ -70,12 +70,12 @@ class _Sending(Thread):
 
     @property
     def prompt(self) -> bool:
-        """Tell whether the answer came fast enough to wait for the next one."""
+        """Tell whether the report was accepted within `WAIT_SECONDS`; only then the next call waits for its answer."""
         return self.answer.taken and self.seconds <= WAIT_SECONDS
 
 
 class _Pace:
-    """Remembers when the last report was sent (monotonic seconds), and that report."""
+    """Holds the last report, and the monotonic time in seconds at which it was sent."""
 
     last = -EVERY_SECONDS
     sent: _Sending | None = None
@@ -93,7 +93,7 @@ def report(
     """
     try:
         return _report(metric, step, steps)
-    except Exception:  # for example, a value is not a number, or no thread can be started
+    except Exception:  # the error may be a value that is no number, or a thread that cannot be started
         return Answer()
 
 
@@ -134,7 +134,7 @@ def _begin(fields: Fields) -> _Sending:
 
 
 def _now() -> float:
-    return time.monotonic()  # noqa: TID251 - runs in the training pod, where there is no clock of ours
+    return time.monotonic()  # noqa: TID251 - this code runs in the training pod, which does not have `extender.clock`
 
 
 def _send(fields: Fields) -> Answer:
@@ -155,5 +155,5 @@ def _try(fields: Fields) -> Answer:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             asked = answer.status == 200 and json.loads(answer.read()).get("checkpoint") is True
             return Answer(answer.status in (200, 204), asked)
-    except Exception:  # whatever error a wrong address, a proxy or a malformed answer causes
+    except Exception:  # a wrong address, a proxy or a malformed answer can cause any error
         return Answer()

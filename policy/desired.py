@@ -1,4 +1,4 @@
-"""What the controller should make true: gates, wake-ups, nominations, replica counts, releases, evictions.
+"""What the controller has to bring about: gates, wake-ups, nominations, replica counts, releases, evictions.
 
 ``desired`` is level-triggered: it depends on the snapshot alone, and returns the same orders until the API shows that
 they are done.
@@ -61,7 +61,7 @@ _all = chain.from_iterable
 
 @until_job_changes
 def _pods_of(snapshot: Snapshot, uid: str) -> tuple[Pod, ...]:
-    """Return every pod of the job; cached, because this is asked after each step and most jobs have not changed."""
+    """Return every pod of the job, cached until the job changes, because most jobs do not change in a step."""
     return tuple(snapshot.every_pod_of(uid))
 
 
@@ -111,7 +111,7 @@ def _room_would_help(snapshot: Snapshot, uid: str) -> bool:
 def _placing(snapshot: Snapshot, uid: str, nominating: bool) -> Desired:
     """Return the orders for the members of one gang that have a planned node and are not bound yet.
 
-    ``nominating``: whether all of them are to be nominated for their nodes, and not only those that must be woken.
+    ``nominating``: whether all these members are nominated for their nodes, or only those that must be woken.
     """
     job, gang = snapshot.jobs[uid], snapshot.gang(uid)
     if surplus_first(snapshot, job, gang):
@@ -123,9 +123,10 @@ def _placing(snapshot: Snapshot, uid: str, nominating: bool) -> Desired:
     ]
     asleep = {pod.uid for pod, _ in ready if _asleep(pod, gang)}
     if asleep and sends_all(snapshot, ready[0][0].uid) and not gang.held:
-        # One bind call is enough. The others are bound while they sleep, so that no attempt of theirs can fail.
+        # One member is woken, because its bind call binds the whole gang. kube-scheduler does not try the other
+        # members before they are bound, so no such attempt can fail.
         asleep = {ready[0][0].uid} if len(asleep) == len(ready) else set()
-    # kube-scheduler tries a nominated node first and alone, so a nomination would leave it no nodes to rank.
+    # kube-scheduler tries a nominated node alone at first, so a nomination would leave kube-scheduler no nodes to rank.
     with_wake = not snapshot.rules.ranked
     return Desired(
         gate=False,
@@ -154,7 +155,11 @@ def _order(pod: Pod, value: str = "") -> PodOrder:
 
 @until_job_changes
 def _standing(snapshot: Snapshot, uid: str) -> Desired | None:
-    """Return the orders for the gang that do not place its members; None if there are none, as for most gangs."""
+    """Return the orders for the gang that do not place members; None if there are none.
+
+    They concern nominations without a planned node, the number of workers, suspension, migration, the deletion of pods,
+    and what is written on pods. The orders that place members come from ``_placing``.
+    """
     job, gang = snapshot.jobs[uid], snapshot.gang(uid)
     found = Desired(
         gate=False,
@@ -171,9 +176,9 @@ def _standing(snapshot: Snapshot, uid: str) -> Desired | None:
 
 
 def _idle_nominations(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
-    """Yield orders to remove the nominations of unbound pods that the plan has no node for.
+    """Yield orders to remove the nominations of unbound pods for which the plan has no node.
 
-    kube-scheduler would keep room for such a pod.
+    With the nomination, kube-scheduler would keep room for the pod.
     """
     for pod in _pods_of(snapshot, job.uid):
         if pod.opted_in and pod.nominated and not pod.node and pod.slot not in gang.nodes:
@@ -189,14 +194,14 @@ def _misreported(snapshot: Snapshot, job: Job) -> Iterator[Pod]:
 
 
 def _misnumbered(snapshot: Snapshot, job: Job) -> Iterator[Pod]:
-    """Yield the pods whose new slot must be written on them; by it their controller chooses which to delete first."""
+    """Yield the pods whose annotation with their slot is out of date; their controller orders deletions by it."""
     return (pod for pod in _pods_of(snapshot, job.uid) if pod.misnumbered)
 
 
 def _replica_order(snapshot: Snapshot, job: Job, workers: int) -> Iterator[ReplicaOrder]:
     """Yield an order to set the job's worker replicas to ``workers``, or to the next number on the way there.
 
-    There is none if the job asks for that number already, or while its previous change is not carried out yet.
+    No order is yielded if the job asks for that number already, or while its previous change is not carried out yet.
     """
     worker = job.worker
     if not job.elastic or worker is None or worker.replicas == workers:
@@ -210,10 +215,10 @@ def _replica_order(snapshot: Snapshot, job: Job, workers: int) -> Iterator[Repli
 
 
 def _step(snapshot: Snapshot, job: Job, workers: int) -> int:
-    """Return the number of replicas to ask for next: ``workers``, or more if the operator removes workers one by one.
+    """Return the number of replicas to ask for next: ``workers``, or more if workers must be removed one at a time.
 
-    Pods that are deleted together end in any order, and the training operator fails if an index below the highest is
-    missing (1.8.1: index out of range). Workers that were never bound may all go at once.
+    The training operator (1.8.1) fails (index out of range) if an index below the highest one is missing, and pods that
+    are deleted together end in any order. Workers that were never bound may all go at once.
     """
     if not job.one_by_one:
         return workers
@@ -332,7 +337,8 @@ def _notes(snapshot: Snapshot) -> Iterator[NoteOrder]:
         job = snapshot.jobs.get(uid)
         if job is not None and job.holds_notes and lives(job):
             reports, text = snapshot.reports.get(uid), snapshot.texts.get(uid, job.memory)
-            # The object's reports may be later than ours if the clock was set back; then they are replaced at once.
+            # If the clock was set back, the reports on the object may be later than those in the snapshot. Then the
+            # reports on the object are replaced at once.
             due = reports and not 0 <= reports[-1].at - job.reported < NOTED_SECONDS
             note = NoteOrder(
                 uid, job.namespace, job.name, job.kind, job.version,

@@ -1,8 +1,8 @@
 """A policy's memory of each job is kept in an annotation of the job object, and read when this replica begins to lead.
 
 A job gets no room before the decision about it is written on its object. So after a crash no job runs under a schedule
-that the next process does not know. While a replica leads, its own memory counts, and the annotations are updated from
-it; it never reads them again.
+that the next process does not know. While a replica leads, the memory in its snapshot counts: the annotations are
+updated from the snapshot, and not read again.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.systems.base import Parts, Policy
 
 FORMAT: Final = 1
-MOST_MEMORY: Final = 131_072  # characters; the API server allows 262,144 for all annotations of an object together
+# MOST_MEMORY is in characters; the API server allows 262,144 for all annotations of an object together.
+MOST_MEMORY: Final = 131_072
 
 
 def recall(draft: Draft, policy: Policy) -> None:
-    """Read the policy's memory from the job objects; called whenever this replica begins to decide."""
+    """Read the policy's memory from the job objects into the draft, when this replica begins to decide."""
     if policy.keeps:
         found = {uid: parts for uid, job in draft.now.jobs.items() if (parts := read_memory(job))}
         draft.edit("memory").update(policy.recalled(draft.view(), found))
@@ -33,10 +34,10 @@ def recall(draft: Draft, policy: Policy) -> None:
 
 
 def keep(draft: Draft, policy: Policy, decision: Decision) -> Decision:
-    """Return the decision without the admissions that must wait until the memory of them is on the job object.
+    """Return the decision without admissions that must wait until the policy's memory of the job is on its object.
 
-    Such a job is not grown in the same step either, and no job is shrunk for it. The texts to be written on the job
-    objects are updated from the decision.
+    Growths of such a job, and shrinks of other jobs for it, are removed, too. The texts that the controller writes on
+    the job objects (``Snapshot.texts``) are updated from the decision.
     """
     if not draft.base.rules.stores or not policy.keeps:
         return decision
@@ -53,7 +54,7 @@ def keep(draft: Draft, policy: Policy, decision: Decision) -> Decision:
 
 
 def _serves(action: Action) -> tuple[str, ...]:
-    """Return the uids of the jobs that get room by this action, or for which it frees room."""
+    """Return the uids of the jobs to which this action gives room, and for which it frees room."""
     match action:
         case Admit(job_uid):
             return (job_uid,)
@@ -64,9 +65,9 @@ def _serves(action: Action) -> tuple[str, ...]:
 
 
 def _early(draft: Draft, admit: Admit) -> bool:
-    """Tell whether the job object does not have the memory of this admission yet.
+    """Tell whether the admission has to wait, because the policy's memory of the job is not on the job object yet.
 
-    This is asked only for a job's first admission; a paused job was admitted before and need not wait.
+    A paused job was admitted before, so it does not have to wait.
     """
     job = draft.now.jobs[admit.job_uid]
     text = draft.now.texts.get(job.uid, "")

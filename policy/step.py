@@ -47,7 +47,8 @@ def step(
         effects += heed_refused(draft, now, gives_back=policy.base.grows)
     effects += settle(draft, now)
     if deciding:
-        effects += give_up_taken(draft, now)  # done once more, because settle may have let plans stop waiting for room
+        # Plans whose room is taken are given up once more, because settle may have ended waits for room.
+        effects += give_up_taken(draft, now)
         effects += report_preempted(draft)
         effects += repair(draft, now, gives_back=policy.base.grows)
         effects += report_shown(draft)

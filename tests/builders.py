@@ -1,6 +1,8 @@
-"""Builders for facts and snapshots. Only this module calls their constructors, with one method for each concept.
+"""Build facts and snapshots for tests. Only this module calls the constructors of facts, so that a test names only what
+matters to it.
 
-``job("a").ps(1).workers(1, 4).cpu(2)`` is a TFJob; ``World(policy).nodes(3)`` steps it as the ledger does.
+``job("a").ps(1).workers(1, 4).cpu(2)`` is a TFJob; ``World(policy)`` is a cluster without I/O, whose methods make steps
+as the ledger does.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def w(index: int) -> Slot:
 
 
 def slots(nodes: Mapping[Slot, str]) -> dict[str, str]:
-    """Return a plan with its slots as text: ``{"ps-0": "n1"}``."""
+    """Return the plan with its slots as text, such as ``{"ps-0": "n1"}``."""
     return {str(slot): where for slot, where in sorted(nodes.items())}
 
 
@@ -105,7 +107,7 @@ class JobBuilder:
         return self.with_(roles=roles)
 
     def arrived(self, seconds: float) -> JobBuilder:
-        """Set the arrival, in seconds after the start."""
+        """Set the job's arrival, in seconds after the start."""
         return self.with_(arrival=START + seconds)
 
     def done(self) -> Job:
@@ -118,7 +120,9 @@ def job(name: str, **changes: object) -> JobBuilder:
 
 
 def pod(name: str, of: Job | None = None, slot: Slot | None = None, **changes: object) -> Pod:
-    """Return a pod; ``of`` and ``slot`` make it a member with its role's requests."""
+    """Return a pod; with ``of`` and ``slot``, the pod is the member of that job in that slot, and has its role's
+    requests.
+    """
     made = Pod(f"uid-{name}", "team", name, since=START, version=1)
     if of is not None and slot is not None:
         role = of.role(slot.role)
@@ -198,7 +202,8 @@ class World:
     def limit(self, name: str = "few", used: Resources | None = None, **hard: int) -> tuple[Effect, ...]:
         """Set a ResourceQuota of the namespace ``team``, such as ``pods=4``.
 
-        ``used``: by default what the pods of the namespace that have not ended ask for.
+        ``used`` is the usage that the quota states; by default, it is the sum of the requests of the namespace's pods
+        that have not ended.
         """
         most, counted = res(**hard), used
         if counted is None:
@@ -222,7 +227,7 @@ class World:
         return self.do(BindHeld(uid, where or self.snapshot.gang(held.job_uid).nodes[held.slot]))
 
     def answer(self, effects: Iterable[Effect]) -> None:
-        """Let the API server make every binding among the effects, and the watch show it."""
+        """Let the API server make every binding among the effects, and the watch show that the pod is bound."""
         for effect in effects:
             if isinstance(effect, Bind):
                 self.do(BindDone(effect.uid, effect.node))

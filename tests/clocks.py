@@ -23,8 +23,8 @@ class ClockUse:
 def uses(source: str) -> list[ClockUse]:
     """Return every call that reads a real clock or sleeps on one.
 
-    Code in virtual time does not count: functions with the decorator ``@virtual``, and coroutines' sleeps in a module
-    in which all asynchronous tests have it.
+    Code in virtual time does not count: functions with the decorator ``@virtual``, and the sleeps of coroutines in a
+    module in which all asynchronous tests have this decorator.
     """
     tree = ast.parse(source)
     return sorted(_uses(tree, (), _Names(tree), all_virtual=_is_all_virtual(tree)), key=lambda use: use.line)
@@ -50,12 +50,12 @@ class _Names:
             case ast.Name(id=name):
                 return self.functions.get(name)
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in self.functions:
-                # the call is datetime.now, after `from datetime import datetime`
+                # This is the call datetime.now after `from datetime import datetime`.
                 return self.functions[name][1], attribute
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in self.modules:
                 return self.modules[name], attribute
             case ast.Attribute(value=ast.Attribute(attr="datetime" | "date"), attr=attribute):
-                return "datetime", attribute  # the call is datetime.datetime.now
+                return "datetime", attribute  # This is the call datetime.datetime.now.
             case ast.Attribute(attr="time"):
                 return "loop", "time"
             case _:

@@ -1,4 +1,4 @@
-"""Configure a test run: spreading over processes, retries, resuming, and a summary of what the tests counted."""
+"""Configure a test run: how tests are spread over processes, retried and resumed, and what is printed at its end."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from tests.commands.resuming import Resuming
 from tests.commands.retries import Retries
 from tests.commands.spreading import Spreading, longest_first
 
-# Use the same examples in every run, and no deadlines.
+# Hypothesis uses the same examples in every run, and no deadlines.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
-COUNTED = "counted"  # the name of the junit property in which a test records what it counted
+COUNTED = "counted"  # A test records its counts in the junit property of this name.
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the plugins for retries and printed failures, and for resuming if `make full` asks for it."""
-    controls = not hasattr(config, "workerinput")  # this process assigns the tests to the others
+    # Only a process without "workerinput" assigns the tests to the others.
+    controls = not hasattr(config, "workerinput")
     config.pluginmanager.register(Retries())
     if controls:
         config.pluginmanager.register(Failures(config))
@@ -48,12 +49,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the tests so that the longest run first."""
+    """Sort the tests so that the seeds of the simulation, which take long, run first."""
     longest_first(items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what the tests counted."""
+    """Print the counts that tests recorded, such as numbers of faults."""
     ended: Iterable[pytest.TestReport] = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
     for report in ended:
         for name, value in report.user_properties:
@@ -65,9 +66,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def nothing_left_open() -> Iterator[None]:
     """Collect garbage after each module.
 
-    A socket that was not closed causes a warning when it is collected; without this, it would appear in any later test.
+    A socket that was not closed causes a warning when it is collected. Without this fixture, the warning would appear
+    in some later test.
     """
-    # without this, each collection walks through all imported objects: a quarter of the time of quick tests
+    # Frozen objects are not collected. Otherwise each collection would walk through all imported objects, for a quarter
+    # of the time of quick tests.
     gc.freeze()
     yield
     gc.collect()

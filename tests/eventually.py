@@ -11,7 +11,11 @@ PAUSE_SECONDS = 0.01
 
 
 async def eventually(true: Callable[[], object], what: str = "") -> None:
-    """Wait until ``true`` holds; raise AssertionError after the deadline (of the loop's time, if that is virtual)."""
+    """Wait until ``true()`` returns a true value; raise AssertionError after the deadline.
+
+    The deadline is in the time of the event loop, which may be virtual; ``what`` names the awaited state in the
+    message.
+    """
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
             while not true():  # noqa: ASYNC110 - any state can be awaited, not only one with an event
@@ -21,7 +25,7 @@ async def eventually(true: Callable[[], object], what: str = "") -> None:
 
 
 def wait_until(true: Callable[[], object], what: str = "") -> None:
-    """Wait until ``true`` holds, outside an event loop; raise AssertionError after the deadline."""
+    """Wait, outside an event loop, until ``true()`` returns a true value; raise AssertionError after the deadline."""
     ends = time.monotonic() + DEADLINE_SECONDS
     while not true():
         if time.monotonic() > ends:

@@ -22,15 +22,15 @@ from policy.systems.kod2 import Kod2
 from tests.builders import START, JobBuilder, members, node
 from tests.unasked import Unasked
 
-LOOPBACK_SECONDS = 0.01  # real seconds within which data that was sent to a socket of this machine arrives
-THREAD_SECONDS = 30.0  # real seconds within which a thread must finish its work
+LOOPBACK_SECONDS = 0.01  # Data that was sent to a socket of this machine arrives within this many real seconds.
+THREAD_SECONDS = 30.0  # A thread must finish its work within this many real seconds.
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose time jumps to the next timer as soon as nothing else can run.
 
-    Seconds cost nothing, and nothing is late. Sockets between two parts of one test work too: before a jump, the loop
-    waits a moment for data under way.
+    Waiting takes no real time, and no timer is late. Sockets between two parts of one test work, too: before a jump,
+    the loop waits a moment for data that was sent and has not arrived.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         def select(timeout: float | None) -> list[Any]:
             if found := real(0):
                 return list(found)
-            has_sockets = len(selector.get_map()) > 1  # the loop itself has one socket
+            has_sockets = len(selector.get_map()) > 1  # The loop itself has one socket.
             if timeout is None:
                 found = real(THREAD_SECONDS)
             elif has_sockets:
@@ -70,7 +70,7 @@ class VirtualClock(Clock):
 
 
 class HandClock(Clock):
-    """A clock that stands still until a test moves ``time``, or a sleep moves it."""
+    """A clock that stands still until a test sets ``time`` or a sleep adds to it."""
 
     def __init__(self, time: float = START) -> None:
         super().__init__()
@@ -95,25 +95,26 @@ def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
         with asyncio.Runner(loop_factory=VirtualLoop) as runner:
             runner.run(test(*args, **kwargs))
 
-    del run.__wrapped__  # pytest would otherwise see the coroutine function and not run it
+    del run.__wrapped__  # Without this, pytest would see the coroutine function and not run it.
     run.__signature__ = inspect.signature(test)  # type: ignore[attr-defined]
     return run
 
 
 class FakeApi(Unasked):
-    """A fake API server that makes the bindings it is asked for.
+    """A fake API server that makes every binding that is asked for.
 
-    ``answers`` has other outcomes by pod name, and ``objects`` what a read finds.
+    ``answers`` has other outcomes of a binding by pod name, and ``objects`` the objects that a read returns.
     """
 
     def __init__(self) -> None:
-        self.bindings: list[tuple[str, str, str, dict[str, str]]] = []  # (name, uid, node, annotations)
+        # each binding as (pod's name, UID, node, annotations)
+        self.bindings: list[tuple[str, str, str, dict[str, str]]] = []
         self.answers: dict[str, Outcome | Exception] = {}
         self.objects: dict[Ref, Json] = {}
         self.reads = 0
         self.unreadable: Exception | None = None
         self.slow_seconds = 0.0
-        self.read: Callable[[], None] = lambda: None  # called while a read is under way
+        self.read: Callable[[], None] = lambda: None  # a function that is called while a read is under way
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
         self.bindings.append((name, uid, node, dict(annotations)))
@@ -131,7 +132,7 @@ class FakeApi(Unasked):
         return self.objects.get(ref)
 
     def shows(self, pod: Pod, node: str = "", uid: str = "") -> None:
-        """Let a read find the pod bound to that node."""
+        """Let a read return the pod, bound to that node; without a node, unbound."""
         item: Json = {"metadata": {"uid": uid or pod.uid, "namespace": pod.namespace, "name": pod.name}}
         self.objects[Ref(PODS, pod.namespace, pod.name)] = item | {"spec": {"nodeName": node} if node else None}
 
@@ -140,7 +141,9 @@ UNREACHABLE = ClusterError(0, "Timeout")
 
 
 class Stage:
-    """Two nodes of ten cores, and the service up to the barrier; ``places`` is the number of bind calls it can hold."""
+    """The service from the ledger up to the barrier, on two nodes of ten cores; ``places`` is the most bind calls that
+    it holds.
+    """
 
     def __init__(self, *nodes: str, places: int = 100, **rules: Any) -> None:
         self.api = FakeApi()

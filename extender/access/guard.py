@@ -32,7 +32,7 @@ RIGHT: Final = f"{VERB} {RESOURCE}.{GROUP}"
 
 
 class Rule(Enum):
-    """How a route makes sure that its answer has nothing that the caller may not read."""
+    """How a route prevents the caller from reading what it has no right to; each value says it in words."""
 
     OPEN = "the answer says nothing about the cluster, so no token is needed"
     FILTERED = "the answer has only what belongs to namespaces that the caller may read"
@@ -46,7 +46,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "/v1/queue": Rule.FILTERED,
     "/v1/nodes": Rule.FILTERED,
     "/v1/plans": Rule.FILTERED,
-    "/v1/desired": Rule.WHOLE,  # the answer has the controller's orders for all jobs
+    "/v1/desired": Rule.WHOLE,  # the answer has the controller's orders for the jobs of all namespaces
     "/v1/decisions": Rule.FILTERED,
     "/v1/explain/{namespace}/{name}": Rule.FILTERED,
     "/v1/what-if": Rule.NAMED,
@@ -144,7 +144,9 @@ class Access:
 
 
 async def _answered(asked: Awaitable[T]) -> T:
-    """Return the API server's answer. Raise DeniedError if it did not answer or could not be asked."""
+    """Await a question to the API server and return the answer. Raise DeniedError if the API server did not answer or
+    could not be asked.
+    """
     try:
         return await asked
     except UnansweredError as error:
@@ -205,7 +207,7 @@ class Guard:
 def row_of(path: str, rules: Sequence[Row]) -> tuple[Rule, Mapping[str, str]]:
     """Return the rule of the path's route, and the path's parameters.
 
-    A path without a row needs the right to read all namespaces.
+    A path that has no rule gets `Rule.WHOLE`: its caller must have the right to read all namespaces.
     """
     for pattern, rule in rules:
         if found := pattern.match(path):

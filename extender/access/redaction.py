@@ -26,13 +26,14 @@ OTHER_POD: Final = "a pod of another namespace"
 COMES_FIRST: Final = "comes first"
 REFUSED: Final = f"the API server refuses a write of {OTHER_JOB}"
 _KEY: Final = re.compile(r"(?<![\w./-])([a-z0-9][-a-z0-9]{0,62})/[\w.-]+")
-# keys of those of a decision's inputs that are figures of the job in whose favour another job was resized
+# A decision that resizes a job for the benefit of another job has inputs under these keys; their values are figures of
+# that other job.
 _OF_RIVAL: Final = ("it needs", "its weight")
 ViewT = TypeVar("ViewT")
 
 
 class Redaction:
-    """Removes from answers what one caller may not read."""
+    """Removes from REST's answers and from the page what one caller may not read."""
 
     def __init__(self, visibility: Visibility) -> None:
         """Store what the caller may read; a caller who may read all namespaces gets unchanged answers."""
@@ -45,7 +46,7 @@ class Redaction:
         return _KEY.sub(lambda found: found[0] if self.visibility.sees(found[1]) else other, told)
 
     def view(self, view: ViewT) -> ViewT:
-        """Return the view or dataclass without what the caller may not read."""
+        """Return the view or dataclass without the parts that the caller may not read."""
         if self.visibility.every:
             return view
         if isinstance(view, RefusedView) and self.text(view.job) != view.job:
@@ -75,7 +76,9 @@ class Redaction:
         return [entry for entry in entries if self.visibility.sees(entry.subject.namespace)]
 
     def decisions(self, entries: Iterable[Entry], views: Iterable[DecisionView]) -> tuple[DecisionView, ...]:
-        """Return the views that the caller may read, each redacted; the views were made from these entries."""
+        """Return the views that the caller may read, each redacted. ``entries``: the journal's entries from which the
+        views were made.
+        """
         seen = {entry.sequence for entry in self.journal(entries)}
         return tuple(self.view(view) for view in views if view.sequence in seen)
 

@@ -1,4 +1,7 @@
-"""The root command, and the commands that run a process. Slow imports are inside the commands that need them."""
+"""Has the root command, and the commands that run a process or need no service.
+
+Slow imports are inside the commands that need them, so that the others start quickly.
+"""
 
 from __future__ import annotations
 

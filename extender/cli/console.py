@@ -1,4 +1,4 @@
-"""Makes consoles, tables, and texts of ages and amounts, for people."""
+"""Makes the consoles and tables that commands print, and texts for durations and for amounts of resources."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def out() -> Console:
 
 
 def err() -> Console:
-    """Return the console for warnings and errors."""
+    """Return the console for warnings and errors, which writes to standard error."""
     return Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
@@ -44,7 +44,7 @@ def data_of(value: object, kind: str) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> FittedTable:
-    """Return a table without border lines, with cells made `visible`.
+    """Return a table without border lines; characters that cannot be seen are replaced by a mark in its cells.
 
     least: the heads of the columns to leave out on a narrow terminal, in the order in which they are left out.
     """
@@ -73,15 +73,15 @@ def age(seconds: float | None) -> str:
 def short(amounts: Amounts, *, pods: bool = False) -> str:
     """Return the amounts in one line, such as ``2 cpu 4Gi``, with memory rounded to three digits.
 
-    pods: include the amount of the resource "pods". Only the list of what a node lacks needs it, because a node limits
-    its number of pods; in the requests of members it is always one pod for each member.
+    pods: include the amount of the resource "pods". Only the list of what a node lacks needs this amount, because a
+    node limits its number of pods; in the requests of a member it is always 1.
     """
     names = (name for name in amounts if amounts[name].exact and (pods or name != "pods"))
     return " ".join(_rounded(name, amounts[name].exact) for name in sorted(names, key=cpu_first)) or "-"
 
 
 def offered(amounts: Amounts, whole: Amounts, asked: Iterable[str] = ()) -> str:
-    """Return a node's amounts in one line: cpu, memory, each device of the node, and the resources that are asked for.
+    """Return amounts of a node in one line: cpu, memory, each device of the node, and the resources in ``asked``.
 
     amounts: what to print, such as the node's free resources. whole: the node's allocatable resources, for the names of
     its devices. asked: the names of further resources to print.

@@ -1,4 +1,4 @@
-"""The errors that a command prints instead of a traceback, and their exit codes."""
+"""Has the errors of commands, prints them as one sentence instead of a traceback, and sets the exit codes."""
 
 from __future__ import annotations
 
@@ -36,19 +36,21 @@ class RefusedError(CliError):
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Print an error as one sentence on standard error, without a traceback, and set the exit code."""
+    """Print an error of the ``with`` block as one sentence on standard error, and exit with its exit code."""
     try:
         yield
         sys.stdout.flush()
     except CliError as error:
         typer.echo(f"kohort: {_harmless(str(error))}", err=True)
         raise typer.Exit(error.code) from None
-    except UnicodeEncodeError as error:  # an argument, because the output replaces what it cannot encode
+    except UnicodeEncodeError as error:
+        # The wrong text is an argument of the command, because the output replaces what it cannot encode.
         around = error.object[max(0, error.start - 20) : error.end + 20]
         typer.echo(f"kohort: {around!r} is not UTF-8 text; correct it", err=True)
         raise typer.Exit(2) from None
     except OSError as error:
-        if error.errno == EPIPE:  # the program that reads our output has ended, as `head` does; click exits quietly
+        if error.errno == EPIPE:
+            # The program that reads our output has ended, as `head` does; click then exits quietly.
             raise
         _forget_output()
         where = f"{error.filename}: " if error.filename else ""
@@ -70,12 +72,13 @@ def _harmless(text: str) -> str:
 
 
 class Commands(TyperGroup):
-    """The root command. Typer's error messages omit the value that the user gave; this command adds it."""
+    """The root command. It adds the value that the user gave to Typer's error messages, which omit it."""
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Parse the options that stand before the command's name; a wrong value is shown in the error."""
         for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, TextIOWrapper):  # or a name that the terminal cannot show would end the command
+            # Otherwise a name with a character that the terminal cannot show would end the command with an error.
+            if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="replace")
         with _naming_wrong_values():
             return super().make_context(*args, **extra)
@@ -83,8 +86,8 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command's name, the command and its arguments.
 
-        Raise CliError if the command does not take an option that stands before its name, unless the user asks for the
-        command's help.
+        Exit with an error if an option stands before the command's name and the command does not use it, unless the
+        user asks for the command's help.
         """
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing and set(ctx.help_option_names).isdisjoint(rest):

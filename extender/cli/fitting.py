@@ -1,4 +1,4 @@
-"""Tables that fit the terminal: cells are folded at spaces, and columns are left out if that is not enough.
+"""Draws tables that fit the terminal: cells are folded at spaces, and columns are left out if folding is not enough.
 
 A word is broken only if no further column may be left out and the longest words do not fit beside one another.
 """
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 GAP: Final = 2
-EASY: Final = 20  # characters; columns are left out before a column that needs more is made narrower than this
+EASY: Final = 20  # a column is not made narrower than so many characters while another column can be left out instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class FittedTable:
     least: Sequence[str] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table for Rich to draw, and a line that names the columns that are left out."""
+        """Yield what Rich draws: the table, and a line that names the columns that are left out."""
         shown = self._shown(options.max_width)
         made = Table(box=None, pad_edge=False, header_style="bold")
         for at, width in zip(shown, self._widths(shown, options.max_width), strict=True):

@@ -1,4 +1,4 @@
-"""The texts of ``kohort describe`` and ``kohort explain``: one job, why it waits or runs, and its history."""
+"""Makes the texts that ``kohort describe`` and ``kohort explain`` print about one job and its history."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CLOSEST_NODES: Final = 20
 MOST_AHEAD: Final = 10
 MOST_MEMBERS: Final = 20
 MOST_STEPS: Final = 10
-HELPS: Final = "what helps"  # heads the general advice for the reason
-# heads a single change to the job that was tried on a copy of the state and would let it start
+HELPS: Final = "what helps"  # this word stands before the general advice for the reason
+# This word stands before a change that would let the job start, as a trial on a copy of the state has shown.
 ADMITS: Final = "would admit"
 WIDE: Final = "-o wide"
 
 
 def describe(job: ExplainView, *, wide: bool = False) -> RenderableType:
-    """Return the job's facts, its roles and members, and its whole history."""
+    """Return the answer of ``kohort describe`` for printing: the job's facts, roles, members and whole history."""
     roles = table(
         ("ROLE", "REPLICAS", "EACH ASKS FOR"),
         ((role.role, str(role.replicas), short(role.requests)) for role in job.roles),
@@ -40,7 +40,11 @@ def describe(job: ExplainView, *, wide: bool = False) -> RenderableType:
 
 
 def explain(job: ExplainView, *, wide: bool = False) -> RenderableType:
-    """Return the job's state, the reason for it and what helps; each member; and what each node lacks for the gang."""
+    """Return the answer of ``kohort explain`` about a job, for printing.
+
+    It has the job's state, its reason, what helps, the members, what each node lacks for the gang, and the history.
+    Without ``wide`` only the first entries of each list are shown.
+    """
     members, rooms = _members(job, None if wide else MOST_MEMBERS), _rooms(job, None if wide else CLOSEST_NODES)
     return Group(
         *_lines((*_facts(job), *_why(job, None if wide else MOST_AHEAD))), *members, *rooms,
@@ -102,12 +106,15 @@ def _reason(job: JobView) -> Iterator[tuple[str, str]]:
 
 
 def without_advice(said: str) -> str:
-    """Return the text without its advice to call ``kohort explain``, because this is already the answer of explain."""
+    """Return the text without its advice to call ``kohort explain``, which the answer of that command does not need."""
     return re.sub(r"; kohort explain [^;]*$", "", said)
 
 
 def _members(job: JobDetail, most: int | None = None) -> Iterator[RenderableType]:
-    """Yield a table of at most ``most`` members (None: all); where some are left out, unbound members come first."""
+    """Yield a table of at most ``most`` members (None: all), and a line that counts the members that are left out.
+
+    Where members are left out, unbound members are shown first.
+    """
     members = job.members
     if most is not None and len(members) > most:
         members = tuple(sorted(members, key=lambda one: one.state == "bound"))[:most]
@@ -120,7 +127,10 @@ def _members(job: JobDetail, most: int | None = None) -> Iterator[RenderableType
 
 
 def _rooms(job: ExplainView, most: int | None) -> Iterator[RenderableType]:
-    """Yield a table of at most ``most`` nodes (None: all), with a line for those left out; nothing without nodes."""
+    """Yield a table of at most ``most`` nodes (None: all): what is free on each, and what it lacks for the gang.
+
+    A line counts the nodes that are left out.
+    """
     if not job.nodes:
         return
     asked = {name for need in job.needs for name in need.requests if name != "pods"}
@@ -140,14 +150,14 @@ def _rooms(job: ExplainView, most: int | None) -> Iterator[RenderableType]:
 
 
 def _promised(node: NodeRoom) -> str:
-    """Return a text that names the pods for which another scheduler keeps room on the node; empty: there are none."""
+    """Return a text that names the pods for which another scheduler keeps room on the node; empty if there are none."""
     return f"room is kept for {', '.join(node.promised)}" if node.promised else ""
 
 
 def _history(steps: Sequence[StepView], most: int | None = None, *, wide: bool) -> Iterator[RenderableType]:
     """Yield a table of the newest ``most`` steps (None: all), with all decisions of one step in one row.
 
-    wide: add the column of the figures from which each decision was made.
+    wide: add a column with the figures from which each decision was made.
     """
     older = 0 if most is None else max(0, len(steps) - most)
     if steps:

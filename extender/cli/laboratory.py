@@ -1,4 +1,7 @@
-"""The commands of the package ``lab``. If it is not installed, commands of the same names say how to install it."""
+"""Finds the commands of the package ``lab``.
+
+If ``lab`` is not installed, commands of the same names say how to install it.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def _absent() -> typer.Typer:
 
 
 def _refuse(typed: typer.Context) -> None:
-    """Raise CliError, which says that this command needs the package ``lab`` and how to install it."""
+    """Raise CliError, which says that the command needs the package ``lab`` and how to install the package."""
     with errors():
         raise CliError(
             f"`kohort {typed.info_name}` comes with the package lab, which the image leaves out; "

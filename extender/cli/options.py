@@ -1,4 +1,4 @@
-"""The options that many commands share. Each may stand before the command or after it."""
+"""Declares the options that many commands share. Each may stand before the command's name or after it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Output(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The values of the shared options. None: the option was not given.
+    """The values of the shared options; a value is None if its option was not given.
 
     namespace: empty for all namespaces; for a command about one job, empty means the namespace of the context. watch:
     print the answer again whenever it has changed. warned: the subjects of the warnings that this run of the command
@@ -58,7 +58,7 @@ class Asked:
     warned: set[str] = field(default_factory=set, init=False)
 
     def overlaid_by(self, given: dict[str, Any]) -> Asked:
-        """Return a copy in which the values of ``given`` replace these; None and an empty list replace nothing.
+        """Return a copy in which values of ``given`` replace the present ones, unless they are None or an empty list.
 
         given: the options that stand after the command's name, which win over those before it.
         """
@@ -66,7 +66,7 @@ class Asked:
 
     @property
     def given(self) -> KubectlOptions:
-        """Return the values of those options that kubectl has, too."""
+        """Return the values of the options that kubectl has too, such as --context; empty where not given."""
         return KubectlOptions(
             kubeconfig=self.kubeconfig or "",
             context=self.context or "",
@@ -81,17 +81,17 @@ class Asked:
 
     @property
     def target(self) -> ServiceTarget:
-        """Return the options that say how to reach the service and the cluster."""
+        """Return the values of the options that say how to reach the service and the cluster."""
         return ServiceTarget(self.server or "", self.service or "", self.given, self.token_file, self.ca_file)
 
     @property
     def shown(self) -> Output:
-        """Return the format in which to print the answer; default: a table."""
+        """Return the format in which to print the answer: the one that -o names, else a table."""
         return self.output or Output.TABLE
 
     @property
     def only(self) -> str:
-        """Return the namespace that a list is limited to; empty: all namespaces."""
+        """Return the namespace to which a list is limited; empty for all namespaces. Raise CliError for -n with -A."""
         if self.namespace and self.all_namespaces:
             raise CliError("-n and -A exclude one another; give one of them", 2)
         return self.namespace or ""
@@ -129,7 +129,7 @@ class Asked:
         """
         meta = manifest.get("metadata")
         if not isinstance(meta, dict):
-            return manifest  # the service refuses a manifest without metadata, and names that field
+            return manifest  # the service refuses a manifest without metadata, with a message that names the field
         if not (named := meta.get("namespace")):
             return {**manifest, "metadata": {**meta, "namespace": self.own_namespace()}}
         if self.namespace not in (None, named):
@@ -147,8 +147,8 @@ CONFIG_HELP: Final = (
 )
 OUTPUT_HELP: Final = f"The format of the answer: {', '.join(Output)}; default: {Output.TABLE}."
 CA_HELP: Final = "A file with the CA of the service's certificate, for --server https://...; default: the public CAs."
-# Only the options before the command's name may also be set by environment variables. If those after it could be, too,
-# a variable would override an option that the user gave before the name.
+# Only options before the command's name may also be set by environment variables. If a variable could set an option
+# after the name, it would override the same option that the user gave before the name.
 RootServerOption = Annotated[
     str | None, typer.Option("--server", metavar="URL", envvar="KOHORT_CLI_SERVER", help=SERVER_HELP)
 ]
@@ -218,9 +218,9 @@ LIST: Final = {**ONLY, "all_namespaces": AllOption, "watch": WatchOption}
 
 
 def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds these shared options to a command ``run(asked, ...)``.
+    """Return a decorator that adds the options in ``groups`` to a command ``run(asked, ...)``.
 
-    The command gets their values as ``asked``, and its errors are printed as one sentence.
+    The command gets the values of these options as ``asked``, and its errors are printed as one sentence.
     """
     taken = {name: option for group in groups for name, option in group.items()}
 

@@ -1,4 +1,4 @@
-"""Prints an answer for people or for scripts, once, or with --watch whenever it changes."""
+"""Prints the answer of a command for people or for scripts: once, or with --watch whenever the answer changes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class DrawsTable(Protocol):
-    """The type of functions that draw a view as a table."""
+    """The type of functions that turn a view, an answer of REST, into a table to print."""
 
     def __call__(self, view: Any, /, *, wide: bool = False) -> RenderableType: ...
 
 
 def show(look: Callable[[], BaseModel], draw: DrawsTable, asked: Asked) -> None:
-    """Ask with ``look`` and print the answer: with ``draw`` as a table, or as JSON or YAML.
+    """Call ``look`` for an answer and print it: as the table that ``draw`` makes, or as JSON or YAML.
 
-    With --watch, ask every WATCH_SECONDS until Ctrl-C: redraw the table in place on a terminal, and into a pipe print
-    each answer that differs from the one before.
+    With --watch, call ``look`` every WATCH_SECONDS until Ctrl-C. On a terminal the table is drawn again in place; into
+    a pipe each answer is printed that differs from the answer before.
     """
     from extender.cli import console
 

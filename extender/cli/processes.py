@@ -28,7 +28,7 @@ from extender.kube.connection.target import CREDENTIALS, NO_CLUSTER
 def start(config: Path | None) -> Settings:
     """Read the settings, set up the logs as they state, and return the settings.
 
-    config: the settings file; None: the file that the environment names, if any.
+    config: the settings file; None stands for the file that KOHORT_CONFIG names, if any.
     """
     settings = settings_of(config)
     logs.set_up(settings.log_level)
@@ -36,7 +36,7 @@ def start(config: Path | None) -> Settings:
 
 
 def settings_of(config: Path | None) -> Settings:
-    """Return the settings from file and environment. Raise CliError, which lists every wrong field."""
+    """Return the settings from file and environment. Raise CliError, which lists every wrong setting, if any is."""
     try:
         return load_settings(config)
     except SettingsError as error:
@@ -50,12 +50,13 @@ def file_of(config: Path | None) -> Path | None:
 
 
 SWITCH_SECONDS: Final = 0.0005
-"""The interpreter's switch interval: for so long a thread that answers people keeps the event loop, which answers
-kube-scheduler, waiting. With Python's default of 5 ms, filter was forty times as slow while `explain` was answered."""
+"""The interpreter's switch interval: a thread that answers people may keep the event loop, which answers
+kube-scheduler, waiting for so long. With Python's default of 5 ms, filter was forty times as slow while `explain` was
+answered."""
 
 
 def say_largest_gang(settings: Settings) -> None:
-    """Log at the start how large a gang may be under these settings, so that operators know it before one waits."""
+    """Log how many members a gang may have under these settings, so that operators know the limit beforehand."""
     structlog.get_logger("kohort").info(
         f"the largest gang that these settings admit has {settings.largest_gang} members; a larger one waits",
         largest_gang=settings.largest_gang,
@@ -70,10 +71,10 @@ OTHER_DESCRIPTORS: Final = 256
 
 
 def allow_descriptors(connections: int) -> None:
-    """Raise the soft limit on open files to the hard limit; log a warning if it is too low for that many connections.
+    """Raise the process's soft limit on open files to the hard limit.
 
-    A soft limit of 1,024 is common. A process that has reached its limit accepts no connection, neither from
-    kube-scheduler nor from a probe.
+    If the limit is then too low for that many connections, log a warning. A soft limit of 1,024 is common. A process
+    that has reached its limit accepts no connection, neither from kube-scheduler nor from a probe.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
@@ -93,9 +94,9 @@ def allow_descriptors(connections: int) -> None:
 
 
 def run(name: str, start: Callable[[Settings], Coroutine[Any, Any, None]], settings: Settings) -> None:
-    """Run the process ``kohort NAME`` until it gets a signal.
+    """Run ``start(settings)``, the main coroutine of the process ``kohort NAME``, until the process gets a signal.
 
-    Raise CliError with one line for people where it fails; the traceback is in the log.
+    If the coroutine fails, log the traceback, and raise CliError with one line for people.
     """
     prefer_the_loop()
     try:
@@ -112,11 +113,11 @@ def run(name: str, start: Callable[[Settings], Coroutine[Any, Any, None]], setti
 def prefer_the_loop() -> None:
     """Make the event loop wait less for other threads and for the garbage collector.
 
-    The ledger has many facts and snapshots without reference cycles. With Python's default thresholds the garbage
-    collector would traverse them too often and find nothing.
+    The ledger keeps many objects without reference cycles. With Python's default thresholds the garbage collector would
+    traverse them too often, and free nothing.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    gc.freeze()  # the collector skips imported modules, which live as long as the process
+    gc.freeze()  # makes the collector skip imported modules, which live as long as the process
     gc.set_threshold(20_000, 20, 50)
 
 
@@ -143,7 +144,10 @@ def _in_words(error: BaseException, settings: Settings) -> str:
 
 
 def _ports(settings: Mapping[str, Any], port: int, above: str = "") -> Iterator[str]:
-    """Yield the name of each setting whose value is that port; ``above`` is the prefix of nested names."""
+    """Yield the full name of each setting whose name ends with ``port`` and whose value is ``port``.
+
+    ``above``: the section's name with a dot at the end, empty for all settings.
+    """
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from _ports(value, port, f"{above}{name}.")

@@ -1,4 +1,4 @@
-"""The commands that ask the service: the lists, one job and the live view."""
+"""Has the commands that ask the service: the lists, the commands about one job, and the live view."""
 
 from __future__ import annotations
 
@@ -160,7 +160,8 @@ def _follow(look: Callable[[int | None], DecisionsView], since: int | None, aske
     instance = ""
     while True:
         found = look(since)
-        if instance and found.instance != instance:  # the service has restarted, and its decisions are numbered from 1
+        # With another instance the service has restarted, and its decisions are numbered from 1 again.
+        if instance and found.instance != instance:
             instance, since = "", 0
             continue
         instance, since = found.instance, max(since or 0, found.latest)
@@ -220,14 +221,14 @@ def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -
 
 
 def _guests_of(node: NodeView, within: str) -> NodeView:
-    """Return the node with only the members of the namespace ``within``; other members are counted as other pods."""
+    """Return the node with the members of jobs in the namespace ``within``; other members are counted as other pods."""
     kept = tuple(member for member in node.members if member.job.startswith(f"{within}/"))
     others = node.other_pods + len(node.members) - len(kept)
     return node.model_copy(update={"members": kept, "other_pods": others})
 
 
 def _only(view: _View, asked: Asked) -> _View:
-    """Return the view with only the jobs of the namespace that the user asked for."""
+    """Return the view with only the jobs and plans of the namespace that the user asked for, if any."""
     if not (within := asked.only):
         return view
     lists = [name for name in ("jobs", "plans", "invalid", "unplaced") if hasattr(view, name)]

@@ -1,4 +1,4 @@
-"""Requests to the service's REST, sent directly or through the API server, with errors that say what to do next."""
+"""Sends requests to the service's REST, directly or through the API server; errors say what the user can do."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ServiceTarget:
 
     @property
     def token(self) -> str:
-        """Return the token, or an empty string if no file is named.
+        """Return the token in the token file, or an empty string if no file is named.
 
         Raise CliError if the file cannot be read or holds no token.
         """
@@ -101,7 +101,7 @@ def check_given(given: KubectlOptions) -> None:
 
 
 def path_of(*parts: str) -> str:
-    """Return the path of REST ``/v1/PART/PART...`` with each part URL-encoded."""
+    """Return the URL path ``/v1/PART/PART...`` of a REST resource, with each part URL-encoded."""
     return "/".join(["/v1", *(quote(part, safe="") for part in parts)])
 
 
@@ -123,10 +123,11 @@ def _exchange(target: ServiceTarget, question: RestRequest, view: type[View]) ->
     for _ in range(TRIES - 1):
         if status != HTTPStatus.SERVICE_UNAVAILABLE:
             break
-        time.sleep(AGAIN_SECONDS)  # the Service may send the next request to the replica that leads
+        # A replica that does not lead answers with 503; the Service may send the next request to the leader.
+        time.sleep(AGAIN_SECONDS)
         where, status, answer = _answer(target, question)
     if status != HTTPStatus.OK:
-        # status 422: the question itself is wrong, which is exit code 2
+        # With status 422 the request itself is wrong, for which commands exit with code 2.
         code = 2 if status == HTTPStatus.UNPROCESSABLE_ENTITY else 1
         raise RefusedError(_refusal(where, status, answer), str(read(answer).get("field", "")), code)
     try:
@@ -138,8 +139,11 @@ def _exchange(target: ServiceTarget, question: RestRequest, view: type[View]) ->
 
 
 def _answer(target: ServiceTarget, question: RestRequest) -> tuple[str, int, bytes]:
-    """Send the request; return the address that answered, the HTTP status and the body."""
-    import httpx  # imported late, because `kohort serve` does not need it
+    """Send the request to the service, directly or through the API server.
+
+    Return the address that answered, the HTTP status and the body. Raise CliError where there is no answer.
+    """
+    import httpx  # is imported late, because `kohort serve` does not need it
 
     if target.server:
         server = check_server(target.server)
@@ -159,9 +163,10 @@ def _answer(target: ServiceTarget, question: RestRequest) -> tuple[str, int, byt
 
 
 def _is_of_another_cluster(target: ServiceTarget, why: UnreachableError) -> bool:
-    """Tell whether the user named a cluster, so that a service on this machine must not be asked in its place.
+    """Tell whether the user meant a service on a named cluster, so that a service on this machine must not be asked.
 
-    A user names a cluster by an option of kubectl's, or by KUBECONFIG if that cluster's API server did not answer.
+    The user names a cluster by an option of kubectl's, or by KUBECONFIG if that cluster's API server did not answer.
+    ``why``: why the service could not be reached through the API server.
     """
     chosen = replace(target.given, request_timeout="")
     return bool(chosen or (os.environ.get("KUBECONFIG") and not why.answered))
@@ -187,7 +192,10 @@ def _direct(target: ServiceTarget, server: str, question: RestRequest) -> tuple[
 
 
 def _verified(target: ServiceTarget) -> ssl.SSLContext | bool:
-    """Return httpx's argument ``verify``: a context with the given CA, or True for the public CAs."""
+    """Return httpx's argument ``verify``: a TLS context with the CA that the user named, or True for the public CAs.
+
+    Raise CliError where the CA's file cannot be used.
+    """
     if target.ca_file is None:
         return True
     try:

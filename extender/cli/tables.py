@@ -1,4 +1,4 @@
-"""Tables of the queue, jobs, nodes, plans, decisions and the answer of what-if. ``wide`` adds columns."""
+"""Makes the tables of the queue, jobs, nodes, plans, decisions and the answer of what-if. ``wide`` adds columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from policy.cluster.words import and_more, counted, visible
 
 MOST_MOVED: Final = 5
 RESIZED: Final = ("running", "repairing", "migrating")
-# The columns to leave out on a narrow terminal, in the order in which they are left out.
+# These columns are left out on a narrow terminal, in this order.
 LEAST_OF_JOBS: Final = ("GATED", "ASKED", "WEIGHT", "KIND", "WAITED")
 LEAST_OF_QUEUE: Final = ("GATED", "WEIGHT", "MEMBERS", "BEHIND", "WAITED", "NEEDS", "BASIS")
 LEAST_OF_NODES: Final = ("OTHERS", "ALLOCATABLE")
@@ -67,22 +67,22 @@ def _job(job: JobView, *, wide: bool) -> tuple[str, ...]:
 
 
 def refused(writes: Sequence[RefusedView]) -> str:
-    """Return the writes that the API server refused for the job, in one line, with its messages; "-": none."""
+    """Return the writes that the API server refuses for the job, with its messages, in one line; "-" for none."""
     return "; ".join(one.text for one in writes) or "-"
 
 
 def bounded(job: JobView) -> bool:
-    """Tell whether the bounds of the job are known.
+    """Tell whether the job's bounds are known.
 
-    Those of a malformed job and of a job that is scaled to 0 cannot be read.
+    The bounds of a malformed job, and of a job that is scaled to 0, cannot be read.
     """
     return job.state != "invalid" and job.max_workers > 0
 
 
 def _workers(job: JobView) -> str:
-    """Return the workers that the job was given, and its bounds.
+    """Return the number of workers that the policy has given the job, with the job's bounds: ``3 (1-4)``.
 
-    For a job that runs and is being resized, the number that its object still asks for comes first.
+    For a running job that is being resized, the number that its object still states comes first: ``2 → 3 (1-4)``.
     """
     if bounded(job):
         resized = job.elastic and job.state in RESIZED and job.replicas != job.workers
@@ -110,7 +110,7 @@ def queue(view: QueueView, *, wide: bool = False, within: str = "") -> Renderabl
 
 
 def _below(view: QueueView) -> Iterator[RenderableType]:
-    """Yield the tables below the queue: unplaced members, malformed jobs, and room that finished jobs hold."""
+    """Yield the tables that follow the queue: unplaced members, malformed jobs, and room that finished jobs hold."""
     yield from _unplaced(view.unplaced)
     yield from _invalid(view.invalid)
     yield from _held(view.held)
@@ -119,7 +119,7 @@ def _below(view: QueueView) -> Iterator[RenderableType]:
 def _unplaced(jobs: Sequence[UnplacedMembers]) -> Iterator[RenderableType]:
     """Yield a table of running jobs with members that have no node yet.
 
-    These jobs are admitted, so they are not in the queue, but they explain why it waits.
+    These jobs are not in the queue, because they are admitted, but waiting jobs may wait for them.
     """
     if jobs:
         yield text("")
@@ -138,7 +138,7 @@ def _queued(job: QueuedJob, *, wide: bool) -> tuple[str, ...]:
 
 
 def expected(start: Start | None) -> str:
-    """Return when the job may start: ``in 3m12s``, ``now`` or ``unknown``; "-" if that was not asked for."""
+    """Return when the job may start: ``in 3m12s``, ``now`` or ``unknown``; "-" if no start was computed (None)."""
     if start is None:
         return "-"
     if start.in_seconds is None:
@@ -147,7 +147,7 @@ def expected(start: Start | None) -> str:
 
 
 def _invalid(jobs: Sequence[InvalidJob]) -> Iterator[RenderableType]:
-    """Yield a table of malformed jobs. They do not queue, but their users look for them below the queue."""
+    """Yield a table of malformed jobs, which do not queue, with what is wrong with each."""
     if jobs:
         yield text("")
         rows = ((job.key, job.kind, job.detail) for job in jobs)
@@ -262,8 +262,8 @@ def inputs(found: dict[str, str]) -> str:
 def what_if(view: WhatIfView, *, wide: bool = False) -> RenderableType:
     """Return a table with one row per job whose state, place or nodes would change.
 
-    The column QUEUE is left out if none of these jobs is in the queue, now or after the change. Of the jobs that would
-    only move to another place in the queue, the first few are shown; wide shows all.
+    The column QUEUE is left out if none of these jobs is in the queue, now or after the change. Of the jobs whose only
+    change is another place in the queue, the first few are shown; wide shows all.
     """
     if not view.jobs:
         return text(f"nothing would change (policy {view.policy})")
@@ -312,7 +312,8 @@ def _why_changed(job: ChangedJobView) -> str:
         lost = sum(job.before.nodes.values()) - sum(job.after.nodes.values())
         return f"{counted(lost, 'member')} without a node" if lost > 0 else "-"
     told, ahead = why(job.after.waits), job.after.ahead
-    named = job.after.waits is not None and job.after.waits.behind == ahead  # `why` has named that job already
+    # If this is so, the text of `why` has named the job ahead already.
+    named = job.after.waits is not None and job.after.waits.behind == ahead
     return f"{told}, directly behind {ahead}" if ahead and not named else told
 
 

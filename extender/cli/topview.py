@@ -1,4 +1,4 @@
-"""``kohort top``: how full the nodes are, running jobs as bars between their bounds, and the head of the queue."""
+"""Makes the view of ``kohort top``: how full the nodes are, running jobs as bars, and the first jobs of the queue."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from extender.present.views.cluster import NodesView, NodeView
 from extender.present.views.jobs import JobsView, JobView, QueuedJob, QueueView
 from policy.cluster.words import and_more, counted
 
-BAR = 24  # the length of a full bar in characters
+BAR = 24  # a full bar has so many characters
 MOST = 20  # each part shows at most so many rows
-BARS = ("", "WORKERS", "NEEDS")  # columns to leave out on a narrow terminal, in this order
+BARS = ("", "WORKERS", "NEEDS")  # these columns are left out on a narrow terminal, in this order
 
 
 class TopView(View):
@@ -35,7 +35,10 @@ def overview(nodes: NodesView, jobs: JobsView, queue: QueueView, *, within: str 
 
 
 def draw(view: TopView, *, wide: bool = False) -> RenderableType:
-    """Return the four parts of the view, one below the other; ``wide`` shows all rows, otherwise at most MOST."""
+    """Return the view for printing: totals, nodes, running jobs and the queue; without ``wide`` at most MOST rows each.
+
+    The fullest nodes come first.
+    """
     most = None if wide else MOST
     running = [job for job in view.jobs.jobs if job.workers and job.state != "completed"]
     fullest = sorted(view.nodes.nodes, key=lambda node: (-used(node), node.name))
@@ -52,7 +55,10 @@ def draw(view: TopView, *, wide: bool = False) -> RenderableType:
 
 
 def _part(heads: Sequence[str], rows: Sequence[Sequence[str]], most: int | None) -> list[RenderableType]:
-    """Return a table of at most ``most`` rows (None: all), with a line for those left out; nothing for no rows."""
+    """Return a table of at most ``most`` rows (None: all), and a line that counts the rows that are left out.
+
+    The list is empty if there are no rows.
+    """
     return [text(""), table(heads, rows[:most], BARS), *_more(len(rows), most)] if rows else []
 
 
@@ -84,7 +90,11 @@ def _node(node: NodeView) -> tuple[str, ...]:
 
 
 def _job(job: JobView) -> tuple[str, ...]:
-    """Return the job's row; its bar is full up to its workers, has a mark at its minimum, and ends at its maximum."""
+    """Return the job's row: name, state, bar and numbers.
+
+    The whole bar stands for the job's maximum of workers; it is filled up to the present workers, and has a mark at the
+    minimum.
+    """
     bar = list(_bar(job.workers, job.max_workers))
     at = min(BAR - 1, max(0, round(BAR * job.min_workers / max(1, job.max_workers)) - 1))
     bar[at] = "|"

@@ -1,4 +1,4 @@
-"""Requests to the service through the API server that the kubeconfig names.
+"""Sends requests to the service through the API server that the kubeconfig names.
 
 Without a token the request goes over a forwarded port to the pod that leads, whose REST listens on loopback. The API
 server authenticates the user by the kubeconfig's credentials, and checks the right to forward ports. With a token, or
@@ -23,7 +23,7 @@ DEFAULT_SERVICE: Final = "kohort-system/kohort:8900"
 NAMESPACE: Final = "kohort-system"
 LABELS: Final = "app.kubernetes.io/name=kohort,app.kubernetes.io/component=scheduler"
 PORT: Final = 8900
-# names of the Lease that shows which pod leads: in manifests/base, and in the overlay shared-scheduler
+# The Lease that shows which pod leads has the first name in manifests/base, the second in the overlay shared-scheduler.
 ELECTIONS: Final = ("kohort-scheduler", "kohort-extender")
 TIMEOUT: Final = 30.0
 
@@ -50,7 +50,7 @@ class RestRequest:
 
     @property
     def written(self) -> bytes:
-        """Return the request as HTTP/1.1 bytes; the connection is closed after the answer."""
+        """Return the request as HTTP/1.1 bytes, with a header that asks the server to close the connection after it."""
         body = b"" if self.body is None else json.dumps(self.body).encode()
         target = f"{self.path}?{urlencode(self.query)}" if self.query else self.path
         head = (
@@ -77,14 +77,18 @@ async def ask(given: KubectlOptions, service: str, token: str, question: RestReq
                 return await _by_proxy(api, service or DEFAULT_SERVICE, token, question)
             return await _by_forward(api, question)
     except ClusterError as error:
-        if error.reason == CREDENTIALS:  # do not fall back to this machine: the user meant the named cluster
+        if error.reason == CREDENTIALS:
+            # The error must not lead to a request to this machine, because the user meant the named cluster.
             raise CliError(error.message) from None
         why = "no kubeconfig names a cluster" if error.reason == NO_CLUSTER else "the API server cannot be reached"
         raise UnreachableError(f"{why} ({error.message})") from None
 
 
 async def _by_proxy(api: UserApi, service: str, token: str, question: RestRequest) -> tuple[str, int, bytes]:
-    """Send the request to the Service through the API server's proxy, with the token, if any, in a header."""
+    """Send the request to a Service of Kohort through the API server's proxy, with the token, if any, in a header.
+
+    Return the address that answered, the HTTP status and the body.
+    """
     from extender.http.headers import FORWARDED_HEADER
     from extender.kube.api import SERVICES, Ref
     from extender.kube.userapi import proxy_path
@@ -105,7 +109,10 @@ async def _by_proxy(api: UserApi, service: str, token: str, question: RestReques
 
 
 async def _by_forward(api: UserApi, question: RestRequest) -> tuple[str, int, bytes]:
-    """Ask the pod that leads over a port forwarded to its loopback; if the leader is not known, any running pod."""
+    """Send the request over a forwarded port to the pod that leads, or to any running pod if the leader is not known.
+
+    Return the address that answered, the HTTP status and the body.
+    """
     from extender.kube.api import PODS, ClusterError, Ref
 
     pod = await _leader(api)
@@ -137,7 +144,7 @@ async def _leader(api: UserApi) -> str:
         try:
             lease = await api.get(Ref(LEASES, NAMESPACE, election)) or {}
         except ClusterError:
-            continue  # any other pod may answer too: if it does not lead, its warnings say so
+            continue  # without the Lease any running pod is asked; a pod that does not lead says so in its warnings
         holder = str((lease.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
         if holder in names:
             return holder
@@ -152,7 +159,7 @@ def _refused(said: str, right: str) -> CliError:
 
 
 def service_of(text: str) -> tuple[str, str, str]:
-    """Return NAMESPACE/NAME:PORT in its three parts. Raise CliError if the text has another form."""
+    """Return namespace, name and port of a text NAMESPACE/NAME:PORT. Raise CliError if the text has another form."""
     namespace, slash, rest = text.partition("/")
     name, colon, port = rest.partition(":")
     if not (slash and colon and namespace and name and port) or "/" in rest:
@@ -161,7 +168,7 @@ def service_of(text: str) -> tuple[str, str, str]:
 
 
 def read(answer: bytes) -> dict[str, Any]:
-    """Return the answer's body as a JSON object, or an empty dict if it is not one."""
+    """Return the body of an answer as a JSON object, or an empty dict if the body is no JSON object."""
     try:
         found = json.loads(answer)
     except ValueError:

@@ -89,7 +89,10 @@ def what_if(
 
 
 def _shape(workers: int | None, ps: int, requests: str, least: int | None, most: int | None) -> dict[str, Any] | None:
-    """Return the job of --workers in the form that REST takes; None if there is none."""
+    """Return the job that --workers, --ps, --requests, --min and --max describe, in the form of REST's ``shape``.
+
+    Return None without --workers. Raise CliError if one of the other options is given without --workers.
+    """
     from extender.cli.whatifoptions import amounts_of
 
     if workers is not None:
@@ -101,9 +104,10 @@ def _shape(workers: int | None, ps: int, requests: str, least: int | None, most:
 
 
 def _job(asked: Asked, file: Path | None, shape: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the fields of the question that describe a job: ``job`` or ``shape``.
+    """Return the fields of the question that describe a job: ``job`` for a manifest in a file, ``shape`` for --workers.
 
-    ``shape`` is sent only if it is needed, because an older service refuses a question with that key.
+    The key ``shape`` is left out without --workers, because an older service refuses a question with that key. Raise
+    CliError if the options contradict one another.
     """
     if file is not None and shape is not None:
         raise CliError("-f and --workers exclude one another; give one of them", 2)
@@ -130,7 +134,11 @@ def _job_in(file: Path, asked: Asked) -> dict[str, Any]:
 
 
 def _answer(asked: Asked, question: dict[str, Any], file: Path | None, snapshot: Path | None) -> WhatIfView:
-    """Ask the service, or the state at the end of the journal ``snapshot``. Raise CliError for a wrong question."""
+    """Return the answer to a what-if question.
+
+    The service answers, or, if the file ``snapshot`` of a journal is given, the policy for the state at its end. Raise
+    CliError for a wrong question.
+    """
     from extender.cli.service import post
     from extender.cli.whatifoptions import by_option
     from extender.present.views.whatif import WhatIfView

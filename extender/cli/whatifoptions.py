@@ -1,4 +1,4 @@
-"""Reads the options and the file of ``what-if`` into a question, and names the wrong option where it is refused."""
+"""Reads the options and the file of ``what-if`` for its question, and names the option where the service refuses it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPTIONS: Final = {
 ONE: Final = "one job's manifest"
 STANDARD_INPUT: Final = "-"
 MOST_BYTES: Final = 16 * 1024 * 1024
-MOST_DIGITS: Final = 10  # a number of nodes with more digits is refused by the service in any case
+MOST_DIGITS: Final = 10  # the service refuses a number of nodes with so many digits in any case
 
 
 def manifest(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -41,7 +41,7 @@ def manifest(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     if any(_is_list(item) for item in named):
         raise CliError(f"-f: {file}: holds a list within a list; allowed: {ONE}, or a list of objects", 2)
     if len(named) == 1:
-        return named[0], ()  # an object that is not a job is sent, too, because the service says why it refuses it
+        return named[0], ()  # a single object is sent even if it is no job, because the service says what is wrong
     jobs = [item for item in named if item.get("kind") in KINDS]
     if len(jobs) != 1:
         held = ", ".join(map(_label, jobs or named)) or "nothing"
@@ -63,7 +63,10 @@ def _documents(file: Path) -> list[Any]:
 
 
 def _read(file: Path) -> bytes:
-    """Return the start of the file, with one byte more than is allowed if the file is longer. Raises OSError."""
+    """Return the file's contents, but at most `MOST_BYTES` + 1 bytes, which show that the file is too long.
+
+    Raises OSError where the file cannot be read.
+    """
     if str(file) == STANDARD_INPUT:
         return sys.stdin.buffer.read(MOST_BYTES + 1)
     with file.open("rb") as opened:
@@ -116,7 +119,7 @@ def amounts_of(text: str) -> dict[str, str]:
 
 
 def by_option(error: RefusedError, file: Path | None) -> CliError:
-    """Return the refusal with the name of the wrong option or file in place of the name of REST's field."""
+    """Return the refusal of a what-if question as an error that names the option or file instead of REST's field."""
     named = _named(error.field, file)
     said = str(error)
     if not named or not said.startswith(error.field):

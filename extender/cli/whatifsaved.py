@@ -19,7 +19,7 @@ JOURNAL: Final = "a file of the service's journal (setting journal.folder)"
 
 
 def ask_saved(file: Path, question: dict[str, Any], scheduler_name: str = "kohort") -> WhatIfView:
-    """Replay the journal and return the answer of what-if for the state after its last step.
+    """Replay the journal ``file``, and return the answer to the what-if ``question`` for the state after its last step.
 
     Raise CliError if the file cannot be read or the question is refused.
     """

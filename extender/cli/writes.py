@@ -1,7 +1,7 @@
-"""The commands that write. They write to the API server with the user's own rights, and never through the service.
+"""Has the commands that write: to the API server, with the user's own rights, and never through the service.
 
 Each command reads the job first and writes with the UID and resourceVersion that it read as preconditions. If the job
-was changed in between, the command reads it again and tries once more.
+was changed in between, the command reads the job again and repeats the write.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ SchedulerOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The result of a command that writes: which field of which job it changed.
+    """The result of a command that writes: the job and the field that the command changed.
 
-    before, after: the values of ``field``; they are equal if nothing had to be changed. note: advice for the user.
+    before, after: the field's values, which are equal if nothing had to be changed. note: advice for the user.
     """
 
     namespace: str
@@ -61,7 +61,7 @@ class FoundJob:
 
     @property
     def key(self) -> str:
-        """Return ``namespace/name``."""
+        """Return the job's ``namespace/name``."""
         return f"{self.ref.namespace}/{self.ref.name}"
 
 
@@ -116,9 +116,9 @@ def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
 
 
 def scaling(found: FoundJob, workers: int, scheduler_name: str) -> Change:
-    """Return the result and the patch (None: nothing to change) that set the number of workers.
+    """Return the result and the patch that set the number of workers; the patch is None if nothing has to be changed.
 
-    Raise CliError if the job's kind or bounds forbid it.
+    Raise CliError if the job's kind or bounds forbid that number.
     """
     from extender.kube.fields import part
     from extender.kube.jobobjects import read_job
@@ -163,9 +163,10 @@ def _bounds_field(found: FoundJob) -> str:
 
 
 def suspension(found: FoundJob, *, on: bool) -> Change:
-    """Return the result and the patch (None: nothing to change) that suspend the job, or with ``on`` False resume it.
+    """Return the result and the patch that suspend the job, or with ``on`` False resume the job.
 
-    Raise CliError if its kind cannot be suspended, or if a job should be resumed that Kohort itself has suspended.
+    The patch is None if nothing has to be changed. Raise CliError if the job's kind cannot be suspended, or if a job
+    should be resumed that Kohort itself has suspended.
     """
     from extender.kube.fields import part
     from extender.kube.jobkinds import RELEASED
@@ -184,7 +185,8 @@ def suspension(found: FoundJob, *, on: bool) -> Change:
         )
     *above, last = kind.suspend_at
     before = reduce(part, above, spec).get(last) is True
-    if on and ours:  # without Kohort's annotation the suspension is the user's, and Kohort does not resume the job
+    if on and ours:
+        # Without Kohort's annotation the suspension counts as the user's, so that Kohort does not resume the job.
         written = _written(found, kind.suspended_by, "by Kohort", on)
         return written, {**kind.suspend_patch(on), "metadata": {"annotations": {RELEASED: None}}}
     written = _written(found, kind.suspended_by, before, on)
@@ -232,7 +234,10 @@ async def _write(
 
 
 async def _patched(api: KubeApi, found: FoundJob, patch: Mapping[str, Any]) -> bool:
-    """Send the patch; return False if the job has changed since it was read. Raise CliError for other refusals."""
+    """Send the patch, and tell whether it was written: False if the job has changed since it was read.
+
+    Raise CliError for any other refusal.
+    """
     from extender.kube.api import Refused, Unknown
 
     meta = found.item["metadata"]

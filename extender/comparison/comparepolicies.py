@@ -23,7 +23,7 @@ from policy.answers.rerun import Rerun, Works, finishes
 from policy.step import step
 from policy.systems.base import Policy
 
-MOST_BYTES: Final = 16 * 1024 * 1024  # older files are read only up to this total size; the newest file is always read
+MOST_BYTES: Final = 16 * 1024 * 1024  # files before the newest one are read only up to this total size
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +60,18 @@ def newest_recording(folder: Path) -> Recording | None:
 
 
 def _steps(file: Path) -> int:
-    """Return the number of steps in a file; each adds one to the generation, and the first line is the beginning."""
+    """Return the number of steps in a journal file: each line is one step, except the first, which holds the state at
+    the beginning.
+    """
     with file.open("rb") as lines:
         return sum(1 for line in lines if line.endswith(b"\n")) - 1
 
 
-MOMENTS: Final = 240  # how often the load is sampled in each run; more would not be visible in a chart
+MOMENTS: Final = 240  # this many samples of the load are taken in each run; more would not be visible in a chart
 MOST_DIFFERENCES: Final = 200
-LOOK_SECONDS: Final = 1.0  # recorded seconds between two counts of how much work each job has done
-# shares of the allowed time: reading the journal stops after the first share, replaying it after the second
+# at least this much recorded time passes between two counts of the work that each job has done
+LOOK_SECONDS: Final = 1.0
+# Reading the journal stops after the first of these shares of the allowed time, and replaying it after the second.
 SHARES: Final = (0.2, 0.5)
 
 InTime = Callable[[float], bool]
@@ -118,7 +121,9 @@ def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonV
 
 
 class _Look(NamedTuple):
-    """The load at one time of a run. ``started`` and ``ended``: how many jobs have since the run began."""
+    """The load at one time of a run. ``started`` and ``ended``: how many jobs have started and ended since the run
+    began.
+    """
 
     load: LoadView
     started: int
@@ -148,7 +153,7 @@ class _Replay:
         self._started = 0
 
     def go(self, hours: Hours, in_time: Callable[[], bool]) -> Hours:
-        """Replay as much of the recorded hours as there is time for; return what was replayed."""
+        """Replay as much of ``hours`` as there is time for, and return the part of ``hours`` that was replayed."""
         for number, (moment, batch) in enumerate(hours, 1):
             for recorded in batch:
                 self._take(recorded)
@@ -172,7 +177,8 @@ class _Replay:
     def rerun_under(self, policies: Sequence[Policy], hours: Hours, in_time: Callable[[], bool]) -> list[list[_Look]]:
         """Simulate the same hours under each of these policies, as far as there is time.
 
-        The simulations advance together, so that all reach the same time. Return the load of each, sampled over time.
+        The simulations advance together, so that all reach the same time. Return for each policy the samples of its
+        load over time.
         """
         reruns = [self._rerun(policy) for policy in policies]
         looks = [list[_Look]() for _ in reruns]

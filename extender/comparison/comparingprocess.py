@@ -1,7 +1,7 @@
 """The comparing process: reads a request from standard input and writes the answer to standard output, both as JSON.
 
-It runs with the lowest CPU priority and is killed first where memory runs out, because the service beside it must
-answer kube-scheduler.
+The process runs with the lowest CPU priority and is killed first when memory runs out, so that the service beside it
+can go on answering kube-scheduler.
 """
 
 from __future__ import annotations

@@ -21,11 +21,13 @@ from extender.present.views.comparison import ComparisonView
 from extender.state.ledger import Ledger
 from policy.systems import make_policy
 
-KEPT: Final = 16  # how many answers are kept at most
-LEAST_REST: Final = 30.0  # an answer is good for at least so many seconds
-# a comparison that is requested continually may take at most this share of the time, so its answer is kept longer
+KEPT: Final = 16  # KEPT is the largest number of answers that are kept
+LEAST_REST: Final = 30.0  # an answer is good for at least this many seconds
+# A comparison that is requested continually may run for at most this share of the time; the answer is kept long enough
+# for that.
 SHARE: Final = 0.25
-# Seconds beyond the allowed time after which the process is ended; beside a busy service it starts in half a minute.
+# A process that exceeds its allowed time by this many seconds is ended. Beside a busy service its start alone takes
+# half a minute.
 GRACE_SECONDS: Final = 60.0
 _log = logging.getLogger(__name__)
 
@@ -45,7 +47,7 @@ class _Kept:
 
 
 class Comparisons:
-    """Starts, limits and keeps the policy comparisons that users ask this service for."""
+    """Runs the policy comparisons that users ask this service for, one at a time, and keeps their answers."""
 
     def __init__(self, ledger: Ledger, settings: Callable[[], Settings]) -> None:
         self._ledger = ledger

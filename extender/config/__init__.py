@@ -1,1 +1,1 @@
-"""Has the settings: each one with its unit and bounds, where its value comes from, and how a settings file is read."""
+"""Has the settings, each with its unit and bounds, and reads their values from file, environment and command line."""

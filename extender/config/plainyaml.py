@@ -20,7 +20,7 @@ class YamlError(Exception):
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Return the mapping in a YAML file of at most `MAX_FILE_BYTES`. Raises YamlError."""
+    """Return the mapping in a YAML file. Raises YamlError, also for a file of more than `MAX_FILE_BYTES` bytes."""
     try:
         with Path(path).open("rb") as file:
             text = file.read(MAX_FILE_BYTES + 1)
@@ -32,9 +32,9 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: bytes | str) -> dict[str, Any]:
-    """Return the mapping in YAML text; an empty one where the text has no value. Raises YamlError."""
+    """Return the mapping in YAML text; an empty mapping where the text is empty. Raises YamlError for anything else."""
     try:
-        value = yaml.load(text, Loader=_PlainLoader)  # _PlainLoader is a SafeLoader that refuses more
+        value = yaml.load(text, Loader=_PlainLoader)  # _PlainLoader is as safe as the SafeLoader from which it derives
     except YAML_ERRORS as error:
         raise YamlError(f"not YAML: {in_one_line(error)}") from None
     if value is None:
@@ -45,14 +45,15 @@ def parse_yaml(text: bytes | str) -> dict[str, Any]:
 
 
 def texts_in(value: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the entries of a ConfigMap that are text, by name; None where the mapping is not a ConfigMap."""
+    """Return the text entries of a ConfigMap's data, by name; None where the mapping ``value`` is no ConfigMap."""
     data = value.get("data")
     if value.get("kind") != "ConfigMap" or not isinstance(data, Mapping):
         return None
     return {str(name): text for name, text in data.items() if isinstance(text, str)}
 
 
-# PyYAML's own error, and those that its constructors raise: KeyError (`!!bool x`), AttributeError (`!!timestamp x`)
+# PyYAML raises its own error, and its constructors raise others: KeyError for `!!bool x`, AttributeError for
+# `!!timestamp x`.
 YAML_ERRORS: Final = (
     yaml.YAMLError,
     ValueError,
@@ -73,7 +74,7 @@ def in_one_line(error: Exception) -> str:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Loads YAML without aliases, because a few lines of them can expand to gigabytes, and without repeated keys."""
+    """A YAML loader that refuses repeated keys, and aliases, because a few lines of aliases can expand to gigabytes."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):

@@ -16,7 +16,10 @@ BACKOFF_MARGIN_SECONDS: Final = 2.0
 
 
 def broken_relations(settings: Settings) -> Iterator[str]:
-    """Yield a message for each contradiction: it names the settings, what is allowed, and which one to change."""
+    """Yield a message for each contradiction between settings.
+
+    The message names the settings, what is allowed, and which setting to change.
+    """
     yield from _broken_rebalance(settings) or _broken_parameters(settings)
     yield from _broken_times(settings)
     yield from _broken_listeners(settings)
@@ -25,7 +28,10 @@ def broken_relations(settings: Settings) -> Iterator[str]:
 
 
 def _broken_commit(settings: Settings) -> Iterator[str]:
-    """Yield settings with which members must not be bound before kube-scheduler has chosen their nodes."""
+    """Yield a message for each setting with which ``barrier.commit: first`` is not allowed.
+
+    With ``first``, members are bound before kube-scheduler has chosen their nodes.
+    """
     if settings.barrier.commit != "first":
         return
     if settings.answer == "ranked":
@@ -134,9 +140,10 @@ def _broken_listeners(settings: Settings) -> Iterator[str]:
 
 
 def _broken_sharing(settings: Settings) -> Iterator[str]:
-    """Yield contradictions in the settings for one kube-scheduler that calls several extenders through a Service.
+    """Yield a message for each contradiction in how replicas of Kohort find their leader.
 
-    There the extenders must elect their leader with a Lease of their own.
+    Where a kube-scheduler on another host calls several extenders through a Service, the extenders must elect their
+    leader with a Lease of their own.
     """
     lease = settings.lease
     if settings.server.tls.on and not lease.elect and not lease.identity:
@@ -159,7 +166,7 @@ def _not_above(lower: tuple[str, float], upper: tuple[str, float]) -> Iterator[s
 def least_http_timeout_seconds(barrier: BarrierSettings) -> float:
     """Return the shortest httpTimeout in seconds with which kube-scheduler waits long enough for every bind.
 
-    The longest bind is held for a whole window, then the gang's bindings take all their time, and the last call to the
-    API server hangs until its deadline.
+    The longest bind call is held for a whole window; then making the gang's bindings takes all its allowed time, and
+    the last call to the API server hangs until its deadline.
     """
     return barrier.window_seconds + barrier.binding_seconds + barrier.api_deadline_seconds + TIMEOUT_MARGIN_SECONDS

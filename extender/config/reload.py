@@ -1,8 +1,8 @@
 """Applies changes of the settings file while the service runs.
 
-A changed setting that can be applied without a restart is applied; others are reported as waiting for a restart. A file
-that cannot be used changes nothing. The file's text is compared and not its time, because a ConfigMap's file is a link
-that is moved to another folder.
+A changed setting that can be applied without a restart is applied; other changed settings are reported as waiting for a
+restart. A file that cannot be used changes nothing. The file's text is compared and not its time, because a mounted
+ConfigMap's file is a symbolic link, whose target is replaced.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from policy.systems import POD_BY_POD
 
 POLICY_SETTINGS: Final = ("policy", "rebalance", "kod2", "parameters")
 RELOADABLE: Final = (*POLICY_SETTINGS, "gate", "nominate_above_nodes", "log_level")
-"""The settings that are applied without a restart; the policy only where both the old and the new one start gangs."""
+"""The settings that are applied without a restart. The policy is not, where a policy of `NOT_INTERCHANGEABLE` comes or
+goes.
+"""
 NOT_INTERCHANGEABLE: Final = POD_BY_POD | {"rrh"}
-"""Policies that cannot replace another while running, or be replaced: they bind pods one by one and know no gangs, or
-their schedule has no place for jobs that another policy started.
+"""Policies that cannot replace another policy, or be replaced by one, without a restart: they bind pods one by one and
+know no gangs, or their schedule has no place for jobs that another policy started.
 """
 LOOK_SECONDS: Final = 2.0
 _log = logging.getLogger(__name__)
 
 
 class Reload:
-    """Follows the settings file. ``apply`` is called with the settings in force whenever they change."""
+    """Follows the settings file, and calls ``apply`` with the settings in force whenever they have changed."""
 
     def __init__(self, settings: Settings, path: Path, clock: Clock, apply: Callable[[Settings], None]) -> None:
         """Prepare to follow ``path``, from which ``settings`` were read at the start; nothing happens before `run`."""
@@ -44,7 +46,7 @@ class Reload:
         self._seen = _text(path)
 
     async def run(self) -> None:
-        """Look at the settings file every `LOOK_SECONDS` until cancelled."""
+        """Read the settings file every `LOOK_SECONDS`, and apply its changes, until cancelled."""
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             self.look()
@@ -79,7 +81,7 @@ class Reload:
 
 
 def changed_settings(one: BaseModel, other: BaseModel, prefix: str = "") -> Iterator[str]:
-    """Yield the names of the settings in which the two differ, with their sections: ``barrier.window_seconds``.
+    """Yield the names of the settings in which ``one`` and ``other`` differ, such as ``barrier.window_seconds``.
 
     ``prefix``: the name of the section that is compared, with a dot at the end; empty for all settings.
     """
@@ -97,7 +99,7 @@ def _same_kind(one: Settings, other: Settings) -> bool:
 
 
 def _text(path: Path) -> bytes | None:
-    """Return the file's content; None where it cannot be read. A change from or to None is a change like any other."""
+    """Return the file's content; None where the file cannot be read."""
     try:
         return path.read_bytes()
     except OSError:

@@ -15,7 +15,10 @@ TIMEOUT_MARGIN_SECONDS: Final = 2.0
 
 
 def _refuse_boolean(value: object) -> object:
-    """Raise ValueError for a boolean where a number is needed, because pydantic would read `yes` as 1."""
+    """Return the value unless it is a boolean.
+
+    Raises ValueError for a boolean, because pydantic would read YAML's `yes` as the number 1.
+    """
     if isinstance(value, bool):
         raise ValueError("a number")
     return value
@@ -32,7 +35,7 @@ KubeName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[
 
 
 class Section(BaseModel):
-    """The base class of all sections: an unknown key is an error, and values never change."""
+    """The base class of all sections of the settings: an unknown key is an error, and values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -77,7 +80,7 @@ class Kod2Settings(Section):
 
 
 class BarrierSettings(Section):
-    """Settings of the barrier: how long a gang's binds are held for one another, and the deadlines that follow."""
+    """Settings of the barrier: how long a gang's bind calls wait for one another, and the deadlines that follow."""
 
     window_seconds: Seconds = Field(
         default=8, description="Binds of a gang are held until no further member has come for this long."
@@ -127,7 +130,7 @@ class BarrierSettings(Section):
 
 
 class SchedulerSettings(Section):
-    """What Kohort assumes about kube-scheduler's own configuration; `kohort check-config` compares."""
+    """What Kohort assumes about kube-scheduler's configuration; `kohort check-config` compares both."""
 
     pod_initial_backoff_seconds: Seconds = Field(default=1, description="podInitialBackoffSeconds of kube-scheduler.")
     pod_max_backoff_seconds: Seconds = Field(default=2, description="podMaxBackoffSeconds of kube-scheduler.")
@@ -154,11 +157,10 @@ class ReleaseSettings(Section):
 
 
 class TlsSettings(Section):
-    """The verbs over mutual TLS, for a kube-scheduler outside Kohort's pod; certificates are read again when they
-    change.
+    """The listener that serves the verbs over mutual TLS, for a kube-scheduler outside Kohort's pod.
 
     TLS is on if ``peers`` is not empty: then only this listener serves the verbs, and the plain listeners serve REST,
-    probes and metrics.
+    probes and metrics. Certificate files are read again when they change.
     """
 
     peers: tuple[Text, ...] = Field(
@@ -219,10 +221,10 @@ class ServerSettings(Section):
 
 
 class ApiSettings(Section):
-    """REST and the page beyond loopback, for callers whose token and rights the API server knows; off by default.
+    """The listener that serves REST and the page beyond loopback; off by default.
 
-    An answer has only objects of the namespaces in which the caller may list ``jobs.kohort.dev``. This listener never
-    serves the verbs.
+    It answers callers whose token and rights the API server confirms. An answer has only objects of the namespaces in
+    which the caller may list ``jobs.kohort.dev``. This listener never serves the verbs.
     """
 
     enabled: bool = Field(default=False, description="Whether to serve REST and the page to callers with a token.")
@@ -260,7 +262,7 @@ class ProgressSettings(Section):
 
 
 class ControllerSettings(Section):
-    """The second process, which writes to the API what the extender wants to be true."""
+    """Settings of the controller, the process that writes to the API server what the extender wants to be true."""
 
     service_url: Annotated[str, AfterValidator(http_url)] = Field(
         default="http://127.0.0.1:8900", description="URL of the extender's REST interface."
@@ -316,7 +318,10 @@ class JournalSettings(Section):
 
 
 class UsageSettings(Section):
-    """How the nodes' measured usage is read. It is exported as metrics, and SpeCon uses it between equal nodes."""
+    """How the nodes' measured usage is read.
+
+    The usage is exported as metrics, and SpeCon chooses by it between nodes that are equal otherwise.
+    """
 
     interval_seconds: SecondsOrZero = Field(
         default=30, description="How often usage is read from metrics.k8s.io, where it is served; 0: never."

@@ -1,4 +1,4 @@
-"""Defines all settings with their defaults, units and bounds; those of a section are in sections.py.
+"""Defines all settings with their defaults, units and bounds; the settings of a section are in sections.py.
 
 This module must not know what the settings do, nor where their values come from (settingsfile.py). A setting's name
 ends with its unit. A value that is out of bounds, or that contradicts another setting (relations.py), is refused with
@@ -114,9 +114,10 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Make pydantic use only the given values.
+        """Return pydantic's sources of values: only the arguments of the constructor.
 
-        Only `load_settings` reads the environment, so that the environment cannot affect tests.
+        pydantic must not read the environment by itself, so that the environment cannot affect tests. `load_settings`
+        reads it.
         """
         return (init_settings,)
 
@@ -137,24 +138,25 @@ class Settings(BaseSettings):
 
     @property
     def system(self) -> str:
-        """Return the name that ``make_policy`` accepts: the policy's, with that of the one that moves jobs, if any."""
+        """Return the policy's name for ``make_policy``: ``NAME``, or ``NAME+SECOND`` if a second policy moves jobs."""
         return f"{self.policy}+{self.rebalance}" if self.rebalance else self.policy
 
     @property
     def base(self) -> str:
-        """Return the name of the policy that orders the queue, without the one that moves jobs (``+specon``)."""
+        """Return the name of the policy that orders the queue: without ``+specon``, the policy that moves jobs."""
         return self.policy.partition("+")[0]
 
     @property
     def policy_parameters(self) -> dict[str, bool | int | float | str]:
-        """Return the parameters with which ``make_policy`` makes the policy."""
+        """Return the parameters of the policy for ``make_policy``, by name."""
         return self.kod2.model_dump() | self.parameters if self.base == "kod2" else self.parameters
 
     @property
     def largest_gang(self) -> int:
         """Return the most members that a gang may have.
 
-        So many can be scheduled in the time for which a bind is held, and so many binds can be held at the same time.
+        kube-scheduler must be able to schedule all members in the time for which a bind is held, and there must be a
+        connection for the held bind of each member.
         """
         rate = min(self.scheduler.pods_per_second, self.controller.patches_per_second)
         by_time = math.floor(self.barrier.hold_seconds * rate)

@@ -24,9 +24,9 @@ from extender.config.plainyaml import YamlError, parse_yaml, read_yaml, texts_in
 from extender.config.settings import DELIMITER, PREFIX, Settings
 
 CONFIG_VARIABLE: Final = "KOHORT_CONFIG"
-ENTRY: Final = "kohort.yaml"  # the key under which a ConfigMap holds the settings
-# These variables begin like settings but are none: the one that names the settings file, variables of our test kit, and
-# those that Kubernetes sets in every container of a namespace that has a Service named kohort or kohort-something.
+ENTRY: Final = "kohort.yaml"  # a ConfigMap holds the settings under this key
+# These variables begin like settings but are none: KOHORT_CONFIG, variables of our tests and tools and of the command
+# line, and variables that Kubernetes sets in every container of a namespace with a Service named kohort or kohort-...
 NOT_A_SETTING: Final = re.compile(
     r"KOHORT_(CONFIG|(CACHE|TEST|KIT|CI|DEMO|BENCH|CLI)(_.*)?|([A-Z0-9_]*_)?(SERVICE_HOST|(SERVICE_)?PORT(_[A-Z0-9_]+)?))"
 )
@@ -39,7 +39,7 @@ class SettingsError(Exception):
 def load_settings(path: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
     """Return the settings from the settings file, the environment and ``overrides``; later values replace earlier ones.
 
-    ``path``: the settings file; None for the one that KOHORT_CONFIG names, if any. Raises SettingsError.
+    ``path``: the settings file; None for the file that KOHORT_CONFIG names, if any. Raises SettingsError.
     """
     named = path if path is not None else os.environ.get(CONFIG_VARIABLE) or None
     try:
@@ -56,7 +56,7 @@ def load_settings(path: str | Path | None = None, overrides: Mapping[str, Any] |
 
 
 def _from_file(path: str | Path) -> dict[str, Any]:
-    """Return the settings in a file; if it is a ConfigMap, those in its entry kohort.yaml."""
+    """Return the settings in a file, which holds them itself or is a ConfigMap with an entry kohort.yaml."""
     found = read_yaml(path)
     if (texts := texts_in(found)) is None:
         return found
@@ -85,15 +85,15 @@ def _from_environment() -> dict[str, Any]:
 
 
 def _variables() -> list[str]:
-    """Return the names of the environment variables that begin with KOHORT_ and are not known to be something else."""
+    """Return the names of the environment variables that begin with KOHORT_ and should be settings."""
     ours = (name for name in sorted(os.environ) if name.upper().startswith(PREFIX))
     return [name for name in ours if not NOT_A_SETTING.fullmatch(name.upper())]
 
 
 def _not_json() -> str:
-    """Return the message that names the variable of a section or a list that is not JSON, and its value.
+    """Return the message about an environment variable for a section or a list whose value is not JSON.
 
-    The error of pydantic-settings has neither.
+    The message names the variable and its value, because the error of pydantic-settings names neither.
     """
     for name in filter(_holds_many, _variables()):
         try:
@@ -105,7 +105,7 @@ def _not_json() -> str:
 
 
 def _holds_many(variable: str) -> bool:
-    """Tell whether the setting that this variable names is a section or a list."""
+    """Tell whether the setting that an environment variable names is a section or a list, so that it must be JSON."""
     kind: Any = Settings
     for part in variable.upper().removeprefix(PREFIX).split(DELIMITER):
         fields = getattr(kind, "model_fields", {})
@@ -124,7 +124,7 @@ def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-# What is allowed, by the type of pydantic's error; pydantic's own texts use Python's names of types.
+# The values say what is allowed, by the type of pydantic's error, because pydantic's texts use Python's type names.
 _ALLOWED: Final = {
     "model_type": "a mapping of settings",
     "bool_type": "true or false",
@@ -141,7 +141,7 @@ _ALLOWED: Final = {
 
 
 def _error_lines(details: ErrorDetails) -> Iterable[str]:
-    """Return the lines of the message about one of pydantic's errors: field, value, and what is allowed."""
+    """Return the lines of the message about one error of pydantic; they name field, value, and what is allowed."""
     field = ".".join(str(part) for part in details["loc"])
     message = details["msg"].removeprefix("Value error, ")
     if not field:

@@ -1,6 +1,7 @@
-"""Turns the extender's orders into calls of the Kubernetes API, and makes them one by one.
+"""Turns the extender's orders into calls of the Kubernetes API, and makes one call.
 
-An order says what the extender wants to be true; a call is one write that makes it true. A call on a pod or a job
+An order states one thing that the extender wants to be true, such as a job's number of workers; a call is the write
+that makes it true. A call on a pod or a job
 carries the object's uid, and a call on a job also its resourceVersion, as a precondition, so that a repeated call is
 harmless.
 """
@@ -46,13 +47,13 @@ class SetGate:
 
 @dataclass(frozen=True, slots=True)
 class PodCall:
-    """A write to the pod that the order names, on the condition that the pod still has the order's uid."""
+    """A call that writes to the pod which the order names, on the condition that the pod still has the order's uid."""
 
     order: PodOrder
 
 
 class Release(PodCall):
-    """Delete a bound member of a gang whose plan is given up."""
+    """Delete a bound pod of a gang that is released or paused, or a ps that its gang is to lose."""
 
 
 class Evict(PodCall):
@@ -60,19 +61,19 @@ class Evict(PodCall):
 
 
 class AskToSave(PodCall):
-    """Annotate a member of a gang that is about to migrate, so that its training saves its state."""
+    """Annotate a member of a gang that is about to migrate; the annotation asks the training to save a checkpoint."""
 
 
 class Renumber(PodCall):
-    """Annotate a bound pod with the slot that it has now, and with the deletion cost that follows from the slot."""
+    """Annotate a bound pod, whose slot has changed, with its new slot and with the deletion cost for that slot."""
 
 
 class MarkScheduled(PodCall):
-    """Set the condition PodScheduled of a bound pod to True, which kube-scheduler has set to False."""
+    """Set the condition PodScheduled of a bound pod to True where kube-scheduler has set it to False."""
 
 
 class Nominate(PodCall):
-    """Write the planned node into the pod's status; an empty node clears it."""
+    """Write the planned node into the pod's ``status.nominatedNodeName``; an empty node clears the field."""
 
 
 class Ungate(PodCall):
@@ -80,13 +81,14 @@ class Ungate(PodCall):
 
 
 class Wake(PodCall):
-    """Annotate a refused pod, which makes kube-scheduler try it again."""
+    """Annotate a pod that kube-scheduler has refused; the change of the pod makes kube-scheduler try it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Write a job's newest reports and the policy's memory of it into its annotations; None leaves an annotation
-    unchanged.
+    """Write into a job's annotations the newest reports on its training, and what the policy remembers of the job.
+
+    A value of None in the order leaves its annotation unchanged.
     """
 
     order: NoteOrder
@@ -96,7 +98,7 @@ class Note:
 class Suspend:
     """Suspend a job, or resume it. The operator of a suspended job deletes its pods.
 
-    Jobs are suspended when their gang is given up, paused or migrated. An annotation marks a suspension as Kohort's.
+    A job is suspended when its gang is released, paused or migrated. An annotation marks a suspension as Kohort's.
     """
 
     order: SuspendOrder
@@ -106,8 +108,8 @@ class Suspend:
 class SetReplicas:
     """Patch a job's worker replicas, on the condition that the job still has the order's resourceVersion.
 
-    The same patch writes the order's bounds (fewest and most workers) as annotations; a bound is None in the order
-    where the job states it itself.
+    The same patch writes the order's bounds (minimum and maximum of workers) as annotations. A bound that the job
+    itself states is None in the order, and is not written.
     """
 
     order: ReplicaOrder
@@ -151,9 +153,10 @@ def calls(desired: DesiredView) -> Iterator[Call]:
 
 
 def takes_unsigned(call: Call) -> bool:
-    """Tell whether the call removes pods by a write that cannot carry the annotation with the leader's name.
+    """Tell whether the call removes pods by a write that has no place for the annotation with the leader's name.
 
-    For such a write the API server cannot check whether the replica that sends it leads.
+    These are deletions, evictions and writes to a scale subresource. Without the annotation the API server cannot check
+    whether the replica that sends the write leads.
     """
     if isinstance(call, SetReplicas):
         kind = KINDS.get(call.order.kind)
@@ -234,7 +237,10 @@ async def _note(api: Api, order: NoteOrder, leader: str) -> Outcome:
 
 
 async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:
-    """Patch Kohort's annotation and the suspension in one write, so that no reader sees one without the other."""
+    """Suspend or resume a job, and set or remove Kohort's annotation of the suspension in the same patch.
+
+    With one write no reader sees the suspension without the annotation.
+    """
     kind = KINDS.get(order.kind)
     if kind is None or not kind.suspends:
         return Refused(0, "NotSuspendable", f"jobs of kind {order.kind} cannot be suspended")
@@ -264,16 +270,20 @@ async def _patch_job(
 
 
 def _by(leader: str) -> dict[str, str | None]:
-    """Return the annotation that names the leader.
+    """Return the annotation (name to value) that names the leader, for a merge patch.
 
-    Where no leader is elected (empty name), the patch removes the annotation of an earlier term, because the API server
-    would refuse the write of a replica with another name.
+    Where no leader is elected, ``leader`` is empty and the value None, which removes the annotation of an earlier term:
+    the API server would refuse a write by a replica that is not the one named.
     """
     return {LEADER: leader or None}
 
 
 async def _ungate(api: Api, order: PodOrder) -> Outcome:
-    """Remove the pod's first gate if it is Kohort's, which takes one call; otherwise read the pod to find Kohort's."""
+    """Remove Kohort's scheduling gate from the pod.
+
+    The first patch assumes that Kohort's gate is the pod's first gate, and saves a read. If the patch fails, the pod is
+    read to find the gate.
+    """
     ref = _pod(order)
     outcome = await api.patch(ref, _remove_gate(0), kind="json", uid=order.uid)
     if not (isinstance(outcome, Refused) and outcome.status == 422):
@@ -291,7 +301,7 @@ async def _ungate(api: Api, order: PodOrder) -> Outcome:
 
 
 def _remove_gate(index: int) -> Sequence[Json]:
-    """Return the JSON patch that removes the pod's gate at that index, and that fails if it is not Kohort's gate."""
+    """Return the JSON patch that removes the pod's scheduling gate at ``index``, if that is Kohort's gate."""
     place = f"{GATES}/{index}"
     return [{"op": "test", "path": f"{place}/name", "value": GATE}, {"op": "remove", "path": place}]
 
@@ -299,8 +309,7 @@ def _remove_gate(index: int) -> Sequence[Json]:
 async def _mark_scheduled(api: Api, order: PodOrder) -> Outcome:
     """Read the pod, and replace its condition PodScheduled=False by True; other conditions stay.
 
-    The API server itself sets the condition to True when it binds a pod. The time of the transition stays that of the
-    condition which is replaced.
+    The API server had set the condition to True when it bound the pod. The condition keeps its lastTransitionTime.
     """
     ref = _pod(order)
     try:

@@ -1,10 +1,11 @@
 """The controller: reads what the extender wants to be true and writes it to the API server.
 
-It is level-triggered: only the extender's latest answer counts, and no write is queued. `_follow` polls the extender
-(the polls also show the extender that the controller runs), `_work` makes the calls at a limited rate, an `EventWriter`
-writes Events, and `RefusalReports` tells the extender what the API server refuses. Nothing is written unless this
-replica leads at that moment. A write is not repeated until the extender's watch must have shown it; a refused write is
-repeated with growing pauses. All state is in the Kubernetes API, so a restart loses nothing that is needed.
+The controller is level-triggered: only the extender's latest answer counts, and no write is queued. `_follow` polls the
+extender (the polls also show the extender that the controller runs), `_work` makes the calls at a limited rate, an
+`EventWriter` writes Events, and `RefusalReports` tells the extender what the API server refuses. Nothing is written
+unless this replica leads at that moment. A write is not repeated until the extender's watch must have shown it; a
+refused write is repeated with growing pauses. All state is in the Kubernetes API, so a restart of the controller loses
+nothing that is needed.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ from extender.observe.health import Check, Heartbeat, Readiness
 from extender.present.views.orders import DesiredView
 
 AT_ONCE: Final = 32  # at most so many calls are under way at the same time
-BREATH_SECONDS: Final = 0.05  # seconds between two polls, so that one answer covers a burst of changes
-SETTLE_SECONDS: Final = 2.0  # seconds until the extender's watch must have shown what was written
+BREATH_SECONDS: Final = 0.05  # so long is the pause between two polls, so that one answer covers a burst of changes
+SETTLE_SECONDS: Final = 2.0  # by then the extender's watch must have shown what was written
 GATE_CHECK_SECONDS: Final = 30.0  # the gate is checked this often, because an administrator may have switched it
-RETRY_SECONDS: Final = (1.0, 30.0)  # first and longest pause after a refused write; each further refusal doubles it
-# First and longest pause while the extender does not answer. They are short, because polling over loopback costs
-# nothing, and a controller should not wait long for an extender that has just started.
+RETRY_SECONDS: Final = (1.0, 30.0)  # these are the first and the longest pause after a refused write
+# These are the first and the longest pause while the extender does not answer. They are short, because polling over
+# loopback costs nothing, and a controller should not wait long for an extender that has just started.
 UNREACHABLE_SECONDS: Final = (0.25, 2.0)
 SILENT_SECONDS: Final = 10.0
 _log = logging.getLogger(__name__)
@@ -54,10 +55,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A call that is not made again before ``until`` (clock.monotonic()).
+    """A call that must not be made again before ``until`` (time of `Clock.monotonic`).
 
-    ``only_equal``: only this very call is held, because it was just made; a different call of the same kind on the same
-    object may be made. ``refusals``: how often in a row such calls were refused.
+    ``only_equal``: only an equal call is held, because this call was just made; a different call of the same kind on
+    the same object may be made. ``refusals``: how often in a row calls of this kind on this object were refused.
     """
 
     call: Call
@@ -83,7 +84,8 @@ class Controller:
     ) -> None:
         """Prepare a controller that does nothing until `run` is called.
 
-        ``fetch``, ``post``: read from the extender and write to it. ``chance``: spreads the pauses between retries.
+        ``fetch``, ``post``: functions that read from the extender's REST and post to it. ``lease``: tells whether this
+        replica leads. ``chance``: the random source for the pauses between retries.
         """
         self.metrics = metrics or ControllerMetrics()
         self.extender = Heartbeat(clock)
@@ -99,7 +101,7 @@ class Controller:
         self._holds: dict[Key, Hold] = {}
         self._under_way: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._wake_up = asyncio.Event()  # set when a call may have to be made
+        self._wake_up = asyncio.Event()  # is set when a call may have become due
         self._failures = 0
         seconds = settings.controller.request_timeout_seconds
         self._refusal_reports = RefusalReports(post, seconds, clock, lease)
@@ -138,7 +140,7 @@ class Controller:
     # -- the desired state ------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Poll the extender until cancelled; each answer replaces the one before."""
+        """Poll the extender for the desired state until cancelled; each answer replaces the earlier wanted calls."""
         instance, generation = "", -1
         while True:
             try:
@@ -160,8 +162,9 @@ class Controller:
         return read_view(DesiredView, await self._fetch("/v1/desired", query, wait))
 
     async def _unreachable(self, error: ExtenderError) -> None:
-        """Discard the wanted calls, log at the first failure that the extender does not answer, and wait, longer after
-        each failure.
+        """Discard the wanted calls, and wait; the wait is longer after each failure to reach the extender.
+
+        Only the first failure is logged.
         """
         if not self._failures:
             _log.warning("the extender does not answer; nothing is written until it does: %s", error)
@@ -186,14 +189,15 @@ class Controller:
         self._wake_up.set()
 
     def _to_do(self, kind: str) -> int:
-        """Return how many calls of that kind are wanted and not made yet."""
+        """Return how many calls of that kind are wanted and not made yet, refused calls included."""
         now = self._clock.monotonic()
         wanted = (call for call in self._wanted.values() if key(call)[0] == kind)
         return sum(1 for call in wanted if (hold := self._hold_of(call, now)) is None or not hold.only_equal)
 
     def _hold_of(self, call: Call, now: float) -> Hold | None:
-        """Return the hold that keeps the call from being made now, because it was just made or was refused; None
-        without one.
+        """Return the hold that forbids to make the call now, because it was just made or was refused.
+
+        Return None where the call may be made. ``now``: the time of `Clock.monotonic`.
         """
         hold = self._holds.get(key(call))
         holds = hold is not None and hold.until > now and (hold.call == call or not hold.only_equal)
@@ -221,7 +225,10 @@ class Controller:
             pass
 
     def _next(self) -> Call | None:
-        """Return the first call in order that is neither under way nor held; None unless this replica leads."""
+        """Return the first wanted call that may be made now.
+
+        Return None if there is none, if too many calls are under way, or if this replica does not lead.
+        """
         if len(self._under_way) >= AT_ONCE or not self._lease.leading():
             return None
         now = self._clock.monotonic()
@@ -230,7 +237,8 @@ class Controller:
     def _is_due(self, call: Call, now: float) -> bool:
         if key(call) in self._under_way or self._hold_of(call, now) is not None:
             return False
-        # kube-scheduler's first attempt of a pod should find its nomination. A refused nomination is not waited for.
+        # kube-scheduler's first attempt of a pod should find the pod's nomination. So the removal of the pod's gate, or
+        # its wake-up, waits until the nomination was written or refused.
         return not (isinstance(call, Ungate | Wake) and self._is_to_be_nominated(call.order.uid))
 
     def _is_to_be_nominated(self, uid: str) -> bool:
@@ -238,7 +246,10 @@ class Controller:
         return named in self._wanted and named not in self._holds
 
     def _may_make(self, call: Call) -> bool:
-        """Tell whether the call is still wanted and this replica still leads, which may change while the call waits."""
+        """Tell whether the call is still wanted and this replica still leads.
+
+        Both may have changed while the call waited for its turn.
+        """
         return self._wanted.get(key(call)) == call and self._lease.leading()
 
     def _send(self, call: Call) -> None:
@@ -258,8 +269,10 @@ class Controller:
             self._wake_up.set()
 
     def _note(self, call: Call, outcome: Outcome) -> None:
-        """Hold a call that was made until the extender's watch must have shown it, and a refused one longer each
-        time.
+        """Record the outcome of a call, and hold the call for a while.
+
+        A call that was made is held until the extender's watch must have shown it, a refused call longer after each
+        refusal.
         """
         before = self._holds.get(key(call))
         refusals = before.refusals if before is not None else 0
@@ -270,7 +283,8 @@ class Controller:
             seconds = GATE_CHECK_SECONDS if isinstance(call, SetGate) else SETTLE_SECONDS
             self._holds[key(call)] = Hold(call, now + seconds, only_equal=True)
         elif isinstance(outcome, Refused) and outcome.outdated and not isinstance(call, SetGate):
-            # The object has changed since the order was made; the extender will see that and may want something else.
+            # The object has changed since the order was made. The extender will see the change, and may then want a
+            # different call.
             self._holds[key(call)] = Hold(call, now + SETTLE_SECONDS, only_equal=True)
         else:
             if not refusals:
@@ -279,8 +293,9 @@ class Controller:
             self._holds[key(call)] = Hold(call, now + pause, only_equal=False, refusals=refusals + 1)
 
     def _backoff(self, seconds: tuple[float, float], failures: int) -> float:
-        """Return a pause that doubles up to the longest, less up to half of it, so that replicas do not retry at the
-        same moment.
+        """Return a pause in seconds, which doubles with each failure, times a random factor of 0.5 to 1.
+
+        ``seconds``: the first and the longest pause. The factor keeps replicas from retrying at the same moment.
         """
         first, longest = seconds
         pause: float = min(longest, first * 2.0 ** min(failures, 16))

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 @dataclass(frozen=True, slots=True)
 class EventReason:
-    """A value of an Event's `reason` field, with the type of such Events and what they mean."""
+    """A value of an Event's `reason` field, with the type and the meaning of Events that have this reason."""
 
     reason: str
     meaning: str

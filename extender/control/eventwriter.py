@@ -1,7 +1,7 @@
 """Writes Kubernetes Events: for decisions as they are made, and from time to time for jobs that wait.
 
-This is best effort. Nothing is written unless this replica leads at that moment. A read that failed is repeated; an
-Event that could not be written is lost.
+Nothing is written unless this replica leads at that moment. A read from the extender that failed is repeated; an Event
+that could not be written is lost.
 """
 
 from __future__ import annotations
@@ -25,22 +25,20 @@ from extender.present.views.explain import ExplainView
 from extender.present.views.jobs import QueuedJob, QueueView
 from policy.answers.explanation import ProvedChange
 
-LOOK_SECONDS: Final = 10.0  # seconds between two reads of the queue
-# in a queue with more jobs no Event has suggestions, because the extender would take too long to compute them
+LOOK_SECONDS: Final = 10.0  # the queue is read every so many seconds
+# If more jobs wait, no Event has suggestions, because the extender would take too long to compute them.
 SHORT_QUEUE: Final = 20
-# decisions of the last minute before the first read get an Event too, because the controller may not have run yet
+# Decisions of so many seconds before the first read get an Event too, because the controller may not have run yet.
 MISSED_SECONDS: Final = 60.0
-MISSED: Final = 100  # at most so many of these decisions get an Event, because their Events delay other writes
-# the first jobs of the queue get suggestions of what would admit them; each takes dozens of trial decisions
+MISSED: Final = 100  # at most so many decisions from before the first read get an Event, because Events delay writes
+# The first jobs of the queue, so many, get suggestions of what would admit them. Each takes dozens of trial decisions.
 SUGGESTED: Final = 5
 
 Event = dict[str, Any]
 
 
 class EventWriter:
-    """Writes Events on job objects; shares the controller's rate limit, so that Events never delay other writes for
-    long.
-    """
+    """Writes Events on job objects, within the controller's rate limit for all its writes."""
 
     def __init__(
         self,
@@ -72,7 +70,7 @@ class EventWriter:
     async def _decisions(self) -> None:
         """Write Events for decisions until cancelled, beginning with those of the last minute before the first read.
 
-        If the same Event is written twice, the API server refuses the second one, because its name exists.
+        An Event's name follows from the decision, so the API server refuses an Event that is written a second time.
         """
         instance, since = await self._first_look()
         composer = DecisionEvents(instance, self._host, self._quota)
@@ -84,7 +82,7 @@ class EventWriter:
                 found = read_view(DecisionsView, await self._ask("/v1/decisions", {"since": str(since)}))
             except ExtenderError:
                 continue
-            # The extender has restarted: it numbers its decisions from 0 again, and all of them are to be read.
+            # The extender has restarted and numbers its decisions from 1 again, so all of them must be read.
             if instance != found.instance:
                 instance, since = found.instance, 0
                 composer = DecisionEvents(instance, self._host, self._quota)
@@ -93,10 +91,10 @@ class EventWriter:
             await self._write(composer.events_of(found.decisions))
 
     async def _first_look(self) -> tuple[str, int]:
-        """Return the extender's instance, and the sequence number of its last decision that is too old for an Event.
+        """Return the extender's instance, and the sequence number after which decisions get an Event.
 
-        The age is measured by the extender's clock. The decisions are read even while another replica leads, because
-        this replica decides as soon as it becomes the leader.
+        Decisions up to that number are older than `MISSED_SECONDS` by the extender's clock. They are read even while
+        another replica leads, so that this replica misses no decision when it becomes the leader.
         """
         while True:
             try:
@@ -126,7 +124,7 @@ class EventWriter:
                 await self._write([composer.queued(job, changes, now)])
 
     async def _changes(self, job: QueuedJob) -> Sequence[ProvedChange]:
-        """Return the changes that would admit the job now; none where the extender does not answer in time."""
+        """Return the changes that would admit the job now, by the extender's answer; empty where there is no answer."""
         try:
             path = "/".join(["/v1/explain", quote(job.namespace, safe=""), quote(job.name, safe="")])
             return read_view(ExplainView, await self._ask(path, {"unblock": "true"})).unblock or ()

@@ -1,4 +1,4 @@
-"""Declares the functions by which the controller reads from the extender and posts to it, over loopback."""
+"""Declares the types of the functions by which the controller reads from the extender's REST and posts to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ Post = Callable[[str, bytes, float], Awaitable[None]]
 
 
 def read_view(kind: type[View], body: bytes) -> View:
-    """Return the extender's answer as a view of that kind. Raises ExtenderError where it is not one."""
+    """Return the JSON body of an answer of the extender as a model of class ``kind``.
+
+    Raises ExtenderError where the body does not fit the model.
+    """
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:

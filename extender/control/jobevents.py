@@ -1,7 +1,7 @@
 """Composes Kubernetes Events on job objects for people: what was decided about a job, and why it waits.
 
-Events are optional: one that cannot be written is lost, and nothing waits for it. Kohort sets no condition on a job: no
-operator of a supported kind reads a condition that a scheduler writes, and each operator overwrites the status.
+Events are optional: an Event that cannot be written is lost. Kohort sets no condition on a job, because no operator of
+a supported kind reads a condition that a scheduler writes, and each operator overwrites the status.
 """
 
 from __future__ import annotations
@@ -23,32 +23,34 @@ from policy.answers.explanation import ProvedChange
 from policy.cluster.reasons import Reason
 
 CONTROLLER: Final = "kohort.dev/controller"
-FIRST_SECONDS: Final = 20.0  # seconds that a job waits before its first Event; many jobs start sooner
-# shortest time in seconds between two Events of a job that waits for changing reasons: at most 7 of them an hour
+FIRST_SECONDS: Final = 20.0  # a job gets its first Event after waiting for this long, because many jobs start sooner
+# If the reason of a waiting job changes, its next Event comes at least so many seconds after the last one.
 CHANGED_SECONDS: Final = 600.0
-# seconds after which an Event with the same reason is written again, because the API server deletes it after an hour
+# If the reason stays the same, the Event is written again after so long, because the API server deletes it after an
+# hour.
 REPEAT_SECONDS: Final = 3000.0
 NAMED_CHANGES: Final = 2
 
 
 class DecisionEvents:
-    """Composes Events for decisions, and for decisions that the API shows as done.
+    """Composes the Events about decisions, such as a plan, and about their results, such as a gang that is bound.
 
     If several writes for a job are refused in one step, the job gets one Event for them.
     """
 
     def __init__(self, instance: str, host: str, quota: EventQuota) -> None:
-        """Prepare to name Events after the extender's ``instance`` and the decision's sequence number.
+        """Take the parts that all Events share.
 
-        By that name the API server refuses an Event that is written again. ``host``: the reporting instance.
+        ``instance``: identifies the extender's process. An Event is named after it and the decision's sequence number,
+        so that the API server refuses an Event that is written again. ``host``: the Event's reporting instance.
         """
         self._instance = instance
         self._host = host
         self._quota = quota
-        self._refused: tuple[int, str] = (0, "")  # the step and the job of the last Event of a refused write
+        self._refused: tuple[int, str] = (0, "")  # holds the step and the job of the last refused write
 
     def events_of(self, decisions: Sequence[DecisionView]) -> Iterator[dict[str, Any]]:
-        """Yield the Events for these decisions, oldest first; a job that no longer exists gets none."""
+        """Yield the Events for these decisions, oldest first; a decision about a deleted job gets none."""
         for decision in decisions:
             job = decision.job
             if job is None:
@@ -58,7 +60,7 @@ class DecisionEvents:
                 yield self._event(decision, job, word, decision.text)
 
     def _is_repeated(self, word: EventReason, decision: DecisionView, job: JobName) -> bool:
-        """Tell whether the job had an Event for another refused write of the same step.
+        """Tell whether the decision is a further refused write for the same job in the same step.
 
         Writes for a gang's members are refused for the same reason, so one Event is enough.
         """
@@ -69,9 +71,9 @@ class DecisionEvents:
         return repeated
 
     def _may(self, word: EventReason, job: JobName, at: float) -> bool:
-        """Tell whether the job's quota allows the Event. Only the reasons that a waiting job gets are limited.
+        """Tell whether the job's quota of Events allows an Event with this reason, and count the Event.
 
-        They include a plan that is made and one that is given up, which a gang may get repeatedly while it waits.
+        The quota limits only the reasons that a waiting job may get repeatedly, such as a plan made and given up.
         """
         return word not in reasons.OF_WAITING or self._quota.take(job.uid, at)
 
@@ -118,7 +120,10 @@ class WaitingEvents:
         return found
 
     def queued(self, job: QueuedJob, changes: Sequence[ProvedChange], now: float) -> dict[str, Any]:
-        """Return the Event that says why a job waits. ``changes``: what would admit it now, if that was computed."""
+        """Return the Event that says why a job waits.
+
+        ``changes``: changes that would admit the job now, empty if none was computed. ``now``: seconds since the epoch.
+        """
         turn = int(now // CHANGED_SECONDS)
         if turn != self._turn:
             self._turn, self._in_turn = turn, Counter()
@@ -127,7 +132,10 @@ class WaitingEvents:
         return _event(job, name, now, self._host, "Wait", reasons.QUEUED, _note(job, changes))
 
     def starving(self, queue: QueueView, now: float) -> Iterator[dict[str, Any]]:
-        """Yield Events of jobs that have begun to starve since the last call."""
+        """Yield an Event for each job that has begun to starve since the last call.
+
+        ``now``: seconds since the epoch.
+        """
         for job in queue.jobs:
             if job.starving and job.uid not in self._starving:
                 self._starving.add(job.uid)
@@ -148,8 +156,9 @@ class WaitingEvents:
 def _note(job: QueuedJob, changes: Sequence[ProvedChange]) -> str:
     """Return the Event's note: the position in the queue, the reason with its figures, and what would admit the job.
 
-    These are changes that trial decisions of the policy have shown to suffice: first those that a user can make at
-    once, then those that only wait. Without any the note has the general advice for the reason.
+    ``changes``: changes of which a trial decision of the policy has shown that each would admit the job. Changes that
+    take effect at once come first, then those that mean waiting. Without changes the note has the general advice for
+    the reason.
     """
     waits = job.waits
     advice = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
@@ -164,9 +173,9 @@ def _note(job: QueuedJob, changes: Sequence[ProvedChange]) -> str:
 
 
 def _once(job: JobName, what: str) -> str:
-    """Return an Event name that is the same each time.
+    """Return an Event name that follows only from the job and ``what``.
 
-    The API server refuses a second Event of that name, so that a restarted controller or a new leader repeats nothing.
+    The API server refuses a second Event of that name, so that a restarted controller or a new leader repeats no Event.
     """
     return f"{job.name[:180]}.{job.uid[:36]}.{what}"
 

@@ -1,6 +1,6 @@
-"""Two limits: `RateLimit` limits the turns per second, and `EventQuota` the Events of one job.
+"""Limits the controller's writes: `RateLimit` the writes per second, `EventQuota` the Events of one job per hour.
 
-The second keeps a job that is tried repeatedly from getting an Event for each attempt.
+Without the quota a job that is tried repeatedly would get an Event for each attempt.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ SECONDS: Final = 3600.0
 
 
 class RateLimit:
-    """Gives its callers turns, in the order in which they ask; one second's worth of turns may come at once."""
+    """Lets its callers go on at a limited rate, in the order in which they ask for a turn.
+
+    After a pause, as many callers as the rate allows in one second may go on at once.
+    """
 
     def __init__(self, per_second: float, clock: Clock) -> None:
-        """Start with one second's worth of turns available."""
+        """Prepare a limit of ``per_second`` turns; at first, the turns of one second may be taken at once."""
         self._per_second = per_second
         self._clock = clock
         self._burst = max(1.0, per_second)
@@ -26,7 +29,7 @@ class RateLimit:
         self._counted = clock.monotonic()
 
     async def turn(self) -> None:
-        """Wait for a turn, which comes after all turns that were requested before."""
+        """Wait until the rate allows another turn; callers get their turns in the order of their calls."""
         now = self._clock.monotonic()
         self._in_hand = min(self._burst, self._in_hand + (now - self._counted) * self._per_second)
         self._counted = now

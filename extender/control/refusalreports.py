@@ -1,7 +1,7 @@
-"""Reports to the extender the writes that the API server keeps refusing, so that it can say why a job waits.
+"""Reports to the extender the writes that the API server keeps refusing, so that the extender can say why a job waits.
 
-After a single refusal, which may be temporary, the write is only repeated. The whole list of refused writes is sent
-whenever it changes, so that a lost message, or a restart of either process, leaves nothing outdated behind.
+A single refusal, which may be temporary, is not reported. Whenever the list of refused writes changes, the whole list
+is sent, so that a lost message, or a restart of either process, leaves nothing outdated behind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ for one after which the write may succeed later (a conflict, a lost answer).
 """
 PATH: Final = "/v1/refused-writes"
 RETRY_SECONDS: Final = 1.0
-# calls that are reported first if more calls are refused than the extender accepts in one report
+# Calls of these kinds are reported first if more calls are refused than the extender accepts in one report.
 OF_JOBS: Final = ("SetReplicas", "Suspend", "SetGate")
 
 
@@ -35,7 +35,7 @@ class RefusalReports:
     """
 
     def __init__(self, post: Post, seconds: float, clock: Clock, lease: Leads) -> None:
-        """Prepare reports, which are sent once `run` is called. ``seconds``: how long to wait for the extender."""
+        """Prepare reports, which are sent once `run` is called. ``seconds``: the time limit for sending one report."""
         self._post = post
         self._seconds = seconds
         self._clock = clock
@@ -47,7 +47,7 @@ class RefusalReports:
         self._changed = asyncio.Event()
 
     def note(self, call: Call, outcome: Outcome) -> None:
-        """Count a refusal of the write, or forget its refusals once it succeeds."""
+        """Count a refusal of the call, or forget its refusals where the outcome is a success."""
         written = key(call)
         if isinstance(outcome, Done):
             self._forget(written)
@@ -74,7 +74,10 @@ class RefusalReports:
             self._changed.set()
 
     def resend(self) -> None:
-        """Send the whole list again, because this replica leads now and the extender ignored earlier reports."""
+        """Make `run` send the whole list again.
+
+        This is needed when this replica becomes the leader, because the extender ignored earlier reports.
+        """
         self._last = None
         self._changed.set()
 
@@ -84,7 +87,7 @@ class RefusalReports:
             self._changed.set()
 
     async def run(self) -> None:
-        """Send the list whenever it has changed, until cancelled."""
+        """Send the list of refused writes whenever it has changed, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -104,9 +107,10 @@ class RefusalReports:
 
 
 def _is_lasting(call: Call, outcome: Refused | Unknown) -> bool:
-    """Tell whether the same write would be refused again.
+    """Tell whether the API server would refuse the same write again.
 
-    A conflict, a PodDisruptionBudget, an expired credential or a lost answer may be temporary.
+    It may accept the write later after a conflict, a refusal for a PodDisruptionBudget, an expired credential or a lost
+    answer.
     """
     if not isinstance(outcome, Refused) or (outcome.outdated and not isinstance(call, SetGate)):
         return False

@@ -1,6 +1,6 @@
 """Limits the length of a request's body, by the bytes that arrive and not only by what the head declares.
 
-Without it uvicorn would read 256 MiB.
+Without this limit uvicorn would read 256 MiB.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from extender.http.asgi import App, Message, Receive, Scope, Send, answer
 
-# bytes; a larger body counts as large. That of filter with 5,000 node names has half as many bytes.
+# A body of more bytes than this counts as large. The body of a filter call with 5,000 node names has half as many.
 LARGE_BODY: Final = 256 * 1024
 LARGE_AT_ONCE: Final = 8
 
@@ -26,8 +26,8 @@ class BodyLimit:
     The body is collected here and not in the app, where frameworks turn an exception from `receive` into a 500.
     ``refuse`` makes the answer to a body that is too long by the request's path, because kube-scheduler reads a reason
     only from a 200 with ``Error``; without ``refuse`` the answer is 413. A client that is still sending may see a reset
-    before it reads the answer. At most `LARGE_AT_ONCE` bodies above `LARGE_BODY` are in memory: the next one is not
-    read on until one of them is answered, and its request runs into its deadline if that takes too long.
+    before it reads the answer. At most `LARGE_AT_ONCE` bodies above `LARGE_BODY` are in memory: reading a further large
+    body stops until one of them is answered, and its request is refused if its deadline passes meanwhile.
     """
 
     def __init__(self, app: App, limit: int, refuse: Refuse | None = None) -> None:
@@ -55,7 +55,8 @@ class BodyLimit:
     async def _gather(self, receive: Receive, held: contextlib.AsyncExitStack) -> bytes | bool | None:
         """Return the body; None if it is too long, False if the client disconnected.
 
-        For a large body a turn of the semaphore is taken, which ``held`` gives back after the answer.
+        Reading a large body waits until fewer than `LARGE_AT_ONCE` large bodies are in memory; ``held`` ends this
+        body's share when the request has been answered.
         """
         parts: list[bytes] = []
         length, is_large = 0, False
@@ -78,7 +79,9 @@ class BodyLimit:
 
 
 def _declared(scope: Scope) -> int:
-    """Return Content-Length, 0 where it is absent; the HTTP parser has already refused a value that is no number."""
+    """Return the value of Content-Length, or 0 where it is absent. It is always a number, because the HTTP parser
+    refuses others.
+    """
     return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
 
 

@@ -17,7 +17,8 @@ from typing import Final
 
 from extender.http.servertls import HANDSHAKE_SECONDS
 
-MOST: Final = 128  # handshakes at the same time on one listener; a well-behaved client needs milliseconds for one
+# at most this many handshakes run at a time on one listener; a well-behaved client needs milliseconds for one
+MOST: Final = 128
 SHUTDOWN_SECONDS: Final = 1.0
 AGAIN_SECONDS: Final = 0.5
 _log = logging.getLogger(__name__)
@@ -38,7 +39,8 @@ class Handshakes:
         """
         listener.setblocking(False)
         self._listener, self._make, self._tls, self._most = listener, make, tls, min(most, MOST)
-        self._running: dict[asyncio.Task[None], None] = {}  # oldest first
+        # _running has the tasks of the handshakes under way, oldest first
+        self._running: dict[asyncio.Task[None], None] = {}
         self._accepting = asyncio.create_task(self._accept())
 
     def close(self) -> None:
@@ -56,7 +58,7 @@ class Handshakes:
             try:
                 connection, _ = await loop.sock_accept(self._listener)
             except ConnectionError:
-                continue  # the client has already disconnected
+                continue  # the error means that the client has already disconnected
             except OSError as error:
                 _log.warning("no connection can be accepted now; it is tried again: %s", error)
                 await asyncio.sleep(AGAIN_SECONDS)
@@ -68,11 +70,13 @@ class Handshakes:
             task = loop.create_task(self._handshake(connection))
             self._running[task] = None
             task.add_done_callback(lambda ended: self._running.pop(ended, None))
-            await asyncio.sleep(0)  # let the task start, so that it owns the socket and closes it if it is cancelled
+            # the pause lets the new task start, so that it owns the socket and closes it if it is cancelled
+            await asyncio.sleep(0)
 
     async def _handshake(self, connection: socket.socket) -> None:
         """Make the TLS handshake, then give the connection to a new protocol; close it if the handshake fails."""
-        with contextlib.suppress(OSError):  # the handshake failed or timed out, or the client left
+        # the error means that the handshake failed or timed out, or that the client left
+        with contextlib.suppress(OSError):
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._make, connection, ssl=self._tls, ssl_handshake_timeout=HANDSHAKE_SECONDS,
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS,

@@ -6,6 +6,6 @@ from typing import Final
 
 CLIENT_HEADER: Final = "X-Kohort-Client"
 CONTROLLER: Final = "controller"
-"""The value of that header in the controller's requests: only these count as the controller's sign of life."""
+"""The controller sends this value in `CLIENT_HEADER`; only such requests show that the controller is alive."""
 FORWARDED_HEADER: Final = "x-kohort-authorization"
-"""The header with a token for the service: the API server's proxy consumes Authorization itself."""
+"""The header with the caller's token for requests through the API server's proxy, which removes Authorization."""

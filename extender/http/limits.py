@@ -15,14 +15,16 @@ from extender.http.handshakes import MOST as MOST_HANDSHAKES
 class Limits:
     """Limits of one listener; times in seconds."""
 
-    body_bytes: int = 3 * 1024 * 1024  # as large as MaxRequestBodyBytes, the API server's own limit
-    header_bytes: int = 64 * 1024  # limits all bytes of a request that are not body: head, chunk sizes, trailers
+    body_bytes: int = 3 * 1024 * 1024  # the limit equals MaxRequestBodyBytes, the API server's own limit
+    # the limit counts all bytes of a request outside its body: head, chunk sizes, trailers
+    header_bytes: int = 64 * 1024
     header_seconds: float = 5.0
     body_seconds: float = 5.0
     answer_seconds: float = 10.0  # a client that reads nothing of its answer for this long is disconnected
     connections: int = 2048
     reserved_connections: int = 64
-    keep_alive_seconds: float = 120.0  # longer than the 90 s after which Go's client closes an idle connection
+    # the time is longer than the 90 s after which Go's client closes an idle connection
+    keep_alive_seconds: float = 120.0
     graceful_seconds: float = 5.0
 
 

@@ -10,7 +10,8 @@ import asyncio
 
 
 class OneWrite:
-    """The transport that one request writes its answer to: it holds back the head until the body comes.
+    """The transport to which one request writes its answer. It holds back the head until the body comes, and writes
+    both together.
 
     Only a head with a content-length is held back, because its body follows at once (except for HEAD). A stream has no
     content-length, and is written as it comes.

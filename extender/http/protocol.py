@@ -24,7 +24,8 @@ from extender.http.onewrite import OneWrite
 from extender.http.servertls import Guard
 
 _log = logging.getLogger(__name__)
-PIPELINED: Final = 8  # requests that may wait behind another one on the same connection; Go's client pipelines none
+# at most this many requests wait behind another one on the same connection; Go's client pipelines none
+PIPELINED: Final = 8
 
 
 class TooManyRequestsError(Exception):
@@ -37,16 +38,19 @@ class LimitedProtocol(HttpToolsProtocol):
     limits: ClassVar[Limits]
     guards: ClassVar[tuple[Guard, ...]] = ()
     _deadline: asyncio.TimerHandle | None = None
-    _asked = False  # whether a request's head has arrived on this connection
-    _head_bytes = 0  # how many bytes of the arriving request have come that are not body
-    _waiting_since = 0.0  # since when the connection waits: idle, for the rest of a request, or for its client to read
-    # the result of `_taken()` at the last check; None if there was nothing for the client to read
+    _asked = False  # _asked tells whether a request's head has arrived on this connection
+    _head_bytes = 0  # _head_bytes counts the bytes of the arriving request that are not body
+    # _waiting_since is the loop's time since when the connection is idle, or waits for the rest of a request or for its
+    # client to read.
+    _waiting_since = 0.0
+    # _taken is the result of the function `_taken()` at the last check; it is None if there was nothing for the client
+    # to read.
     _taken: tuple[int, int] | None = None
     _taken_at = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection. If there are too many, disconnect another one that waits for its client; if none does,
-        refuse this one.
+        """Accept the connection. If too many connections are open, disconnect another one that waits for its client; if
+        no connection waits for its client, refuse the new one.
         """
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections and not self._cut_the_longest_waiting():
@@ -56,7 +60,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if why := next(filter(None, (guard(certificate) for guard in self.guards)), ""):
             _log.warning("a client was refused, because %s", why, extra={"peer": str(self.client)})
             self.app = forbidden
-        # Go opens connections in advance: one on which nothing was sent is idle, not slow, and gets an idle one's time.
+        # Go opens connections in advance. A connection on which nothing was sent is therefore idle, not slow, and may
+        # stay open for ``keep_alive_seconds``.
         self._waiting_since = self.loop.time()
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
@@ -120,7 +125,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def cut_if_unread(self) -> None:
         """Disconnect a client that has read nothing of its answer for ``answer_seconds``.
 
-        It must be called regularly, since no callback tells when a client reads, or when a close waits for it to read.
+        The method must be called regularly, since no callback tells when a client reads, or when a close waits for it
+        to read.
         """
         taken = _taken(self.transport) if self.unread else None
         if taken is None or taken != self._taken:
@@ -144,8 +150,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def unread(self) -> bool:
-        """Tell whether the connection only waits for its client to read: the answer, or what must be read before it can
-        close.
+        """Tell whether the connection waits only for its client to read, either the answer or the last bytes before the
+        connection closes.
         """
         return self.flow.write_paused or self.transport.is_closing()
 
@@ -159,16 +165,17 @@ class LimitedProtocol(HttpToolsProtocol):
     def _cut_the_longest_waiting(self) -> bool:
         """Disconnect the client that has kept its connection waiting longest; return False where there is none.
 
-        So clients that stall, however many, never keep out kube-scheduler or a probe. Connections whose request is
-        being answered are left alone.
+        Clients that stall, however many, therefore never keep out kube-scheduler or a probe. Connections whose request
+        is being answered are left alone.
         """
         others = cast(Iterable[LimitedProtocol], self.connections)
         waiting = [other for other in others if other is not self and other.evictable]
         if not waiting:
             return False
         longest = min(waiting, key=lambda other: other._waiting_since)
-        longest.transport.abort()  # not close(), which would wait for a client that does not read
-        self.connections.discard(longest)  # removed at once, so that the next call picks another one
+        # abort() ends the connection at once; close() would wait for a client that does not read
+        longest.transport.abort()
+        self.connections.discard(longest)  # the connection is removed at once, so that the next call picks another one
         return True
 
     def _turn_away(self, status: int, why: str) -> None:
@@ -205,11 +212,11 @@ def _taken(transport: asyncio.Transport) -> tuple[int, int]:
     """Return numbers that change with every byte that the client reads.
 
     The first number counts the bytes that the client has acknowledged (tcpi_bytes_acked); it is 0 where the kernel does
-    not report them. The second is the rest of our write buffer. That alone is not enough: the kernel's own buffer holds
-    megabytes and takes more only in large steps, so that a slow reader would seem to read nothing.
+    not report them. The second is the rest of our write buffer. The second number alone is not enough: the kernel's own
+    buffer holds megabytes and takes more only in large steps, so that a slow reader would seem to read nothing.
     """
     acknowledged = 0
-    # raised where the kernel has no such field, or the socket is closed already
+    # The errors are raised where the kernel has no such field, or where the socket is closed already.
     with contextlib.suppress(AttributeError, OSError, struct.error):
         info = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
         (acknowledged,) = struct.unpack_from("=Q", info, 120)
@@ -219,7 +226,7 @@ def _taken(transport: asyncio.Transport) -> tuple[int, int]:
 def limited(limits: Limits, guard: Guard | None = None) -> type[LimitedProtocol]:
     """Return the protocol class for a listener with these limits.
 
-    ``guard``: decides by its certificate whether a TLS peer may call (`servertls.only_peers`).
+    ``guard``: tells for a TLS client's certificate whether that client may call (`servertls.only_peers`).
     """
     guards = () if guard is None else (guard,)
     return type("LimitedProtocol", (LimitedProtocol,), {"limits": limits, "guards": guards})

@@ -28,7 +28,7 @@ from extender.http.protocol import LimitedProtocol, limited
 from extender.http.servertls import Guard
 
 BACKLOG = 1024
-LOOK_TICKS = 5  # ticks of uvicorn (0.1 s each) between two searches for clients that do not read their answers
+LOOK_TICKS = 5  # uvicorn ticks every 0.1 s; after this many ticks it looks for clients that do not read their answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Endpoint:
     app: App
     host: str
     port: int
-    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    limits: Limits = Limits()  # noqa: RUF009 - the default is frozen, so sharing it is safe
     refuse: Refuse | None = None
     tls: ssl.SSLContext | None = None
     guard: Guard | None = None

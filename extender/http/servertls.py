@@ -42,7 +42,7 @@ class RotatingContext(ssl.SSLContext):
         self._current = _load(*self._files)
 
     def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
-        """Begin a handshake with the current certificates; asyncio and uvloop call this for each connection."""
+        """Begin a handshake with the current certificates; asyncio and uvloop call this method for each connection."""
         self.refresh()
         return self._current.wrap_bio(*arguments, **options)
 
@@ -59,10 +59,11 @@ class RotatingContext(ssl.SSLContext):
             _log.info("the certificates have changed and were read again")
 
     def _take(self, stamp: Stamp) -> None:
-        """Load the files, whose contents have this stamp.
+        """Load the files. ``stamp``: what `_stamp_of` returned for their present contents.
 
         Raises ssl.SSLError or ValueError where the contents cannot be used, and another OSError where the files cannot
-        be read at the moment; only in the first case the stamp is kept.
+        be read at the moment; only in the first case the stamp is stored, so that the same contents are not loaded
+        again.
         """
         try:
             self._current = _load(*self._files)
@@ -73,8 +74,8 @@ class RotatingContext(ssl.SSLContext):
 
 
 def _stamp_of(files: Iterable[Path]) -> Stamp:
-    """Return a value that changes when the files' contents do, even if a mounted Secret's link now leads to another
-    folder.
+    """Return a value that changes when the files' contents do, also when they change because a mounted Secret's link
+    leads to another folder.
     """
     stats = [file.stat() for file in files]
     return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
@@ -91,8 +92,8 @@ def _load(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SS
 
 
 Guard = Callable[[Mapping[str, Any]], str]
-"""A function that returns why a TLS peer may not call, by its certificate as `ssl.SSLSocket.getpeercert` returns it; an
-empty text if it may.
+"""A function that gets a TLS client's certificate, in the form of `ssl.SSLSocket.getpeercert`, and returns why that
+client may not call; the text is empty if the client may.
 """
 
 

@@ -20,7 +20,8 @@ KNOWN: Final = {
 }  # fmt: skip
 OPTIONS: Final = {"disableNameSuffixHash", "labels"}
 GENERATOR: Final = {"name", "namespace", "files", "options"}
-# The lists whose items a strategic merge patch merges, by the field that identifies an item; it replaces other lists.
+# A strategic merge patch merges the items of these lists, by the field that identifies an item. It replaces all other
+# lists as a whole, except ports.
 KEYS: Final = {
     "containers": "name", "initContainers": "name", "volumes": "name", "env": "name", "volumeMounts": "mountPath",
 }  # fmt: skip
@@ -31,7 +32,7 @@ class ManifestError(Exception):
 
 
 def build(folder: Path, components: Iterable[Path] = ()) -> list[Json]:
-    """Return the objects of the kustomization in ``folder`` after the components in these folders have changed them."""
+    """Return the objects of the kustomization in ``folder``, as changed by the components in the folders given."""
     objects = _built(folder, [])
     for component in components:
         objects = _built(component, objects)
@@ -39,7 +40,7 @@ def build(folder: Path, components: Iterable[Path] = ()) -> list[Json]:
 
 
 def _built(folder: Path, objects: list[Json]) -> list[Json]:
-    """Return ``objects`` with those of the kustomization or component in ``folder`` added and its patches applied."""
+    """Return ``objects`` and the objects of the kustomization or component in ``folder``, with its patches applied."""
     plan = _read(folder / FILE)
     _allow_only(KNOWN, plan, f"{folder / FILE}")
     for name in plan.get("resources", ()):
@@ -64,7 +65,7 @@ def _built(folder: Path, objects: list[Json]) -> list[Json]:
 
 
 def _generated(plan: Json, folder: Path) -> list[Json]:
-    """Return the ConfigMaps that a kustomization generates; ``plan`` is the content of its kustomization.yaml."""
+    """Return the ConfigMaps that a kustomization generates. ``plan``: the contents of its kustomization.yaml."""
     shared = plan.get("generatorOptions", {})
     try:
         return [_config_map(one, shared, folder) for one in plan.get("configMapGenerator", ())]
@@ -118,7 +119,7 @@ def _identity(item: Json) -> tuple[str, str, str]:
 
 
 def merged(base: Json, change: Mapping[str, Any]) -> Json:
-    """Return a copy of the object with a strategic merge patch applied; null removes a field."""
+    """Return a copy of the object ``base`` with the strategic merge patch ``change`` applied; null removes a field."""
     result = copy.deepcopy(base)
     for key, value in change.items():
         below = result.get(key)

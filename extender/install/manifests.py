@@ -16,7 +16,7 @@ from extender.install.kustomization import Json, ManifestError, build
 
 SCHEDULER: Final = "kube-scheduler"
 OLDEST_MINOR: Final = 34
-GATE_MINOR: Final = 36  # API servers have MutatingAdmissionPolicies from Kubernetes 1.36 on
+GATE_MINOR: Final = 36  # API servers have MutatingAdmissionPolicies, which the gate needs, from Kubernetes 1.36 on
 GATE_KINDS: Final = frozenset({"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"})
 _GATE: Final = re.compile(r"^gate: .*$", re.MULTILINE)
 _VERSION: Final = re.compile(r"v?(?P<numbers>1\.(?P<minor>0|[1-9]\d{0,2})\.(?:0|[1-9]\d{0,2}))(?:[-+]\S+)?", re.ASCII)
@@ -36,10 +36,11 @@ def overlays() -> list[str]:
 def rendered(
     overlay: str = "base", components: Iterable[str] = (), image: str | None = None, kubernetes: str | None = None
 ) -> list[Json]:
-    """Return the objects of an overlay, changed by the components with these names.
+    """Return the Kubernetes objects of an overlay, as changed by the components with these names.
 
-    image: the name of Kohort's image. kubernetes: the cluster's version, X.Y.Z. Raise ManifestError if an argument is
-    not allowed.
+    image: the name of Kohort's image; None for the image of this version. kubernetes: the cluster's version, X.Y.Z, for
+    which the image of kube-scheduler and the gate are chosen; None leaves both unchanged. Raise ManifestError if an
+    argument is not allowed.
     """
     wanted = _checked(kubernetes) if kubernetes is not None else None
     added = [_component(name) for name in components]
@@ -60,7 +61,7 @@ def rendered(
 def _without_gate(objects: list[Json]) -> list[Json]:
     """Return the objects without the admission policy of the gate, and with the setting ``gate: never``.
 
-    They are for API servers before 1.36, which do not have MutatingAdmissionPolicies.
+    API servers before Kubernetes 1.36 need this, because they do not have MutatingAdmissionPolicies.
     """
     for item in objects:
         if item["kind"] == "ConfigMap" and SETTINGS in item.get("data", {}):
@@ -73,9 +74,10 @@ def _without_gate(objects: list[Json]) -> list[Json]:
 
 
 def scheduler_configuration(overlay: str, address: str) -> Json:
-    """Return the overlay's KubeSchedulerConfiguration, with Kohort's host ``address`` in the extender's URL.
+    """Return the KubeSchedulerConfiguration with which the cluster's own kube-scheduler calls Kohort.
 
-    It is for the cluster's own kube-scheduler, which then calls Kohort.
+    address: Kohort's host name or IP address, as the host in the extender's URL. Raise ManifestError if the overlay has
+    no such configuration, or if the address is malformed.
     """
     path = _overlay(overlay) / f"{SCHEDULER}.yaml"
     if not path.is_file():
@@ -113,10 +115,10 @@ def _folders(kind: str) -> list[str]:
 
 
 def _checked(text: str) -> str:
-    """Return X.Y.Z of a version in the form that `kubectl version` prints.
+    """Return the X.Y.Z of a Kubernetes version such as ``v1.36.2-gke.2``, in the form that `kubectl version` prints.
 
     A vendor's suffix (-eks-1, -gke.2, +k3s1) is ignored, as version.ParseGeneric of k8s.io/apimachinery does. Raise
-    ManifestError for other texts and for versions that are too old.
+    ManifestError for any other text and for a version that is too old.
     """
     found = _VERSION.fullmatch(text)
     if found is None or int(found["minor"]) < OLDEST_MINOR:

@@ -62,7 +62,7 @@ JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """The address of one object; ``namespace`` is empty for resources without one."""
+    """The address of one API object; ``namespace`` is empty for an object of a resource that has no namespaces."""
 
     resource: Resource
     namespace: str
@@ -95,10 +95,10 @@ class Refused:
 
     @property
     def outdated(self) -> bool:
-        """Tell whether the write failed because the object is gone, has changed, or was replaced by another one of the
-        same name.
+        """Tell whether the write failed because the object is gone, has changed, or was replaced by another object of
+        the same name.
 
-        That is not a fault, and the write is not repeated.
+        Such a write is not a fault, and must not be repeated.
         """
         return self.status in (404, 409) or (self.status == 422 and "metadata.uid" in self.message)
 
@@ -170,10 +170,16 @@ class Api(Protocol):
         """
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        """Delete the pod if it still has that UID (409 for another UID, 404 for a pod that is gone)."""
+        """Delete the pod if it still has that UID.
+
+        The outcome is Refused with 409 where the pod has another UID, and with 404 where there is no such pod.
+        """
 
     async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        """Evict the pod if it still has that UID; 429 while a PodDisruptionBudget does not allow it."""
+        """Evict the pod if it still has that UID.
+
+        The outcome is Refused with 429 while a PodDisruptionBudget does not allow the eviction.
+        """
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
         """Create one events.k8s.io/v1 Event."""

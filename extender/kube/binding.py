@@ -1,4 +1,4 @@
-"""Creates the Binding of one pod, and finds out what a conflict means."""
+"""Creates the Binding of one pod, and finds out after a conflict (409) whether the pod is bound as wanted."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ async def create_binding(api: Api, bind: Bind, notes: Mapping[str, str]) -> Outc
 
 
 async def look_again(api: Api, namespace: str, name: str, uid: str, node: str, conflict: Refused) -> Outcome:
-    """Read the pod after a conflict: return Done where it is bound to that node, Unknown where it cannot be read,
-    otherwise ``conflict``.
+    """Read the pod after its Binding was refused with 409, and return the outcome that the pod shows.
 
-    The API server refuses every second binding of a pod with 409, whichever node it names.
+    The outcome is Done where the pod is bound to ``node``, Unknown where the pod cannot be read, and otherwise
+    ``conflict``. The API server refuses every second Binding of a pod with 409, even one to the same node.
     """
     try:
         pod = await api.get(Ref(PODS, namespace, name))

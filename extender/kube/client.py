@@ -37,9 +37,9 @@ from extender.kube.api import (
 from extender.kube.connection.target import Connection
 from extender.kube.connection.transport import Transport
 
-PAGE: Final = 500  # how many objects a list request asks for at once, as in client-go
-WRITES_AT_ONCE: Final = 64  # writes under way at the same time; more would only queue in the API server
-READS: Final = 32  # connections for reads, besides those for writes; each watch holds one
+PAGE: Final = 500  # one list request asks for this many objects, as in client-go
+WRITES_AT_ONCE: Final = 64  # so many writes are sent at the same time; more would only queue in the API server
+READS: Final = 32  # so many connections are kept for reads, besides those for writes; each watch holds one of them
 NO_HEADERS: Final[Mapping[str, str]] = {}
 CONTENT_TYPE: Final = {"json": "application/json-patch+json", "merge": "application/merge-patch+json"}
 
@@ -82,7 +82,7 @@ class KubeApi:
         """Close all connections."""
         await self._transport.close()
 
-    # Reads
+    # -- Reads ---------------------------------------------------------------------------------------
 
     async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
         """Yield the pages of one consistent list. Raises ClusterError(410) when its continue token has expired."""
@@ -95,7 +95,10 @@ class KubeApi:
             query["continue"] = page.continues
 
     async def count(self, resource: Resource) -> int:
-        """Return how many objects there are. Only one is listed, because its list says how many more would follow."""
+        """Return how many objects of the resource there are.
+
+        Only one object is requested: the API server's answer says how many more would follow.
+        """
         return responses.decode_count(await self._read(responses.url_path(resource), {"limit": "1"}))
 
     async def watch(
@@ -108,7 +111,8 @@ class KubeApi:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(max(1, round(timeout))),
         }
-        async with self._in_time():  # only status and headers, which the API server sends at once
+        # The deadline covers status and headers only, which the API server sends at once; the events come later.
+        async with self._in_time():
             response = await self._open("GET", responses.url_path(resource), query)
         try:
             if response.status != 200:
@@ -136,7 +140,10 @@ class KubeApi:
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None, None]:
-        """Limit what is done to the deadline. Raises ClusterError where the API server does not answer in that time."""
+        """Limit the time of the ``with`` block to the deadline of a call.
+
+        Raises ClusterError where the block takes longer, or where the connection fails.
+        """
         try:
             async with self._clock.timeout(self._deadline):
                 yield
@@ -153,7 +160,7 @@ class KubeApi:
             raise responses.cluster_error(response, body)
         return body
 
-    # Writes
+    # -- Writes --------------------------------------------------------------------------------------
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
         """Create the Binding. If the pod is already bound, to whichever node, the outcome is Refused with 409."""
@@ -224,8 +231,8 @@ class KubeApi:
     async def _write(self, method: str, path: str, body: Any, content_type: str = "application/json") -> Outcome:
         """Send a write and return its outcome.
 
-        It is sent again, until the deadline, only after status 429, with which the API server has certainly not made
-        it.
+        Only after status 429 is the write sent again, until the deadline: with 429 the API server says that it has not
+        made the write.
         """
         async with self._turns:
             ends = self._clock.monotonic() + self._deadline
@@ -238,14 +245,19 @@ class KubeApi:
     async def _attempt(
         self, method: str, path: str, body: Any, content_type: str, ends: float
     ) -> tuple[Outcome, float | None]:
-        """Send a write once; return its outcome, and the seconds to wait before sending it again (None: do not)."""
+        """Send a write once. Return its outcome, and the seconds to wait before the write is sent again.
+
+        The seconds are None where the write must not be sent again. ``ends``: the deadline, as `Clock.monotonic` time.
+        """
         try:
             async with self._clock.timeout(max(0.0, ends - self._clock.monotonic())):
                 response = await self._open(method, path, {}, body, content_type)
                 answer = await self._body(response)
-        except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:  # nothing was sent
+        except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
+            # No connection was made, so the write was certainly not sent.
             return Refused(0, "Unreachable", responses.error_text(error)), None
-        except ClusterError as error:  # the credentials could not be fetched, so nothing was sent
+        except ClusterError as error:
+            # The credentials could not be fetched, so the write was not sent.
             return Refused(0, error.reason, error.message), None
         except TimeoutError:
             return Unknown(f"the API server did not answer within {self._deadline:g} s"), None
@@ -256,13 +268,13 @@ class KubeApi:
         return responses.outcome(response.status, answer), None
 
     def _pause(self, response: aiohttp.ClientResponse) -> float:
-        """Return the seconds to wait after a 429: Retry-After (1 s without one) and up to half of that more.
+        """Return the seconds to wait after status 429: those of the header Retry-After (1 without it), times 1 to 1.5.
 
-        The random part keeps waiting calls from being sent again all at once.
+        The factor is random, so that waiting calls are not all sent again at the same moment.
         """
         return responses.retry_after(response, default=1.0) * self._chance.uniform(1.0, 1.5)
 
-    # Transport
+    # -- Transport -----------------------------------------------------------------------------------
 
     async def _open(
         self,
@@ -273,7 +285,10 @@ class KubeApi:
         content_type: str = "application/json",
         more: Mapping[str, str] = NO_HEADERS,
     ) -> aiohttp.ClientResponse:
-        """Send one request and return as soon as the head of the answer has arrived; the caller sets the time limit."""
+        """Send one request and return the response as soon as its status and headers have arrived.
+
+        This method sets no time limit. ``more``: further request headers.
+        """
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": content_type, **more}
         return await self._transport.open(method, path, query, body, headers)
 

@@ -19,16 +19,16 @@ from kubernetes.utils.quantity import parse_quantity
 
 Json = Mapping[str, Any]
 
-MOST: Final = 2**63 - 1  # the largest int64 of Go, the type in which kube-scheduler counts resources
+MOST: Final = 2**63 - 1  # this is the largest int64 of Go, the type in which kube-scheduler counts resources
 QUANTITY: Final = "a Kubernetes quantity such as 500m or 8Gi"
 _SYNTAX: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})?", re.ASCII)
-_LONGEST: Final = 64  # characters of a number
+_LONGEST: Final = 64  # a quantity with more characters is refused
 _SHORT: Final = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 2, 80, 40, 80
 
 
 class ObjectError(Exception):
-    """A field of an API object cannot be used: its path, its value, and what is allowed."""
+    """A field of an API object cannot be used; the message has its path, its value, and what is allowed."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field[:200]}: {_shown(value)} is not allowed; allowed: {allowed}")
@@ -90,14 +90,20 @@ def boolean(value: object, field: str) -> bool:
 
 
 def whole_number(value: object, field: str, most: int) -> int:
-    """Return the value, a count in an object's spec, if it is a whole number from 0 to ``most``."""
+    """Return the value, a count in an object's spec, if it is a whole number from 0 to ``most``.
+
+    Raises ObjectError for anything else.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise ObjectError(field, value, f"a whole number from 0 to {most}")
     return value
 
 
 def written_number(value: object, field: str, most: int) -> int:
-    """Return a count in an annotation: decimal digits only, so that every reader of it gets the same number."""
+    """Return a count that stands in an annotation as text: a whole number from 0 to ``most`` in decimal digits.
+
+    Raises ObjectError for any other text, such as one with a sign or spaces.
+    """
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(most)):
         return whole_number(int(value), field, most)
     raise ObjectError(field, value, f"a whole number from 0 to {most}")

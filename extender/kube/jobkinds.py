@@ -47,8 +47,9 @@ DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def deletion_cost(index: int) -> dict[str, str]:
-    """Return the pod annotation that makes a workload's controller, such as the ReplicaSet controller, remove the pod
-    with the highest index first. ``index``: the pod's.
+    """Return the annotation (name to value) that states the deletion cost of the pod with that slot index.
+
+    The cost is the negative index, because the ReplicaSet controller removes the pod of the lowest cost first.
     """
     return {DELETION_COST: str(-index)}
 
@@ -72,17 +73,18 @@ class JobKind:
     workers. fixed: fields that must have a certain value, with that value and the reason. unnumbered: keys of roles
     with a single pod that has no index in its name and labels. slots: how pods show their slots. groups_first: if the
     pods name a pod group, that group is the gang, and this job is not. one_by_one: only one running worker may be
-    removed at a time. elastic_if: the field of the spec that lets workers come and go while the job runs (true, or an
-    object that is present); empty where the bounds alone allow it. why_fixed: why a running job without that field
-    cannot be resized. bounds_at: the object of the spec with ``minReplicas`` and ``maxReplicas`` of the workers, if the
-    kind has one. scaled_by: a list in that object; if it is not empty, another autoscaler sets the number of workers.
-    workers: the number of workers where the job states none. scale: workers are set by the scale subresource, which
-    holds no annotations. suspend_at: the path of the field that makes the controller delete the job's pods without
-    ending the job; empty where the kind has none, so that a user stops such a job with 0 replicas. ps_restarts: the
-    number of ps may change while the job is suspended. While the job runs no kind allows it: the operator treats the
-    removal of a running ps as a failure, and the processes learn of all ps only when they start. keeps_ended: on a
-    suspension the controller deletes the pods that run, and keeps those that have ended. ends: the status conditions
-    that mean that the job has ended. cost: the controller chooses the pods that it removes by their deletion cost.
+    removed at a time. elastic_if: the field of the spec that must be true, or hold an object, so that the job's workers
+    may come and go while it runs; empty where every job that states bounds can be resized. why_fixed: why a running job
+    without the field ``elastic_if`` cannot be resized. bounds_at: the object of the spec with ``minReplicas`` and
+    ``maxReplicas`` of the workers, if the kind has one. scaled_by: a list in that object; if it is not empty, another
+    autoscaler sets the number of workers. workers: the number of workers where the job states none. scale: workers are
+    set by the scale subresource, which holds no annotations. suspend_at: the path of the field that makes the
+    controller delete the job's pods without ending the job; empty where the kind has none, so that a user stops such a
+    job with 0 replicas. ps_restarts: the number of ps may change while the job is suspended. While the job runs no kind
+    allows it: the operator treats the removal of a running ps as a failure, and the processes learn of all ps only when
+    they start. keeps_ended: on a suspension the controller deletes the pods that run, and keeps those that have ended.
+    ends: the status conditions that mean that the job has ended. cost: the controller chooses the pods that it removes
+    by their deletion cost.
     """
 
     kind: str
@@ -109,9 +111,7 @@ class JobKind:
 
     @property
     def worker(self) -> str:
-        """Return the key of the workers, the elastic role, in the field of roles; empty where the kind has none
-        (JobSet).
-        """
+        """Return the key of the workers in the field ``replicas_at``, such as ``Worker``; empty where there is none."""
         return next((key for key, role in self.roles.items() if role == WORKER), "")
 
     @property
@@ -167,7 +167,8 @@ TFJOB: Final = JobKind(
     resource=TFJOBS,
     replicas_at="tfReplicaSpecs",
     roles={"PS": "ps", "Worker": WORKER, "Chief": "chief", "Master": "master", "Evaluator": "evaluator"},
-    # Without it the operator fails the job when a running worker is removed (operator 1.8.1, pkg/core/status.go).
+    # Without this field the operator fails the job when a running worker is removed (operator 1.8.1,
+    # pkg/core/status.go).
     elastic_if="enableDynamicWorker",
     why_fixed="the operator fails a TFJob when one of its running workers is removed",
     one_by_one=True,
@@ -203,7 +204,7 @@ MPIJOB: Final = JobKind(
     ends=ENDED,
 )
 
-# An elastic Indexed Job: both counts must change in one write, or the API server refuses it.
+# An Indexed Job is elastic if parallelism and completions change in one write; otherwise the API server refuses it.
 INDEXED_JOB: Final = JobKind(
     kind="Job",
     resource=BATCHJOBS,

@@ -47,9 +47,9 @@ from policy.cluster.model import PS, WORKER, Job, Role, Slot
 from policy.cluster.training import Report, Training, read_reports
 
 MOST_UTILITY: Final = 1_000_000
-# kinds of owners that set ``suspend`` of the job that they have created back to their own value
+# Owners of these kinds set the field ``suspend`` of the job that they created back to their own value.
 SUSPENDS_ITSELF: Final = frozenset({"TrainJob"})
-INDICES: Final = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # index spans in an Indexed Job's status: 1,3-5,7
+INDICES: Final = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # matches one span in an Indexed Job's status, as in 1,3-5,7
 
 
 def identity(namespace: str, uid: str) -> str:
@@ -58,11 +58,13 @@ def identity(namespace: str, uid: str) -> str:
 
 
 def read_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | None:
-    """Return the job, with ``invalid`` set where it cannot be scheduled; None where none of its roles names our
-    scheduler.
+    """Return the job that an API object describes, with ``invalid`` set where the job cannot be scheduled.
+
+    Return None where Kohort does not schedule the object by itself (see `valid_job`).
     """
     if MALFORMED in item:
-        # It may not even name our scheduler. An invalid job is visible to its user, and takes no room from others.
+        # The object may be a job of another scheduler. An invalid job does no harm: its user sees it, and it takes no
+        # room from other jobs.
         return replace(_bare_job(item, kind), invalid=f"the object cannot be read: {text(item, MALFORMED)[:200]}")
     try:
         return valid_job(item, kind, scheduler_name)
@@ -71,9 +73,9 @@ def read_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | 
 
 
 def valid_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job | None:
-    """Return the job. Raises ObjectError where it cannot be scheduled.
+    """Return the job that an API object describes. Raises ObjectError where the job cannot be scheduled.
 
-    Return None where the job is not to be scheduled by itself: its pods name another scheduler or a pod group, or
+    Return None where Kohort does not schedule the object by itself: its pods name another scheduler or a pod group, or
     another job owns it.
     """
     templates = pod_templates(item, kind)
@@ -82,12 +84,12 @@ def valid_job(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> Job |
     if kind_of(controller(part(item, "metadata"))) is not None or (
         kind.groups_first and any(map(group_named, templates))
     ):
-        return None  # the gang is made from the job that owns this one, or from the pod group
+        return None  # the job's pods belong to the gang of its owner or of the pod group
     return _whole_job(item, _bare_job(item, kind), kind, scheduler_name)
 
 
 def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
-    """Return the fields of a job that can be read even if its spec is malformed."""
+    """Return a job without roles, with only those fields that can be read even if the object's spec is malformed."""
     meta, spec, status = part(item, "metadata"), part(item, "spec"), part(item, "status")
     run = part(spec, "runPolicy")
     suspended = _is_suspended(spec, kind)
@@ -116,7 +118,7 @@ def _bare_job(item: dict[str, Any], kind: JobKind) -> Job:
 
 
 def _ended_slots(status: Json) -> tuple[Slot, ...]:
-    """Return the slots of an Indexed Job that are done or have failed for good, so that they get no new pod."""
+    """Return the slots of an Indexed Job whose index has completed or failed, and which therefore get no new pod."""
     ended = ",".join(text(status, name) for name in ("completedIndexes", "failedIndexes"))
     found = (INDICES.fullmatch(one) for one in ended.split(","))
     spans = ((int(one[1]), int(one[2] or one[1])) for one in found if one is not None)
@@ -125,7 +127,7 @@ def _ended_slots(status: Json) -> tuple[Slot, ...]:
 
 
 def _is_suspended(spec: Json, kind: JobKind) -> bool:
-    """Tell whether the kind's own field suspends the job; a kind without one is suspended by 0 replicas."""
+    """Tell whether the job is suspended: by its kind's suspend field, or by 0 replicas where the kind has no field."""
     if not kind.suspends:
         return any(spec.get(count) == 0 for count in kind.counts)
     *path, last = kind.suspend_at
@@ -133,7 +135,7 @@ def _is_suspended(spec: Json, kind: JobKind) -> bool:
 
 
 def _mapping_at(item: Json, path: Sequence[str]) -> Json:
-    """Return the mapping under these keys, one below the other; an empty one if there is none."""
+    """Return the mapping at a path of nested keys; an empty mapping if there is none."""
     found = item
     for name in path:
         found = part(found, name)
@@ -141,9 +143,10 @@ def _mapping_at(item: Json, path: Sequence[str]) -> Json:
 
 
 def _suspended_by_others(meta: Json, kind: JobKind) -> bool:
-    """Tell whether another client has set ``suspend`` since Kohort suspended the job and wrote its annotation.
+    """Tell whether another client has set ``suspend`` since Kohort suspended the job to release it.
 
-    The job's field managers show it: a field belongs to the clients that wrote its present value.
+    ``metadata.managedFields`` shows which clients wrote the field's present value. A client that wrote ``suspend`` but
+    not Kohort's annotation of the release is another client.
     """
     *path, last = (f"f:{name}" for name in ("spec", *kind.suspend_at))
     return any(
@@ -185,14 +188,16 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
 
 
 def reports_in(item: Json) -> tuple[Report, ...]:
-    """Return the training's reports on the job object: those that Kohort recorded, and the one that the training or its
-    user wrote into the annotation ``kohort.dev/progress``.
+    """Return the reports on the training's progress that are annotations of the job object.
+
+    They are the reports that Kohort has recorded, and the report that the training or its user wrote into the
+    annotation ``kohort.dev/progress``.
     """
     return (*recorded_reports(item), *annotated_report(text(part(part(item, "metadata"), "annotations"), PROGRESS)))
 
 
 def recorded_reports(item: Json) -> tuple[Report, ...]:
-    """Return the newest reports that Kohort has recorded on the job object."""
+    """Return the newest reports on the training's progress, which Kohort has recorded in the job's annotations."""
     return read_reports(text(part(part(item, "metadata"), "annotations"), REPORTS))
 
 
@@ -201,7 +206,10 @@ def _is_written(notes: Json, name: str) -> bool:
 
 
 def _boolean_of(notes: Json, name: str) -> bool:
-    """Return an annotation's ``"true"`` or ``"false"`` as a boolean; false where there is none."""
+    """Return an annotation's ``"true"`` or ``"false"`` as a boolean; false where there is no such annotation.
+
+    Raises ObjectError for any other text.
+    """
     written = string(notes.get(name), name, "true or false, as a string")
     if written not in ("", "true", "false"):
         raise ObjectError(name, written, "true or false")
@@ -209,9 +217,10 @@ def _boolean_of(notes: Json, name: str) -> bool:
 
 
 def _elastic_ps(notes: Json, bare: Job, kind: JobKind, roles: Sequence[Role], training: Training | None) -> bool:
-    """Tell whether the job states that it may be restarted with another number of ps.
+    """Tell whether the job states by annotation that it may be restarted with another number of ps.
 
-    Raises ObjectError where its kind does not allow that, or where it does not state how many ps it needs.
+    Raises ObjectError where the job's kind does not allow such a restart, or where the training annotation lacks the
+    bandwidths by which the number of ps is computed.
     """
     if not _boolean_of(notes, ELASTIC_PS):
         return False
@@ -241,16 +250,17 @@ def _role(one: RoleTemplate, scheduler_name: str) -> Role:
 
 
 def read_group(item: dict[str, Any], kind: GroupKind) -> tuple[Job, int]:
-    """Return a pod group as a job, and the number of pods that the group needs.
+    """Return a pod group as a job without roles, and the group's minimum number of pods.
 
-    The job has no roles yet, because only the group's pods state them.
+    The roles are missing because only the group's pods state them.
     """
     meta, invalid, least, utility = part(item, "metadata"), "", 1, 1.0
     try:
         least = _least_of(item, kind)
         utility = _utility(part(meta, "annotations").get(UTILITY))
     except ObjectError as error:
-        # With a minimum of 0 the pods would be bound one by one. With 1 they stay an invalid gang, which users see.
+        # A minimum of 0 would mean that each pod is bound alone. With at least 1 the group is an invalid gang, which
+        # its user sees.
         invalid, least = str(error), max(1, least)
     group = Job(
         uid=identity(text(meta, "namespace"), text(meta, "uid")),
@@ -271,7 +281,10 @@ def read_group(item: dict[str, Any], kind: GroupKind) -> tuple[Job, int]:
 
 
 def _least_of(item: Json, kind: GroupKind) -> int:
-    """Return the group's minimum of pods; 0 where it states none, so that each of its pods is scheduled alone."""
+    """Return the pod group's minimum number of pods; 0 where it states none, which means each pod is scheduled alone.
+
+    Raises ObjectError where the minimum is malformed.
+    """
     found, field = part(item, "spec"), "spec"
     for name in kind.least_at[:-1]:
         found, field = part(found, name), f"{field}.{name}"
@@ -280,7 +293,10 @@ def _least_of(item: Json, kind: GroupKind) -> int:
 
 
 def _utility(value: object) -> float:
-    """Return the factor by which the annotation multiplies the job's weight; 1 where there is no annotation."""
+    """Return the factor that the annotation ``kohort.dev/utility`` states for the job's weight; 1 without annotation.
+
+    Raises ObjectError where the annotation is malformed.
+    """
     if value is None:
         return 1.0
     written = string(value, UTILITY, f"a number above 0 and at most {MOST_UTILITY}")

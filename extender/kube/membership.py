@@ -1,5 +1,6 @@
-"""Finds the owner of a pod and the pod's slot: by its controller, by the controller of that controller, or by a pod
-group.
+"""Finds the owner of a pod (a job or a pod group) and the pod's slot.
+
+The owner is the pod's controller, that controller's own controller, or the pod group that the pod names.
 
 A label alone is a mere claim, because any pod can have it: it counts only where the pod's name is the one that the
 controller would give the pod. Membership of a pod group is always a claim, because only the pod states it.
@@ -22,11 +23,11 @@ TEMPLATE_HASH: Final = "pod-template-hash"
 JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
-LONGEST_GENERATED: Final = 58  # most characters of a generated name before its five random ones
+LONGEST_GENERATED: Final = 58  # a generated pod name has at most so many characters before its five random ones
 
 
 class OwnerName(NamedTuple):
-    """The name of the job or pod group that a pod belongs to: its resource, namespace and name."""
+    """The job or pod group that a pod belongs to, identified by resource, namespace and name, not by uid."""
 
     resource: str
     namespace: str
@@ -69,7 +70,7 @@ def membership(item: Mapping[str, Any]) -> Membership:
 
 
 def controller(meta: Json) -> Json:
-    """Return the owner reference that controls the object; empty where there is none."""
+    """Return the object's owner reference with ``controller: true``; an empty mapping where there is none."""
     owners = (ref for ref in listed(meta, "ownerReferences") if isinstance(ref, dict) and ref.get("controller") is True)
     return next(owners, {})
 
@@ -105,9 +106,9 @@ def _operator_slot(name: str, job: str, labels: Json, kind: JobKind) -> Slot | N
 
 
 def _index(labels: Json, label: str) -> int | None:
-    """Return the index in a label; None where there is none.
+    """Return the index that a label holds; None where the label is absent or no index.
 
-    An index with a leading zero does not count, because two pods could then claim the same slot.
+    An index with a leading zero is refused, because two pods (``1`` and ``01``) could then claim the same slot.
     """
     index = text(labels, label)
     if not (index.isascii() and index.isdigit() and len(index) < 8) or index != str(int(index)):
@@ -125,9 +126,9 @@ def _is_generated(name: str, job: str, index: int) -> bool:
 
 
 def _jobset_member(meta: Json, owner: Json, kind: JobKind | None) -> Membership | None:
-    """Return the membership of a pod whose Job was made by a JobSet; None for another pod.
+    """Return the membership of a pod whose Job was made by a JobSet; None for any other pod.
 
-    Each such Job is a role of the JobSet's gang.
+    Each Job that a JobSet makes is a role of the JobSet's gang.
     """
     labels = part(meta, "labels")
     jobset, role, job = text(labels, JOBSET_NAME), text(labels, REPLICATED_JOB), _index(labels, JOB_INDEX)
@@ -140,7 +141,7 @@ def _jobset_member(meta: Json, owner: Json, kind: JobKind | None) -> Membership 
 
 
 def _deployment_member(meta: Json, owner: Json) -> Membership:
-    """Return the membership of a pod of a Deployment; `NOBODY` for another pod.
+    """Return the membership of a pod of a Deployment; `NOBODY`, which names no owner, for any other pod.
 
     The pod's controller is a ReplicaSet, whose name is the Deployment's name and the hash of the pod template.
     """

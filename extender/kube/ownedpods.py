@@ -1,6 +1,6 @@
 """Holds what is known of the pods of one owner (a job or a pod group), and assigns slots to pods without an index.
 
-Such a pod gets the slot that was written on it when it was bound, or a free one.
+A pod without an index gets the slot that was written on it when it was bound, or else a free slot.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from policy.cluster.model import WORKER, Job, Phase, Pod, Role, Slot
 
 @dataclass(frozen=True, slots=True)
 class OwnedPod:
-    """A pod that names its owner.
+    """A pod that names its owner, a job or a pod group.
 
-    ``slot``: the slot that its labels state, None where they state none. ``role``: for a pod of a group, the role that
-    it names, with its requests. ``bound_slot``: the slot in which it was bound. ``lone``: the gang of one pod that it
-    forms if its group does not need it. ``invalid``: the reason why its spec cannot be planned, empty if it can.
-    ``replaced``: whether a controller creates a new pod when this one is deleted.
+    ``slot``: the slot that the pod's labels state, None where they state none. ``role``: for a pod of a group, the role
+    that the pod names, with its requests. ``bound_slot``: the slot in which the pod was bound. ``lone``: the gang of
+    one pod that the pod forms if its group does not need it. ``invalid``: the reason why the pod's spec cannot be
+    planned, empty if it can. ``replaced``: whether a controller creates a new pod when this pod is deleted.
     """
 
     pod: Pod
@@ -32,12 +32,12 @@ class OwnedPod:
 
     @property
     def keeps_slot(self) -> bool:
-        """Tell whether the pod keeps its slot: a failed or deleted pod leaves its slot to its successor."""
+        """Tell whether the pod keeps its slot. A failed or terminating pod does not: a new pod may take the slot."""
         return self.pod.phase is not Phase.FAILED and not self.pod.terminating
 
     @property
     def role_name(self) -> str:
-        """Return the name of the pod's role: the one that it states, or worker."""
+        """Return the name of the role that the pod states, or ``worker`` where it states none."""
         return self.role.name if self.role is not None else WORKER
 
 
@@ -45,10 +45,11 @@ class OwnedPod:
 class OwnedPods:
     """The pods of one owner.
 
-    ``job``: the owner as its object states it, None while there is no such object. ``least``: the number of pods that a
-    group needs, None for a job. ``assigns_slots``: the pods have no index, so that Kohort assigns slots. ``pods``: the
-    pods as they were read, by uid. ``slots``: the slots that Kohort has assigned, by pod uid. ``published``: the pods
-    as the last events stated them, by uid. ``gang``: a group's gang as the last event stated it.
+    ``job``: the owner as its API object states it, None while there is no such object. ``least``: a group's minimum
+    number of pods, None for a job. ``assigns_slots``: whether the pods have no index, so that Kohort assigns slots.
+    ``pods``: the pods as they were read, by uid. ``slots``: the slots that Kohort has assigned, by pod uid.
+    ``published``: the pods as the last events for the ledger stated them, by uid. ``gang``: a group's gang as the last
+    event stated it.
     """
 
     job: Job | None = None
@@ -60,12 +61,15 @@ class OwnedPods:
     gang: Job | None = None
 
     def live(self) -> list[str]:
-        """Return the uids of the pods that can have a slot: bound ones first, then the oldest first."""
+        """Return the uids of the pods that can have a slot: bound pods before unbound ones, older before younger."""
         pods = [member.pod for member in self.pods.values() if member.keeps_slot]
         return [pod.uid for pod in sorted(pods, key=lambda pod: (not pod.node, pod.since, pod.name))]
 
     def members(self) -> list[OwnedPod]:
-        """Return the pods that have an assigned slot and keep it, in the order of their slots."""
+        """Return the pods to which Kohort has assigned a slot, in the order of the slots.
+
+        Failed and terminating pods are left out.
+        """
         return [self.pods[uid] for uid in sorted(self.slots, key=self.slots.__getitem__) if self.pods[uid].keeps_slot]
 
 
@@ -83,11 +87,11 @@ def assign_slots(owned: OwnedPods, count: int) -> None:
 def keep_or_assign_slots(
     owned: OwnedPods, uids: list[str], roles: Mapping[str, str], counts: Mapping[str, int]
 ) -> None:
-    """Assign a slot to each pod that has none: the slot in which it was bound, or the first that is free.
+    """Assign a slot to each pod of ``uids`` that has none: the slot in which it was bound, or the first free slot.
 
-    A pod gives up a slot in which another pod was bound, so that the result is the same as after a restart of Kohort.
-    A pod returns to the slot in which it was bound if the job still asks for that slot. ``roles``: the role of each pod
-    by uid. ``counts``: how many slots the job asks for by role; their indices begin at 0.
+    A pod loses its slot to a pod that was bound in that slot, so that the result is the same as after a restart of
+    Kohort. A pod returns to the slot in which it was bound if the job still asks for that slot. ``roles``: the role of
+    each pod by uid. ``counts``: the number of slots that the job asks for, by role; their indices begin at 0.
     """
     wanted = {
         uid: bound_slot
@@ -119,14 +123,14 @@ def keep_or_assign_slots(
 
 
 def _slot_of_binding(owned: OwnedPods, uid: str) -> Slot | None:
-    """Return the slot that was written on the pod when it was bound; None for a pod that is not bound."""
+    """Return the slot that was written on the pod when it was bound; None for an unbound pod or one without a slot."""
     return owned.pods[uid].bound_slot if owned.pods[uid].pod.node else None
 
 
 def close_gaps(owned: OwnedPods, uids: list[str], role: str, count: int) -> None:
-    """Move the pods whose index is ``count`` or higher into lower slots of the role, which pods have left for good.
+    """Move each pod of ``uids`` whose index is ``count`` or higher into the lowest free slot of the role.
 
-    Kohort's controller then writes the new slot on the pod.
+    Only the assignment in ``owned`` changes here; Kohort's controller later writes the new slot on the pod.
     """
     taken = {owned.slots[uid]: uid for uid in uids}
     for slot in sorted((slot for slot in taken if slot.index >= count), reverse=True):

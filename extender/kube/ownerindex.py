@@ -1,8 +1,7 @@
-"""Indexes pods that name their owner (a job or a pod group) by its object's name, with their slots and each group's
-gang.
+"""Keeps the pods that state only the name of their owner (a job or a pod group), with their slots and groups' gangs.
 
-The index remembers what it has seen, because such a pod may be seen before its owner, and may have no index of its own.
-After a restart everything in it is found again from the API: a bound pod's slot is written in an annotation.
+Kohort must remember these pods, because a pod may be seen before its owner, and may have no index in its name. After a
+restart of Kohort all of this is found again from the API: a bound pod's slot is written in an annotation.
 """
 
 from __future__ import annotations
@@ -18,7 +17,11 @@ from policy.cluster.model import WORKER, Job, Pod, Slot
 
 
 class OwnerIndex:
-    """Knows the pods of all owners by the owner that they name, and returns the events that follow from each change."""
+    """Knows the pods of all owners by the owner's name, and returns the events for the ledger that each change causes.
+
+    An argument ``claim`` is the owner's name. A method returns events for all pods of that owner whose job or slot has
+    changed.
+    """
 
     def __init__(self) -> None:
         self._owners: dict[OwnerName, OwnedPods] = {}
@@ -27,9 +30,10 @@ class OwnerIndex:
     def add_owner(
         self, claim: OwnerName, job: Job, *, least: int | None = None, assigns_slots: bool = False
     ) -> list[Event]:
-        """Take in a job or group that was added or changed, and return the events that follow.
+        """Store a job or pod group that was added or changed, and return the events that follow.
 
-        ``least``: a group's minimum of pods, None for a job. ``assigns_slots``: the job's pods have no index.
+        ``least``: a group's minimum number of pods, None for a job. ``assigns_slots``: whether the job's pods have no
+        index, so that Kohort assigns their slots.
         """
         owned = self._owners.setdefault(claim, OwnedPods())
         owned.job, owned.least, owned.assigns_slots = job, least, assigns_slots
@@ -38,7 +42,7 @@ class OwnerIndex:
     def remove_owner(self, claim: OwnerName) -> list[Event]:
         """Forget an owner that was deleted, and return the events that follow.
 
-        Its pods have no job until another owner of that name is added.
+        The owner's pods have no job until another owner of that name is added.
         """
         owned = self._owners.get(claim)
         if owned is None or owned.job is None:
@@ -51,9 +55,10 @@ class OwnerIndex:
         return events
 
     def add_pod(self, claim: OwnerName, member: OwnedPod) -> list[Event]:
-        """Take in a pod that was added or changed, and return the events that follow.
+        """Store a pod that was added or changed, and return the events that follow.
 
-        They are one event for the pod itself, and one for each other pod whose slot has changed by it.
+        One event is for the pod itself; others are for each further pod whose slot has changed with it, and for the
+        gang of a group.
         """
         uid = member.pod.uid
         owned = self._owners.setdefault(claim, OwnedPods())
@@ -65,8 +70,9 @@ class OwnerIndex:
         return list(_events(owned, news=uid))
 
     def leave(self, uid: str, claim: OwnerName | None) -> list[Event]:
-        """Remove the pod from the owner that it named before, if it now names another one; return the events that
-        follow.
+        """Remove the pod from its former owner, if it now names another owner or none (``claim``).
+
+        Return the events that follow.
         """
         return self.remove_pod(uid) if self._claims.get(uid, claim) != claim else []
 
@@ -89,14 +95,18 @@ class OwnerIndex:
 
 
 def _has_new_binding(before: OwnedPod | None, member: OwnedPod) -> bool:
-    """Tell whether the pod is seen for the first time with the slot in which it was bound."""
+    """Tell whether the pod was bound, with a slot written on it, since it was last read.
+
+    ``before``: the pod as it was last read, None for a pod that is new. ``member``: the pod as it is now.
+    """
     return member.bound_slot is not None and bool(member.pod.node) and (before is None or not before.pod.node)
 
 
 def _events(owned: OwnedPods, news: str = "") -> Iterator[Event]:
-    """Yield the events for what has changed since the last ones: first the gang, then its pods.
+    """Assign the slots of an owner's pods, and yield an event for each object that differs from its last event.
 
-    ``news``: the uid of a pod for which an event is yielded even if nothing about it has changed.
+    The gang of a group comes first, then the pods. ``news``: the uid of a pod for which an event is yielded in any
+    case.
     """
     job = owned.job
     if job is not None and owned.least is not None:
@@ -134,7 +144,11 @@ def _gang_events(owned: OwnedPods, gang: Job | None) -> Iterator[Event]:
 
 
 def _pod_events(lone: Job | None, before: Pod | None, pod: Pod) -> Iterator[Event]:
-    """Yield the events of a pod as it is now, and of the gang of one pod that it forms or has formed until now."""
+    """Yield the event of a pod, and the event of the gang of one pod that it forms or has ceased to form.
+
+    ``lone``: the gang of one pod that the pod would form, None for a pod of a job. ``before``: the pod as its last
+    event stated it.
+    """
     if lone is not None and pod.job_uid == lone.uid:
         yield JobSeen(lone)
     elif lone is not None and before is not None and before.job_uid == lone.uid:
@@ -143,15 +157,19 @@ def _pod_events(lone: Job | None, before: Pod | None, pod: Pod) -> Iterator[Even
 
 
 def _is_of_deleted_owner(owned: OwnedPods, member: OwnedPod, job: Job) -> bool:
-    """Tell whether the pod belongs to a deleted JobSet of the same name: it is older than the JobSet that it names.
+    """Tell whether the pod is older than the JobSet that it names, and so belongs to a deleted JobSet of that name.
 
-    A Deployment may have been given older pods (``--cascade=orphan``), and a group's pods come before the group.
+    The age says nothing for a Deployment, which may adopt older pods (``--cascade=orphan``), nor for a pod group, whose
+    pods may be created before it.
     """
     return owned.least is None and not owned.assigns_slots and member.pod.since < job.arrival
 
 
 def _as_member(owned: OwnedPods, uid: str, member: OwnedPod, job: Job | None, waiting: Mapping[str, Slot]) -> Pod:
-    """Return the pod with its job and slot, or without a job where its owner is not known yet."""
+    """Return the pod with its job and slot, or without a job where its owner is not known yet.
+
+    ``waiting``: the slots of a group's pods that must wait until the members run, by uid.
+    """
     if job is None or _is_of_deleted_owner(owned, member, job):
         return member.pod
     slot = owned.slots.get(uid) or member.slot

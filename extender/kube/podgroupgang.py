@@ -38,12 +38,15 @@ def assign_group_slots(owned: OwnedPods, least: int) -> None:
 
 
 def _was_bound_as_member(member: OwnedPod) -> bool:
-    """Tell whether the pod was bound as a member: a gang of one pod has no slot written on it."""
+    """Tell whether the pod was bound as a member of its group's gang, and not as a gang of one pod.
+
+    Only a pod that was bound as a member has a slot written on it.
+    """
     return bool(member.pod.node) and member.bound_slot is not None
 
 
 def _candidate_key(owned: OwnedPods, uid: str) -> tuple[bool, bool]:
-    """Return the sort key of pods that may become members: bound pods first, then those that wait.
+    """Return the sort key of a pod that may become a member: bound pods come first, then waiting pods.
 
     Among bound pods those that another scheduler has bound come first, because those that Kohort has bound were bound
     as gangs of one pod. Among waiting pods the present members come first.
@@ -53,10 +56,10 @@ def _candidate_key(owned: OwnedPods, uid: str) -> tuple[bool, bool]:
 
 
 def waiting_slots(owned: OwnedPods) -> dict[str, Slot]:
-    """Return a slot by uid for each pod beyond the group's minimum that may not be scheduled alone yet.
+    """Return slots for the pods beyond a group's minimum that may not be scheduled alone yet: a slot by pod uid.
 
-    The slots come after those of the members. Before the members run, such pods would hold room that the members may
-    need, for a job that has not started.
+    The indices of these slots come after those of the members. The pods must wait until all members are bound, because
+    they would otherwise hold room that the members may need.
     """
     if (owned.least or 0) < 2 or _has_started(members := owned.members()):
         return {}
@@ -76,8 +79,9 @@ def _has_started(members: list[OwnedPod]) -> bool:
 def gang_of(owned: OwnedPods, group: Job, least: int) -> Job:
     """Return the group's gang: a rigid job with the members' roles.
 
-    Pods of the minimum that do not exist yet are counted as missing workers until the gang has started. After that they
-    are not counted: the minimum matters at the start only, and nothing says that another pod will be created.
+    Until the gang has started, the pods that are missing to the minimum are counted as replicas of a role. After the
+    start they are not counted: the minimum matters at the start only, and it is not known whether another pod will be
+    created.
     """
     members = owned.members()
     started = _has_started(members)
@@ -102,10 +106,10 @@ def gang_of(owned: OwnedPods, group: Job, least: int) -> Job:
 
 
 def _roles(members: list[OwnedPod], missing: int) -> tuple[tuple[Role, ...], str]:
-    """Return one role for all members of the same role name, sized so that each slot fits any of them.
+    """Return one role for all members of the same role name, with requests large enough for each of these members.
 
-    The second value is the reason why that is not possible, empty if it is. ``missing``: the number of pods that do not
-    exist yet.
+    The second value is the reason why members of one role name cannot share a role, empty if they can. ``missing``: the
+    number of pods of the minimum that do not exist yet.
     """
     found: dict[str, Role] = {}
     for member in members:

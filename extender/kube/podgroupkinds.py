@@ -1,8 +1,8 @@
 """Lists the supported kinds of pod groups in one table: how a pod names its group, and where the group states its
 minimum.
 
-The kinds are those of other gang schedulers. A group is a rigid gang, because no controller adds or removes its pods at
-Kohort's request. To support another kind of group, add a row.
+The kinds are those of Kubernetes and of other gang schedulers. A group is a rigid gang, because no controller adds or
+removes its pods at Kohort's request. To support another kind of group, add a row.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ VOLCANO: Final = GroupKind(
     role_at=((*ANNOTATIONS, "volcano.sh/task-spec"), ROLE),
 )
 
-# Kubernetes's own pod groups (feature GenericWorkload): beta from 1.37; 1.36 serves v1alpha2 with the same fields.
+# Kubernetes's own pod groups (feature GenericWorkload) are beta from 1.37 on; 1.36 serves v1alpha2 with the same
+# fields.
 NATIVE_NAME: Final = ("spec", "schedulingGroup", "podGroupName")
 NATIVE: Final = GroupKind(
     Resource("scheduling.k8s.io", "v1beta1", "podgroups"),
@@ -62,7 +63,7 @@ GROUPS: Final = (NATIVE, NATIVE_ALPHA, COSCHEDULING, VOLCANO)
 
 
 def group_named(pod: Mapping[str, Any]) -> tuple[GroupKind, str] | None:
-    """Return the kind and name of the group that a pod, or a template of pods, names; None where it names none."""
+    """Return the kind and name of the pod group that a pod or a pod template names; None where it names none."""
     for kind in GROUPS:
         for path in kind.named_at:
             if name := _at(pod, path):

@@ -17,12 +17,15 @@ from extender.kube.unchecked import repels_in, unchecked_in
 from policy.cluster.model import WORKER, Constraints, Job, Phase, Pod, Role, Slot
 from policy.cluster.resources import NOTHING, Resources
 
-LONGEST_REFUSAL = 1024  # characters
-UNREADABLE = Resources({"pods": 1})  # counted for a pod whose requests cannot be read
+LONGEST_REFUSAL = 1024  # kube-scheduler's message on an unschedulable pod is cut to this many characters
+UNREADABLE = Resources({"pods": 1})  # these requests are assumed for a pod whose own cannot be read
 
 
 def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY) -> Pod:
-    """Return the pod; a malformed field counts as absent. ``of``: the pod's owner and slot."""
+    """Return the pod that an API object describes; a malformed field counts as absent.
+
+    ``of``: the pod's owner and slot.
+    """
     meta, spec, status = part(item, "metadata"), part(item, "spec"), part(item, "status")
     annotations = part(meta, "annotations")
     namespace = text(meta, "namespace")
@@ -64,7 +67,10 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
 
 
 def _volumes(spec: dict[str, Any], name: str) -> tuple[str, ...]:
-    """Return the names of the pod's volume claims; an ephemeral volume's claim is named after pod and volume."""
+    """Return the names of the pod's PersistentVolumeClaims, those of ephemeral volumes (POD-VOLUME) included.
+
+    ``name``: the pod's name.
+    """
     volumes = [volume for volume in listed(spec, "volumes") if isinstance(volume, dict)]
     claims = {text(part(volume, "persistentVolumeClaim"), "claimName") for volume in volumes}
     claims |= {f"{name}-{text(volume, 'name')}" for volume in volumes if part(volume, "ephemeral")}
@@ -72,7 +78,7 @@ def _volumes(spec: dict[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _finalizers(meta: dict[str, Any]) -> tuple[str, ...]:
-    """Return the finalizers of a terminating pod; those of other pods keep nothing and are left out."""
+    """Return the finalizers of a terminating pod, which delay its deletion; empty for any other pod."""
     found = listed(meta, "finalizers") if meta.get("deletionTimestamp") else []
     return tuple(name for name in found if isinstance(name, str))
 
@@ -101,9 +107,10 @@ def lone_job(item: dict[str, Any], pod: Pod) -> Job:
 
 
 def read_owned_pod(item: dict[str, Any], pod: Pod, of: Membership, group: GroupKind | None) -> OwnedPod:
-    """Return a pod that names its job or pod group, with its slot, and with its role if it names a group.
+    """Return a pod together with what it states about its membership in a job or pod group.
 
-    ``group``: the kind of the pod's group; None for a pod that names a job.
+    For a job this is the pod's slot, for a pod group its role. ``of``: the pod's owner and slot. ``group``: the kind of
+    the pod's group; None for a pod that names a job.
     """
     bound_slot = _slot_in(text(part(part(item, "metadata"), "annotations"), SLOT))
     if group is None:
@@ -115,7 +122,7 @@ def read_owned_pod(item: dict[str, Any], pod: Pod, of: Membership, group: GroupK
     )
 
 
-# Fields that a plan supports in an existing pod but not in a template: the node of a bound pod, and its pod group.
+# A plan supports these fields in an existing pod, though not in a template: the pod's node, and its pod group.
 ACCEPTED = ("nodeName", "schedulingGroup")
 
 
@@ -134,7 +141,7 @@ def _role(item: dict[str, Any], pod: Pod, name: str) -> tuple[Role, str]:
 
 
 def _slot_in(written: str) -> Slot | None:
-    """Return the slot that Kohort wrote on the pod as text when it was bound; None where the text is not a slot."""
+    """Return the slot that the text ROLE-INDEX of a pod's slot annotation names; None where the text is no slot."""
     role, _, index = written.rpartition("-")
     return Slot(role, int(index)) if role and index.isascii() and index.isdigit() and len(index) < 8 else None
 
@@ -165,4 +172,5 @@ def _phase(phase: str) -> Phase:
     try:
         return Phase(phase or "Pending")
     except ValueError:
-        return Phase.RUNNING  # phase Unknown: the node does not answer, so its room is not free
+        # The phase is Unknown where the node does not answer; the pod may still run there, so its room is not free.
+        return Phase.RUNNING

@@ -1,7 +1,7 @@
 """Reads a pod's spec: its requests as kube-scheduler counts them, the nodes that it allows, and the fields that a plan
 cannot take into account.
 
-It reads plain dicts. A malformed field raises ObjectError with its path; ``jobobjects`` makes an invalid job of that.
+A malformed field raises ObjectError with its path; ``jobobjects`` marks a job as invalid then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total
 
 __all__ = ["ObjectError", "constraints_of", "limits_of", "places_of", "requests_of", "unsupported_in"]
 
-Ask = Callable[[Json, str], Resources]  # a function of a container and its path that returns the container's requests
+# The type of a function that returns what one container counts with; the arguments are the container and its path.
+Ask = Callable[[Json, str], Resources]
 BY_DEFAULT = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -39,8 +40,8 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 def requests_of(spec: Json, field: str, status: Mapping[str, Any] | None = None) -> Resources:
     """Return a pod's effective request as kube-scheduler's PodRequests does, plus its host ports and 1 of ``pods``.
 
-    ``field``: the spec's path, for messages. ``status``: the status of an existing pod, which has what an in-place
-    resize has allocated and not given back yet.
+    ``field``: the spec's path, for messages. ``status``: the status of an existing pod, which shows what an in-place
+    resize still has allocated; None for a template.
     """
     resizes = status is not None and listed(status, "containerStatuses")
     whole = _resizing(spec, field, status or {}) if resizes else _containers(spec, field, _asked)
@@ -54,7 +55,8 @@ def requests_of(spec: Json, field: str, status: Mapping[str, Any] | None = None)
 def limits_of(spec: Json, field: str) -> Resources:
     """Return a pod's limits as a ResourceQuota counts them (component-helpers/resource/helpers.go, PodLimits).
 
-    A limit of the pod as a whole counts instead of its containers'; the overhead adds to what is limited.
+    A limit in ``spec.resources``, for the pod as a whole, replaces the containers' limits of that resource. The pod's
+    overhead is added to each resource that has a limit.
     """
     whole = _containers(spec, field, _limited)
     if spec.get("resources") is not None:
@@ -65,15 +67,14 @@ def limits_of(spec: Json, field: str) -> Resources:
 
 
 def _limited(container: Json, field: str) -> Resources:
-    """Return a container's limits."""
+    """Return the resource limits of one container. ``field``: the container's path, for messages."""
     return _amounts(mapping(container.get("resources"), f"{field}.resources").get("limits"), f"{field}.resources")
 
 
 def _containers(spec: Json, field: str, ask: Ask) -> Resources:
-    """Return what the pod requests while it runs (containers and sidecars) or at most while it initialises, whichever
-    is more.
+    """Return the sum over the containers and sidecars of a pod, or what its init containers need at most, if more.
 
-    ``ask``: returns the requests of one container.
+    ``ask``: returns the requests (or limits) of one container.
     """
     running = total(ask(container, path) for path, container in each(spec, field, "containers"))
     if spec.get("initContainers") is None:
@@ -88,9 +89,9 @@ def _containers(spec: Json, field: str, ask: Ask) -> Resources:
 
 
 def _asked(container: Json, field: str) -> Resources:
-    """Return a container's requests, and its limits for resources that it does not request.
+    """Return a container's requests; for a resource that it limits and does not request, its limit.
 
-    The API server makes limits the default of requests in a pod, but not in a job's template.
+    In a pod the API server fills in such requests from the limits, but in a job's template it does not.
     """
     resources = mapping(container.get("resources"), f"{field}.resources")
     limits = _amounts(resources.get("limits"), f"{field}.resources.limits")
@@ -101,7 +102,7 @@ def _asked(container: Json, field: str) -> Resources:
 def _resizing(spec: Json, field: str, status: Mapping[str, Any]) -> Resources:
     """Return the pod's requests during an in-place resize.
 
-    Each container counts with the largest of what it requests, what the kubelet has allocated and what is in force.
+    For each container the largest counts of its request, of what the kubelet has allocated and of what is in force.
     This is how kube-scheduler counts: component-helpers/resource/helpers.go, determineContainerReqs.
     """
     statuses = [*listed(status, "containerStatuses"), *listed(status, "initContainerStatuses")]
@@ -126,8 +127,9 @@ def _is_infeasible(status: Mapping[str, Any]) -> bool:
 def _pod_level(spec: Json, field: str, containers: Resources, status: Mapping[str, Any]) -> Resources:
     """Return the containers' requests, replaced by those that the pod states as a whole (``spec.resources``).
 
-    The pod's limits count only for resources that nothing requests. During an in-place resize the largest of what is
-    requested, allocated and in force counts (from Kubernetes 1.36 on).
+    ``containers``: the sum of the containers' requests. A limit of the pod counts as its request only for a resource
+    that neither the pod nor a container requests, and for huge pages. During an in-place resize the largest counts of
+    what is requested, allocated and in force (from Kubernetes 1.36 on).
     """
     resources = mapping(spec.get("resources"), field)
     asked = _amounts(resources.get("requests"), f"{field}.requests").amounts
@@ -151,11 +153,10 @@ def _amounts(value: object, field: str) -> Resources:
 
 
 def _host_ports(spec: Json, field: str) -> dict[str, int]:
-    """Return the pod's host ports as resources; each node has 1 of each.
+    """Return the pod's host ports as resources: each port counts 1, and each node has 1 of every port.
 
     With hostNetwork every container port is a host port. Init containers hold their ports only if they are sidecars.
-    The host address is ignored: two pods whose ports differ only in the address get different nodes, which is never
-    wrong.
+    The host address is ignored, so that two pods whose ports differ only in the address never share a node.
     """
     shared = boolean(spec.get("hostNetwork"), f"{field}.hostNetwork")
     sidecars = (c for c in each(spec, field, "initContainers") if c[1].get("restartPolicy") == "Always")
@@ -195,7 +196,7 @@ def constraints_of(spec: Json, field: str) -> Constraints:
 
 
 def places_of(spec: Json) -> Constraints:
-    """Return which nodes an existing pod allows, without the tolerations that every pod gets by default."""
+    """Return an existing pod's constraints on nodes, without the tolerations that every pod gets by default."""
     told = spec.get("tolerations", [])
     own = [found for found in told if not _is_by_default(found)] if isinstance(told, list) else told
     if own == [] and spec.keys().isdisjoint(("nodeSelector", "affinity")):
@@ -205,14 +206,15 @@ def places_of(spec: Json) -> Constraints:
 
 @lru_cache(maxsize=4096)
 def _one_of(constraints: Constraints) -> Constraints:
-    """Return an object equal to ``constraints``, the same one for all pods with equal constraints, to save memory."""
+    """Return the first object that was equal to ``constraints``, so that equal constraints are in memory only once."""
     return constraints
 
 
 def _is_by_default(toleration: object) -> bool:
     """Tell whether every pod gets this toleration (admission plugin DefaultTolerationSeconds).
 
-    Such a toleration keeps a pod on its node for a while, and lets no new pod onto a node.
+    The default tolerations (``not-ready`` and ``unreachable``, NoExecute) delay the eviction of a pod, and have no part
+    in choosing its node.
     """
     return (
         isinstance(toleration, dict) and toleration.get("key") in BY_DEFAULT and toleration.get("effect") == "NoExecute"
@@ -243,25 +245,26 @@ def _toleration(found: Json, field: str) -> Toleration:
 
 
 def unsupported_in(spec: Json, field: str) -> tuple[str, ...]:
-    """Return the names of fields in use that ask for something that a plan cannot guarantee.
+    """Return the names of the spec's fields that ask for something that a plan cannot guarantee.
 
     A plan is made before kube-scheduler's plugins run. Volumes (zones, ephemeral claims, ReadWriteOncePod) are not
-    among these fields: where they exclude a node, kube-scheduler does not offer it, and the gang is planned on others.
+    among these fields: where a volume excludes a node, kube-scheduler does not offer that node, and the gang is planned
+    on other nodes.
     """
     affinity = mapping(spec.get("affinity"), f"{field}.affinity")
     return tuple(
         name
         for name, asked in (
             ("resourceClaims", bool(items(spec.get("resourceClaims"), f"{field}.resourceClaims"))),
-            # Capacity of a device class, which no node has among its allocatable resources.
+            # No node has the capacity of a device class (DRA) among its allocatable resources.
             ("a device class", any(name.startswith(DEVICE_CLASS_PREFIX) for name in _names(spec, field))),
             ("topologySpreadConstraints", _hard_spread(spec, field)),
             ("affinity.podAffinity", _required(affinity, f"{field}.affinity", "podAffinity")),
             ("affinity.podAntiAffinity", _required(affinity, f"{field}.affinity", "podAntiAffinity")),
             ("nodeName", bool(string(spec.get("nodeName"), f"{field}.nodeName"))),
-            # Another controller decides when such a pod may start; the other members would hold room until then.
+            # Another controller removes a foreign gate; the other members would hold room until it does.
             ("schedulingGates", _foreign_gate(spec, field)),
-            # kube-scheduler's own gang scheduling (feature GenericWorkload) would hold the pods back too.
+            # A pod of a native pod group would also be held back by kube-scheduler's own gang scheduling.
             ("schedulingGroup", bool(mapping(spec.get("schedulingGroup"), f"{field}.schedulingGroup"))),
         )
         if asked
@@ -269,7 +272,7 @@ def unsupported_in(spec: Json, field: str) -> tuple[str, ...]:
 
 
 def _names(spec: Json, field: str) -> Iterator[str]:
-    """Yield the names of the resources that containers ask for."""
+    """Yield the names of the resources that the pod's containers request or limit."""
     for kind in ("containers", "initContainers"):
         for path, container in each(spec, field, kind):
             resources = mapping(container.get("resources"), f"{path}.resources")

@@ -1,5 +1,6 @@
-"""Translates a ResourceQuota for the policy. Only the amounts that pods use are read; a malformed amount is left
-out.
+"""Translates a ResourceQuota into an event of ``policy``.
+
+Only the amounts of resources that pods use up are read; a malformed amount is left out.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ def quota_events(item: dict[str, object], *, gone: bool) -> list[Event]:
 
 
 def _amounts(status: Json) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the limited amounts and the used ones, named as in a pod's charge.
+    """Return the quota's hard amounts and its used amounts, each by the resource name that a pod's charge has.
 
-    Where two entries limit the same (``cpu`` and ``requests.cpu``), the one that leaves less counts.
+    Where two entries limit the same resource (``cpu`` and ``requests.cpu``), the entry that leaves less counts.
     """
     hard, used = dict[str, int](), dict[str, int]()
     for entry, value in part(status, "hard").items():
@@ -52,7 +53,10 @@ def _amounts(status: Json) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _name(entry: str) -> str:
-    """Return the name that a pod's charge has for the quota's entry; empty for an entry that pods do not use up."""
+    """Return the resource name in a pod's charge that an entry of the quota limits: ``cpu`` for ``requests.cpu``.
+
+    The name is empty for an entry that pods do not use up, such as ``services``.
+    """
     if entry in PLAIN or entry.startswith((LIMITS, HUGE_PAGES)):
         return entry
     return entry.removeprefix(REQUESTS) if entry.startswith(REQUESTS) and entry != OF_VOLUMES else ""

@@ -24,22 +24,22 @@ from extender.clock import Clock
 from extender.kube.api import Api, ClusterError, Json, Resource
 
 CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
-# so many failures in a row are followed by a resumed watch; after that, an error answer makes us list again
+# After up to this many failures in a row the watch is resumed; after more, an error answer makes us list again.
 RESUMES: Final = 5
 _log = logging.getLogger(__name__)
 
-Key = tuple[str, str]  # (namespace, name) of an object
+Key = tuple[str, str]  # a key is the (namespace, name) of an object
 
 
 @dataclass(frozen=True, slots=True)
 class WatchBatch:
-    """Events ``{"type": ADDED | MODIFIED | DELETED, "object"}`` in order; ``resource_version`` is the state after them.
+    """Events ``{"type": ADDED | MODIFIED | DELETED, "object"}`` of one resource, in order.
 
-    ``kind``: ``page`` is a part of a list, and more parts follow. ``end`` completes the list: it has a DELETED event
-    (metadata only: namespace, name, uid) for each object that is no longer listed. If another object has taken the name
-    of such an object, the DELETED event is in a page instead, just before the event of the new object. ``changes`` has
-    the events of a watch. The pages of a list that fails half-way are as true as the events of a watch. ``listed``: at
-    the end of a list, the uid of every object in it.
+    ``resource_version``: the version of the resource after these events. ``kind``: a ``page`` is a part of a list, and
+    more parts follow. The ``end`` completes the list: it has a DELETED event (metadata only: namespace, name, uid) for
+    each object that is no longer listed. If a new object has taken the name of a deleted object, the DELETED event is
+    in a page instead, just before the event of the new object. ``changes`` has the events of a watch. The pages of a
+    list that fails half-way are valid all the same. ``listed``: at the end of a list, the uid of every object in it.
     """
 
     resource: Resource
@@ -54,12 +54,12 @@ class ReflectorTimes:
     """The times that a reflector waits, all in seconds."""
 
     watch_seconds: tuple[float, float] = (30.0, 45.0)
-    stall_seconds: float = 50.0  # longer than the longest watch, or every quiet watch would look stalled
-    settled_seconds: float = 1.0  # after a watch of this length back-off starts again from its first pause
+    stall_seconds: float = 50.0  # must be longer than the longest watch, or every quiet watch would look stalled
+    settled_seconds: float = 1.0  # after a watch that lasted this long, back-off starts again from its first pause
     backoff_seconds: float = 0.5
     backoff_cap_seconds: float = 30.0
-    missing_seconds: float = 10.0  # between attempts for a resource whose CRD is missing, or that we may not read
-    # refusals with 403 are an error only after this time: a new right takes effect late
+    missing_seconds: float = 10.0  # the pause between attempts where a CRD is missing, or the right to read it
+    # Refusals with 403 count as a lacking right only after this time, because a new right takes effect late.
     forbidden_seconds: float = 10.0
 
 
@@ -77,38 +77,44 @@ class Reflector:
     ) -> None:
         """Prepare a reflector that does nothing until `run` is called.
 
-        ``optional``: if the API server does not have the resource or does not let us read it, it counts as empty; a
-        lacking right is logged. Objects that were read before the right was taken away stay known, because they still
-        exist. ``chance``: spreads pauses and the lengths of watches.
+        ``optional``: if the API server does not have the resource or does not let us read it, the resource counts as
+        empty; a lacking right is logged. Objects that were read before the right was taken away stay known, because
+        they still exist. ``chance``: the random source for pauses and for the lengths of watches.
         """
         self.resource = resource
-        self.synced = False  # true once a whole list was delivered, or the resource is known not to exist
-        self.last_seen = clock.monotonic()  # when the API last answered for this resource, clock.monotonic()
-        self.restarts = 0  # how many watches and lists have failed
-        self.dropped = 0  # how many items and events had no usable object
+        self.synced = False  # is true once a whole list was delivered, or the resource is known not to exist
+        self.last_seen = clock.monotonic()  # is the monotonic time at which the API last answered for this resource
+        self.restarts = 0  # counts the watches and lists that have failed
+        self.dropped = 0  # counts the list items and watch events that had no usable object
         self.last_error = ""
-        self.forbidden = False  # the resource is optional, and the API server does not let us read it
+        self.forbidden = False  # is true if the resource is optional and the API server does not let us read it
         self._api = api
         self._clock = clock
         self._chance = chance
         self._times = times or ReflectorTimes()
-        self._version = ""  # the resourceVersion from which to watch; empty means to list first
-        self._known: dict[Key, str] = {}  # for every object that was delivered and not deleted: its uid
+        self._version = ""  # is the resourceVersion from which to watch; if it is empty, `run` lists first
+        self._known: dict[Key, str] = {}  # has the uid of every object that was delivered and not deleted
         self._failures = 0
         self._optional = optional
         self._refused_since: float | None = None
-        self._absent = False  # nothing can be listed: the resource does not exist, or may not be read
-        self._asked = 0  # how often `refresh` was called
-        self._read = 0  # how often `refresh` had been called when the last whole list began
-        self._waiting: asyncio.Timeout | None = None  # the wait for the next events of a watch
+        self._absent = False  # is true while the resource does not exist or may not be read
+        self._asked = 0  # counts the calls of `refresh`
+        self._read = 0  # is the value of `_asked` when the last whole list began
+        self._waiting: asyncio.Timeout | None = None  # is the time limit of the present wait for events of a watch
 
     @property
     def fresh(self) -> bool:
-        """Tell whether a whole list was delivered that began after the last `refresh`, or nothing can be listed."""
+        """Tell whether the last whole list began after the last call of `refresh`.
+
+        This is also true while the resource does not exist or may not be read.
+        """
         return self._absent or self._read == self._asked
 
     def refresh(self) -> None:
-        """Make `run` list again at once, because a watch whose connection is dead may not have been noticed yet."""
+        """Make `run` end its watch and list again at once.
+
+        The connection of the watch may be dead without having been noticed yet.
+        """
         self._asked += 1
         if self._waiting is not None and not self._waiting.expired():
             self._waiting.reschedule(asyncio.get_running_loop().time())
@@ -127,7 +133,7 @@ class Reflector:
                 await self._recover(error, deliver)
 
     async def _list(self, deliver: Callable[[WatchBatch], None]) -> None:
-        """Read and deliver page after page, then DELETED events of the known objects that are no longer listed."""
+        """List the resource: deliver each page, then DELETED events for known objects that are no longer listed."""
         listed: dict[Key, str] = {}
         version, asked = "", self._asked
         async with aclosing(self._api.list_pages(self.resource)) as pages:
@@ -140,7 +146,10 @@ class Reflector:
         self._version = version
 
     def _page(self, items: Iterable[Json], listed: dict[Key, str]) -> Iterator[Json]:
-        """Yield the events of a page, and add the uids of its objects to ``listed``."""
+        """Yield an event for each object of a page, and add the object's uid to ``listed``.
+
+        The event is MODIFIED for an object that is known already, ADDED for a new one.
+        """
         for item in items:
             if (ident := self._identify(item)) is None:
                 continue
@@ -173,7 +182,7 @@ class Reflector:
             raise ClusterError(0, "Closed", "the API server ended the watch at once")
 
     async def _next(self, batches: AsyncIterator[list[Json]]) -> list[Json] | None:
-        """Return the next events, or None at the end of the watch or when `refresh` was called.
+        """Return the next list of events, or None at the end of the watch or when `refresh` was called.
 
         Raises ClusterError after `stall_seconds` without events.
         """
@@ -188,7 +197,10 @@ class Reflector:
             self._waiting = None
 
     def _take(self, events: list[Json], deliver: Callable[[WatchBatch], None]) -> None:
-        """Deliver the changes among the events; if there is an ERROR event, deliver those before it, then raise it."""
+        """Deliver the changes among the events of a watch.
+
+        An ERROR event raises ClusterError, after the changes before it have been delivered.
+        """
         changes: list[Json] = []
         failure: ClusterError | None = None
         for event in events:
@@ -203,7 +215,10 @@ class Reflector:
             raise failure
 
     def _note(self, event: Json) -> bool:
-        """Record the event's version and object; tell whether the event is a change that is to be delivered."""
+        """Record the event's resourceVersion and the object's uid; tell whether the event is a change of an object.
+
+        A BOOKMARK is no change, nor is an event without a usable object.
+        """
         kind, item = event.get("type"), event.get("object")
         if version := _metadata(item).get("resourceVersion"):
             self._version = str(version)
@@ -230,7 +245,8 @@ class Reflector:
 
     async def _recover(self, error: ClusterError, deliver: Callable[[WatchBatch], None]) -> None:
         """Decide whether to list again or to resume the watch after a failure, and wait before that."""
-        if error.status == 404 and self._optional:  # nodes and pods are not optional: each Kubernetes API has them
+        # Nodes and pods are not optional, because each Kubernetes API has them.
+        if error.status == 404 and self._optional:
             await self._await_resource(deliver)
             return
         self.restarts += 1
@@ -244,7 +260,7 @@ class Reflector:
         await self._clock.sleep(max(self._backoff(), error.retry_after))
 
     async def _await_resource(self, deliver: Callable[[WatchBatch], None]) -> None:
-        """Treat a missing resource (its CRD is not installed, or was removed) as empty, and look for it again later."""
+        """Report a missing resource (its CRD is not installed, or was removed) as empty, and wait before a new try."""
         if self._known or not (self.synced and self.fresh):
             self._absent = True
             self._end({}, "", deliver)
@@ -255,9 +271,9 @@ class Reflector:
         await self._clock.sleep(self._times.missing_seconds * self._chance.uniform(0.5, 1.0))
 
     async def _await_right(self, error: ClusterError, deliver: Callable[[WatchBatch], None]) -> None:
-        """Go on without the resource if the API server still refuses to let us read it after `forbidden_seconds`.
+        """Wait before a new try to read a resource for which the API server answers 403.
 
-        The resource is tried again later.
+        Once it has done so for `forbidden_seconds`, log the lacking right, and count the resource as synced without it.
         """
         now = self.last_seen = self._clock.monotonic()
         self._version = ""
@@ -280,7 +296,7 @@ class Reflector:
         await self._clock.sleep(wait)
 
     def _backoff(self) -> float:
-        """Return seconds to wait: exponential with full jitter, so that replicas do not return at the same moment."""
+        """Return the back-off in seconds: exponential with full jitter, so that replicas do not retry all at once."""
         times = self._times
         longest = min(times.backoff_cap_seconds, times.backoff_seconds * 2.0 ** min(self._failures, 30))
         self._failures += 1
@@ -288,10 +304,10 @@ class Reflector:
 
 
 def _transient(error: ClusterError) -> bool:
-    """Tell whether the watch can resume from the same resourceVersion, because no event is known to be missed.
+    """Tell whether the watch can be resumed from the same resourceVersion after this failure.
 
-    After any other failure, above all 410 (our version is too old), a new list is needed. A busy server (429, 5xx) is
-    not burdened with one.
+    That is so after a lost connection, and after 429 and 5xx, because a new list would burden a busy server. After any
+    other failure, above all 410 (our resourceVersion is too old), a new list is needed.
     """
     return error.status in (0, 429) or error.status >= 500
 
@@ -308,7 +324,10 @@ def _metadata(item: object) -> Json:
 
 
 def _failure(status: object) -> ClusterError:
-    """Return the error in an ERROR event; one without a code counts as 410, because events were lost."""
+    """Return the error that the Status in an ERROR event describes.
+
+    A Status without a code counts as 410 (Gone), because events were lost.
+    """
     fields = status if isinstance(status, dict) else {}
     code = fields.get("code")
     return ClusterError(code if isinstance(code, int) and code else 410, str(fields.get("reason") or "Error"))

@@ -1,8 +1,8 @@
 """Reads reports on a training's progress: the body of a request, and the job's annotation ``kohort.dev/progress``.
 
 Both are the same JSON: ``{"metric": 0.31, "step": 1200, "steps": 5000, "time": 1795290112.0}``. A report over the
-network needs no time, and may have ``saved``; an annotation needs a time, because the object does not say when it was
-written.
+network needs no time, and may have ``saved`` (a checkpoint is saved); an annotation needs a time, because the job
+object does not say when the annotation was written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ MOST_ANNOTATION: Final = 1024  # an annotation with more characters is not read
 
 
 class ReportBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The fields that a report may have; ``time`` is in seconds since the epoch."""
+    """The fields that a report may have.
+
+    ``step``: the number of steps done. ``steps``: the number of steps in all. ``time``: when the values were measured,
+    in seconds since the epoch. ``saved``: the training has saved a checkpoint.
+    """
 
     metric: float | None = None
     step: int | None = None
@@ -29,7 +33,7 @@ class ReportBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ReportBodyError(ValueError):
-    """A report cannot be used: the field, the value and what is allowed."""
+    """A report cannot be used; the message names the field, its value and what is allowed."""
 
 
 def read_report_body(body: bytes) -> ReportBody:
@@ -42,7 +46,7 @@ def read_report_body(body: bytes) -> ReportBody:
 
 
 def report_of(body: ReportBody, now: float) -> Report | None:
-    """Return the report; None where the body has only ``saved``. Raises ReportBodyError.
+    """Return the report in ``body``; None where the body has only ``saved``. Raises ReportBodyError for bad values.
 
     ``now``: when the report arrived, in seconds since the epoch; a report without a time gets this one.
     """
@@ -65,9 +69,9 @@ def report_of(body: ReportBody, now: float) -> Report | None:
 
 
 def annotated_report(text: str) -> tuple[Report, ...]:
-    """Return the report in the annotation's text, alone in a tuple; an empty tuple where it cannot be used.
+    """Return the report in the annotation's text as a tuple of one; an empty tuple where the text cannot be used.
 
-    Nothing is raised, because a bad report must not stop a job.
+    No error is raised, because a bad report must not stop a job.
     """
     if not text or len(text) > MOST_ANNOTATION:
         return ()

@@ -1,7 +1,8 @@
 """Decodes what the API server answers: list pages, watch events, objects, and the outcome of a write.
 
-One object that cannot be read must not hide the others: it is returned with its metadata alone under the key
-`MALFORMED`, so that `translate` can skip it by name. An object without readable metadata is dropped and logged.
+An object that cannot be read must not hide the other objects of a list: only its metadata is returned, with the reason
+under the key `MALFORMED`, so that `translate` knows which object it is. An object without readable metadata is dropped
+and logged.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import msgspec
 
 from extender.kube.api import MALFORMED, ClusterError, Done, Json, Outcome, Refused, Resource, Unknown
 
-LONGEST_RETRY_AFTER: Final = 30.0  # seconds
+LONGEST_RETRY_AFTER: Final = 30.0  # a longer Retry-After than this, in seconds, is shortened to it
 _log = logging.getLogger(__name__)
 
 
@@ -32,7 +33,7 @@ class ObjectPage:
 
 
 def decode_page(body: bytes) -> ObjectPage:
-    """Return a page of a list. If decoding it as a whole fails, it is decoded object by object.
+    """Return a page of a list. If the body cannot be decoded as a whole, it is decoded object by object.
 
     Raises ClusterError where the body is not a list.
     """
@@ -48,9 +49,10 @@ def decode_page(body: bytes) -> ObjectPage:
 
 
 def decode_count(body: bytes) -> int:
-    """Return how many objects there are, from a list with limit 1: its items and ``remainingItemCount``.
+    """Return how many objects there are, from the answer to a list request with limit 1.
 
-    Raises ClusterError where the list does not state that number.
+    The number is that of the answer's items and its ``remainingItemCount``. Raises ClusterError where more objects
+    remain and the answer does not state their number.
     """
     try:
         page = _COUNT.decode(body)
@@ -65,7 +67,7 @@ def decode_count(body: bytes) -> int:
 def decode_event(line: bytes) -> Json:
     """Return the event in one line of a watch.
 
-    A line that is not an event becomes an ERROR event, because an event was missed.
+    For a line that cannot be read an ERROR event is returned, because the event in that line is lost.
     """
     try:
         event: Any = _ANY.decode(line)
@@ -102,7 +104,7 @@ def outcome(status: int, body: bytes) -> Outcome:
 
 
 def refusal_in(status: int, body: bytes) -> Refused:
-    """Return a Refused with the reason and message of the Status in the body."""
+    """Return a Refused with this HTTP status, and with the reason and message of the Status object in the body."""
     found = _status(body)
     return Refused(status, str(found.get("reason") or ""), str(found.get("message") or "")[:500])
 
@@ -114,8 +116,9 @@ def cluster_error(response: aiohttp.ClientResponse, body: bytes) -> ClusterError
 
 
 def retry_after(response: aiohttp.ClientResponse, default: float) -> float:
-    """Return Retry-After in seconds, at most `LONGEST_RETRY_AFTER`; ``default`` where the header is absent or holds a
-    date.
+    """Return the header Retry-After in seconds, at most `LONGEST_RETRY_AFTER`.
+
+    Return ``default`` where the header is absent or holds a date.
     """
     value = response.headers.get("Retry-After", "")
     return min(float(value), LONGEST_RETRY_AFTER) if value.isascii() and value.isdigit() else default
@@ -132,7 +135,10 @@ def url_path(resource: Resource, namespace: str = "", name: str = "", subresourc
 
 
 def error_text(error: BaseException) -> str:
-    """Return a readable text for an exception, because some of aiohttp's have no text and some show Python objects."""
+    """Return a readable text for an exception.
+
+    Some exceptions of aiohttp have no text, and the text of some shows Python objects.
+    """
     if isinstance(error, aiohttp.ClientConnectorError):
         proxy = "the proxy " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
         why = getattr(error, "certificate_error", None) or error.os_error
@@ -198,9 +204,10 @@ def _raw_page(body: bytes) -> _RawPage:
 
 
 def _object(body: bytes) -> Json | None:
-    """Return the object; only its metadata and the reason under `MALFORMED` where the rest cannot be read.
+    """Return the API object in the body.
 
-    Return None where not even the metadata can be read.
+    Where it cannot be read, return only its metadata, and the reason under `MALFORMED`; return None where not even the
+    metadata can be read.
     """
     try:
         found: Any = _ANY.decode(body)
@@ -217,7 +224,7 @@ def _object(body: bytes) -> Json | None:
 
 
 def _status(body: bytes) -> Json:
-    """Return the Status or object in a body; an empty dict where there is none, as in a proxy's HTML page."""
+    """Return the JSON object in a body, such as a Status; an empty dict for other contents, such as a proxy's HTML."""
     try:
         found: Any = _ANY.decode(body)
     except (msgspec.MsgspecError, RecursionError):

@@ -1,6 +1,7 @@
-"""Writes the Event ``Scheduled`` on pods that were bound before kube-scheduler asked for them, as it would write it.
+"""Writes the Event ``Scheduled`` on pods that Kohort bound without a bind call from kube-scheduler.
 
-It is best effort: an Event that could not be written, or that was due when the process ended, is lost.
+kube-scheduler writes that Event only for pods that it binds itself. An Event that could not be written, or that was due
+when the process ended, is lost.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ from extender.kube.api import Api
 from policy.cluster.actions import Bind
 
 EXTENDER: Final = "kohort.dev/extender"
-# kube-scheduler writes the Event itself if it asks for the pod within this time, after the pod was bound.
+# If kube-scheduler's bind call for the pod comes within this time after the binding, kube-scheduler writes the Event.
 PATIENCE_SECONDS: Final = 2.0
 LOOK_SECONDS: Final = 1.0
 
 
 class ScheduledEvents:
-    """The pods that were bound early and that have no Event yet."""
+    """Remembers the pods that were bound without a bind call, and writes their Events after `PATIENCE_SECONDS`."""
 
     def __init__(self, api: Api, clock: Clock) -> None:
         self._api = api
         self._clock = clock
-        self._due: dict[str, tuple[Bind, float]] = {}  # pod uid -> its binding, and when it was made; the oldest first
+        # The keys are pod uids; the values are the pod's binding, and when it was made in seconds since the epoch.
+        self._due: dict[str, tuple[Bind, float]] = {}
         self._host = socket.gethostname()[:128] or "unknown"
 
     def bound(self, bind: Bind) -> None:
@@ -33,11 +35,11 @@ class ScheduledEvents:
         self._due[bind.uid] = bind, self._clock.now()
 
     def asked(self, uid: str) -> None:
-        """Record that kube-scheduler has asked for the pod after all, so that it writes the Event itself."""
+        """Record that kube-scheduler's bind call for the pod has come, so that kube-scheduler writes the Event."""
         self._due.pop(uid, None)
 
     async def run(self) -> None:
-        """Write the Events that are due, until cancelled."""
+        """Write the Events of pods that were bound `PATIENCE_SECONDS` ago; go on until cancelled."""
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             latest = self._clock.now() - PATIENCE_SECONDS

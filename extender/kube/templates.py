@@ -1,5 +1,6 @@
-"""Finds a job's pod templates where the table of job kinds says: one for each role, one for all pods, or one in each
-job of a set.
+"""Finds the pod templates in a job object.
+
+Depending on the kind there is one template for each role, one for all pods, or one in each job of a JobSet.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class RoleTemplate(NamedTuple):
 
 
 def pod_templates(item: object, kind: JobKind) -> list[Json]:
-    """Return the pod templates of a job, even where the rest of it is malformed."""
+    """Return the pod templates in a job object, even where the rest of the object is malformed."""
     spec = part(item, "spec")
     if kind.counts:
         return [part(spec, "template")]
@@ -35,7 +36,7 @@ def pod_templates(item: object, kind: JobKind) -> list[Json]:
 
 
 def role_templates(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
-    """Yield the roles of a job. Raises ObjectError where one is malformed."""
+    """Yield the roles of a job with their templates. Raises ObjectError where a role is malformed."""
     for name, (value, why) in kind.fixed.items():
         if spec.get(name) != value:
             raise ObjectError(f"spec.{name}", spec.get(name), f"{value}: {why}")
@@ -48,7 +49,10 @@ def role_templates(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
 
 
 def annotations_of(item: Json, workers: RoleTemplate | None) -> Json:
-    """Return the job's annotations, and those of its workers' template whose names the job itself does not have."""
+    """Return the annotations of the job and of its workers' pod template, by name.
+
+    Where both have an annotation of the same name, that of the job counts. ``workers``: None for a job without workers.
+    """
     own = mapping(part(item, "metadata").get("annotations"), "metadata.annotations")
     if workers is None:
         return own
@@ -72,9 +76,10 @@ def _roles_of_mapping(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
 
 
 def _worker_role(spec: Json, kind: JobKind) -> RoleTemplate:
-    """Return the role of a spec with one template.
+    """Return the worker role of a job whose spec has one template.
 
-    All fields that count its pods must be equal, because a gang runs all its pods at the same time.
+    Raises ObjectError where the spec's counts of pods (``kind.counts``) differ, because a gang runs all its pods at the
+    same time.
     """
     first, *others = kind.counts
     workers = _count(spec.get(first), f"spec.{first}", 1)
@@ -89,9 +94,9 @@ def _worker_role(spec: Json, kind: JobKind) -> RoleTemplate:
 
 
 def _roles_of_jobset(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
-    """Yield each job of the set as a role.
+    """Yield each Job of the JobSet as a role.
 
-    Raises ObjectError where not all jobs are created at once, because the gang would then never be complete.
+    Raises ObjectError where the JobSet does not create all its Jobs at once, because the gang would never be complete.
     """
     order = mapping(spec.get("startupPolicy"), "spec.startupPolicy").get("startupPolicyOrder")
     if order not in (None, "AnyOrder"):

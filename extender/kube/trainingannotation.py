@@ -13,7 +13,7 @@ from extender.kube.fields import Json, ObjectError, boolean, mapping, whole_numb
 from extender.kube.jobkinds import TRAINING
 from policy.cluster.training import Goal, Training, Utility
 
-LONGEST: Final = 4096  # characters
+LONGEST: Final = 4096  # an annotation with more characters is refused
 MOST: Final = 10**9
 
 Read = Callable[[object, str], Any]
@@ -49,7 +49,7 @@ def _count(value: object, field: str) -> int:
 
 
 def _number(value: object, field: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:  # refuses NaN, too
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:  # NaN is refused too
         raise ObjectError(field, value, f"a number from 0 to {MOST}")
     return float(value)
 

@@ -27,18 +27,21 @@ CHANGES = ("ADDED", "MODIFIED", "DELETED")
 KIND_OF: Mapping[Resource, JobKind] = {kind.resource: kind for kind in KINDS.values()}
 GROUP_OF: Mapping[Resource, GroupKind] = {kind.resource: kind for kind in GROUPS}
 GROUP_NAMED: Mapping[str, GroupKind] = {str(kind.resource): kind for kind in GROUPS}
-# the values of `JobKind.slots` for which a pod states only the name of its job and not the uid
+# For these values of `JobKind.slots` a pod states only the name of its job, and not the job's uid.
 NAMED = ("allotted", "child")
 
 
 class Translator:
-    """Translates API objects into events; a pod or job is ours if it names this scheduler."""
+    """Translates API objects into events of ``policy``.
+
+    Kohort schedules only pods and jobs whose ``schedulerName`` is ``scheduler_name``.
+    """
 
     def __init__(self, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name
         self._owners = OwnerIndex()
-        self._lone: set[str] = set()  # uids of pods that are gangs of one pod, and so jobs
-        # uids of jobs for which JobSeen was returned and JobGone was not; other objects of these kinds are not ours
+        self._lone: set[str] = set()  # has the uids of pods that are gangs of one pod, and so jobs
+        # `_jobs` has the identifiers of the jobs for which JobSeen was returned and JobGone was not.
         self._jobs: set[str] = set()
 
     def events(self, resource: Resource, change: Json) -> list[Event]:
@@ -68,7 +71,8 @@ class Translator:
         if not (uid and namespace and text(meta, "name")):
             return []
         if not gone and MALFORMED in item:
-            return []  # the ledger keeps the pod's last known state, because the pod may still hold its room
+            # With no event the ledger keeps the pod's last known state, because the pod may still hold its room.
+            return []
         opted_in = text(part(item, "spec"), "schedulerName") == self._scheduler_name
         of = membership(item) if opted_in else NOBODY
         pod = read_pod(item, self._scheduler_name, of)
@@ -86,7 +90,7 @@ class Translator:
         return [*was_lone, *left, *self._owners.add_pod(of.claim, read_owned_pod(item, pod, of, group))]
 
     def pod_gone(self, uid: str, namespace: str) -> list[Event]:
-        """Return the events for a pod that no longer exists, and for other pods of its job that change by that."""
+        """Return the events for a pod that no longer exists, and for pods of its owner whose slots change with it."""
         was_lone = [JobGone(identity(namespace, uid))] if uid in self._lone else []
         self._lone.discard(uid)
         return [PodGone(uid), *was_lone, *self._owners.remove_pod(uid)]
@@ -105,7 +109,7 @@ class Translator:
         members = (
             self._owners.add_owner(claim, job, assigns_slots=kind.slots == "allotted") if kind.slots in NAMED else []
         )
-        # The ledger ignores reports that are not newer than its newest.
+        # All reports are sent each time, because the ledger ignores reports that are not newer than its newest one.
         return [JobSeen(job), *(Reported(job.uid, report) for report in reports_in(item)), *members]
 
     def _job_gone(self, uid: str, claim: OwnerName | None) -> list[Event]:
@@ -148,9 +152,10 @@ def _node_events(item: Json, gone: bool) -> list[Event]:
 
 
 def _bandwidth(notes: Json) -> dict[str, int]:
-    """Return the bandwidth of the node's network card as a resource in Mbit/s; nothing where it is not annotated.
+    """Return the bandwidth of the node's network card from the node's annotations, as a resource in Mbit/s.
 
-    The node's annotation is in bits per second (``25G``).
+    The annotation is in bits per second (``25G``). Return an empty mapping where there is no annotation, and a
+    bandwidth of 0 where the annotation cannot be read.
     """
     if BANDWIDTH not in notes:
         return {}
@@ -161,8 +166,9 @@ def _bandwidth(notes: Json) -> dict[str, int]:
 
 
 def _allocatable(status: Json) -> dict[str, int]:
-    """Return the node's allocatable resources; a quantity that cannot be read counts as 0, so that no pod is placed
-    there by mistake.
+    """Return the node's allocatable resources: amount by name.
+
+    A quantity that cannot be read counts as 0, so that no pod that needs it is placed on the node by mistake.
     """
     amounts: dict[str, int] = {}
     for name, value in part(status, "allocatable").items():

@@ -1,7 +1,7 @@
-"""Finds what in a pod's spec kube-scheduler's plugins look at and Kohort's placement does not check.
+"""Finds the fields of a pod's spec that kube-scheduler's plugins look at and Kohort's placement does not check.
 
-The names of the fields are those of the table of plugins (``policy/placement/plugins.py``). A field that cannot be read
-counts as in use, because the API server has accepted it and a plugin may look at it.
+The fields have the names of the table of plugins in ``policy/placement/plugins.py``. A field that cannot be read counts
+as in use, because the API server has accepted it and a plugin may look at it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import Final
 
 from extender.kube.fields import Json, ObjectError, each, items, mapping, part, string
 from extender.kube.podspec import DEVICE_CLASS_PREFIX, unsupported_in
+from policy.cluster import resources
 from policy.cluster.resources import HOST_PORT, Resources
 from policy.placement.eligible import EVERY_NAMESPACE
 from policy.placement.plugins import (
     AFFINITY,
+    BANDWIDTH,
     DEVICE_CLASS,
     FIELDS,
     HOST_PORTS,
@@ -30,13 +32,14 @@ WITHOUT_NODE: Final = frozenset({"configMap", "downwardAPI", "emptyDir", "projec
 PROMISED_OR_NOT: Final = frozenset(
     {"affinity", "resourceClaims", "schedulingGates", "schedulingGroup", "topologySpreadConstraints"}
 )
-"""Keys of a spec whose contents decide whether a plan can promise what they ask for (``podspec.unsupported_in``)."""
-PREFIXES: Final = {HOST_PORTS: HOST_PORT, DEVICE_CLASS: DEVICE_CLASS_PREFIX}  # of the names of requested resources
+"""Keys of a spec that a plan can take into account or not, depending on their contents (``podspec.unsupported_in``)."""
+# Each of these fields is in use if the name of a requested resource begins with its prefix.
+PREFIXES: Final = {HOST_PORTS: HOST_PORT, DEVICE_CLASS: DEVICE_CLASS_PREFIX, BANDWIDTH: resources.BANDWIDTH}
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def unchecked_in(spec: Json, requests: Resources | None) -> tuple[str, ...]:
-    """Return the parts of the pod's spec that plugins of kube-scheduler look at and Kohort does not check, sorted.
+    """Return the names of the fields in use that plugins of kube-scheduler look at and Kohort does not check, sorted.
 
     ``requests``: the pod's requests with its host ports; None if they cannot be read.
     """
@@ -58,9 +61,10 @@ def _unsupported(spec: Json) -> set[str]:
 
 
 def repels_in(spec: Json, namespace: str) -> tuple[str, ...]:
-    """Return the namespaces whose pods the pod's required anti-affinity may keep from a node; "*" for all of them.
+    """Return the namespaces to whose pods the pod's required anti-affinity may apply; "*" stands for all namespaces.
 
-    A term that selects namespaces by their labels counts for all of them, because Kohort does not read namespaces.
+    ``namespace``: the pod's own namespace. A term that selects namespaces by labels counts for all namespaces, because
+    Kohort does not read the labels of namespaces.
     """
     affinity = part(spec, "affinity")
     if "podAntiAffinity" not in affinity:
@@ -87,7 +91,10 @@ def _asks(asks: Callable[[Json], bool], spec: Json) -> bool:
 
 
 def _volumes(spec: Json) -> bool:
-    """Tell whether a volume is of a kind that may not be on every node; a volume without a kind is an emptyDir."""
+    """Tell whether the pod has a volume of a kind that not every node can mount, such as a PersistentVolumeClaim.
+
+    A volume that states no kind is an emptyDir.
+    """
     return any(not volume.keys() - {"name"} <= WITHOUT_NODE for _, volume in each(spec, "spec", "volumes"))
 
 

@@ -1,7 +1,7 @@
 """Polls the measured usage of nodes from the metrics API (metrics.k8s.io), which cannot be watched.
 
-Usage is optional: without it requests are used instead, and nothing waits for it. This module knows the API; it must
-not know what usage is for.
+Usage is optional: where it is not measured, the policy uses the pods' requests instead. This module knows the API; it
+must not know what usage is for.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from policy.cluster.resources import Resources
 
 NODE_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "nodes", namespaced=False)
 MEASURED: Final = ("cpu", "memory")
-MISSING_SECONDS: Final = 300.0  # seconds between two attempts if the API server does not serve the metrics API
-UNLISTED_SECONDS: Final = 1.0  # seconds between checks at the start, until the ledger knows nodes
+MISSING_SECONDS: Final = 300.0  # so many seconds are between two attempts where the metrics API is not served
+UNLISTED_SECONDS: Final = 1.0  # so many seconds are between checks at the start, until the ledger knows nodes
 STALE: Final = 3  # after so many failures in a row the last measurement is too old, and is dropped
 COARSE: Final = 100  # usage is rounded to hundredths of the node, because each change makes a step of the ledger
 _log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ Usage = Mapping[str, Resources]
 
 
 class UsagePoll:
-    """Polls the usage of all nodes until cancelled, and delivers it whenever it has changed."""
+    """Polls the measured usage of all nodes, and delivers the usage as an event whenever it has changed."""
 
     def __init__(
         self, api: Api, clock: Clock, nodes: Callable[[], Mapping[str, Node]], deliver: Callable[[UsageSeen], None]
@@ -47,7 +47,7 @@ class UsagePoll:
         self._failures = 0
 
     async def run(self, interval: float) -> None:
-        """Poll until cancelled. ``interval``: seconds between two requests; 0 requests nothing."""
+        """Poll until cancelled. ``interval``: seconds between two requests; with 0 nothing is requested."""
         while interval:
             if not self._nodes():
                 await self._clock.sleep(UNLISTED_SECONDS)
@@ -92,7 +92,7 @@ class UsagePoll:
 
 
 def _usage(item: Json) -> Resources:
-    """Return the usage in a NodeMetrics object; a quantity that cannot be read is left out."""
+    """Return the usage of cpu and memory in a NodeMetrics object; a quantity that cannot be read is left out."""
     amounts = {}
     for name, value in part(item, "usage").items():
         if name in MEASURED:
@@ -104,6 +104,6 @@ def _usage(item: Json) -> Resources:
 
 
 def _rounded(usage: Resources, whole: Resources) -> Resources:
-    """Return the usage rounded to hundredths of the node's resources (``whole``)."""
+    """Return the usage of a node, rounded to hundredths of the node's allocatable resources (``whole``)."""
     steps = {name: max(1, whole[name] // COARSE) for name in usage}
     return Resources({name: round(usage[name] / step) * step for name, step in steps.items()})

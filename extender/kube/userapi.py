@@ -22,15 +22,15 @@ from extender.kube.client import NO_HEADERS, KubeApi
 from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
 
-SECONDS: Final = 10.0  # seconds for one call
-NO_LIMIT: Final = 1e6  # seconds (eleven days) that stand for no limit, which --request-timeout 0 asks for
+SECONDS: Final = 10.0  # one call may take this many seconds
+NO_LIMIT: Final = 1e6  # so many seconds (eleven days) stand for no limit, which --request-timeout 0 asks for
 PROTOCOL: Final = "v4.channel.k8s.io"
 BYTES, FAULT = 0, 1
 PORT_BYTES: Final = 2
 
 
 class _Answer:
-    """Parses one HTTP answer as it arrives."""
+    """Parses one HTTP answer as it arrives; httptools calls the methods ``on_...``."""
 
     def __init__(self) -> None:
         self.body = bytearray()
@@ -48,7 +48,7 @@ class _Answer:
         return self._parser.get_status_code()
 
     def feed(self, data: bytes) -> None:
-        """Parse what has arrived. Raises ClusterError where it is not HTTP."""
+        """Parse the next bytes of the answer. Raises ClusterError where they are not HTTP."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -58,7 +58,11 @@ class _Answer:
 
 
 async def exchange_over(socket: aiohttp.ClientWebSocketResponse, request: bytes) -> tuple[int, bytes]:
-    """Send the request and return the answer's status and body. Raises ClusterError where no whole answer comes."""
+    """Send an HTTP request over a forwarded port, and return the answer's status and body.
+
+    ``socket``: the WebSocket of the port-forward. ``request``: the bytes of the request. Raises ClusterError where no
+    whole answer comes.
+    """
     await socket.send_bytes(bytes([BYTES]) + request)
     answer, ports = _Answer(), {BYTES: PORT_BYTES, FAULT: PORT_BYTES}
     async for message in socket:
@@ -88,17 +92,19 @@ class UserApi(KubeApi):
         body: Any = None,
         headers: Mapping[str, str] = NO_HEADERS,
     ) -> tuple[int, bytes]:
-        """Send one request unchanged and return status and body, whatever they are. Raises ClusterError where no answer
-        came.
+        """Send one request to the API server and return the answer's HTTP status and body, even of a failure.
+
+        Raises ClusterError where no answer came.
         """
         async with self._in_time():
             response = await self._open(method, path, query, body, more=headers)
             return response.status, await self._body(response)
 
     async def ask_pod(self, pod: Ref, port: int, request: bytes, seconds: float) -> tuple[int, bytes]:
-        """Send one HTTP/1.1 request to a port of the pod's loopback and return status and body.
+        """Send one HTTP/1.1 request to a port of the pod's loopback, and return the answer's status and body.
 
-        Raises ClusterError: 403 where the right is lacking (get and create pods/portforward), 0 where no answer came.
+        ``seconds``: the time limit. Raises ClusterError: with status 403 where the right is lacking (get and create
+        pods/portforward), with 0 where no answer came.
         """
         path = responses.url_path(PODS, pod.namespace, pod.name, "portforward")
         try:

@@ -1,4 +1,4 @@
-"""Reads a job's minimum and maximum of workers, whether the job states them, and why it cannot be resized."""
+"""Reads a job's bounds: its minimum and maximum of workers, whether the job states them, and why they are not used."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class WorkerBounds:
 
 
 def read_bounds(notes: Json, spec: Json, kind: JobKind, roles: Sequence[Role]) -> WorkerBounds:
-    """Return the bounds of workers from the annotations, else the kind's own fields, else
-    schedulingPolicy.minAvailable.
+    """Return the bounds of workers that a job states.
 
-    A job that states none of them is rigid: its replicas are both bounds. Raises ObjectError where one of them is
-    malformed or they contradict one another.
+    They are read from the annotations (``notes``), else from the kind's own fields, else from
+    schedulingPolicy.minAvailable. A job that states none is rigid: its number of workers is both bounds. Raises
+    ObjectError where a bound is malformed, or where bounds contradict one another.
     """
     workers = next((role.replicas for role in roles if role.name == WORKER), None)
     if workers is None:
@@ -56,7 +56,7 @@ def read_bounds(notes: Json, spec: Json, kind: JobKind, roles: Sequence[Role]) -
         return WorkerBounds(0, 0)
     own = mapping(spec.get(kind.bounds_at), f"spec.{kind.bounds_at}") if kind.bounds_at else {}
     stated = {**_own_bounds(own, kind), **notes}
-    # minAvailable is not checked where an annotation overrides it, because a resize may make it wrong.
+    # minAvailable is not checked where the job states its minimum elsewhere, because a resize may make it wrong.
     available = None if MIN_WORKERS in stated else _min_available(spec, roles, workers)
     field = kind.workers_at
     least = _least(stated, available, workers, field)
@@ -78,9 +78,9 @@ def _least(stated: Json, available: int | None, workers: int, field: str) -> int
 
 
 def _at_least_one(workers: int, field: str) -> int:
-    """Return ``workers`` if that is 1 or more. Raises ObjectError for 0.
+    """Return the job's number of workers. Raises ObjectError if it is 0.
 
-    A job with a Worker role needs a worker unless it states a minimum. ``field``: the path of its number of workers.
+    The number stands for the minimum of a job that states none. ``field``: the path of the number, for messages.
     """
     if workers < 1:
         raise ObjectError(field, workers, "1 or more")
@@ -98,7 +98,10 @@ def _most(stated: Json, workers: int, least: int) -> int:
 
 
 def _why_fixed(spec: Json, own: Json, notes: Json, kind: JobKind) -> str:
-    """Return the reason why the job's bounds are not used and it cannot be resized; empty where it can."""
+    """Return the reason why the job's stated bounds are not used, so that it is rigid; empty where they are used.
+
+    ``own``: the kind's own object of bounds, such as elasticPolicy. ``notes``: the stated bounds, as annotations.
+    """
     if kind.elastic_if and spec.get(kind.elastic_if) is not True and not isinstance(spec.get(kind.elastic_if), dict):
         return NOT_ELASTIC.format(field=kind.elastic_if, why=kind.why_fixed)
     if kind.scaled_by and own.get(kind.scaled_by):
@@ -107,7 +110,10 @@ def _why_fixed(spec: Json, own: Json, notes: Json, kind: JobKind) -> str:
 
 
 def _own_bounds(own: Json, kind: JobKind) -> Json:
-    """Return the bounds that the spec itself states, in the form of annotations; a missing bound equals the other."""
+    """Return the bounds that the spec itself states (``own``), as annotations; a missing bound equals the other bound.
+
+    Raises ObjectError where a bound is malformed.
+    """
     at = f"spec.{kind.bounds_at}"
     given = {key: whole_number(own[key], f"{at}.{key}", MOST_REPLICAS) for key in BOUNDS if own.get(key) is not None}
     if not given:
@@ -122,16 +128,17 @@ def _own_bounds(own: Json, kind: JobKind) -> Json:
 
 
 def _refuse_bounds(notes: Json) -> None:
-    """Raise ObjectError for bounds of workers on a job without a Worker role, unless they are 0."""
+    """Raise ObjectError where the annotations of a job without a Worker role state bounds of workers other than 0."""
     for name in (MIN_WORKERS, MAX_WORKERS):
         if name in notes and written_number(notes[name], name, MOST_REPLICAS):
             raise ObjectError(name, notes[name], "0: the job has no Worker role")
 
 
 def _min_available(spec: Json, roles: Sequence[Role], workers: int) -> int | None:
-    """Return the minimum of workers that follows from ``minAvailable``; None where the job does not state it.
+    """Return the minimum of workers that follows from ``minAvailable``; None where the job states no minAvailable.
 
-    ``minAvailable`` counts the pods of all roles. ``workers``: the job's present number of workers.
+    ``minAvailable`` counts the pods of all roles, so the pods of the other roles are subtracted from it. ``workers``:
+    the job's present number of workers. Raises ObjectError where the minimum is not between 1 and that number.
     """
     run = mapping(spec.get("runPolicy"), "spec.runPolicy")
     asked, field = mapping(run.get("schedulingPolicy"), SCHEDULING).get("minAvailable"), f"{SCHEDULING}.minAvailable"

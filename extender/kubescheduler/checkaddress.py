@@ -1,4 +1,7 @@
-"""Checks that the URL in Kohort's entry under ``extenders`` leads kube-scheduler to the verbs' listener, and safely."""
+"""Checks the URL and the TLS settings in Kohort's entry under ``extenders`` of kube-scheduler's configuration.
+
+The URL must lead to Kohort's listener for the verbs, and the connection must be protected.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from extender.config.settings import Settings
 from extender.kubescheduler.schedulerconfig import ConfigFinding, ExtenderEntry, ExtenderTls, shown
 from extender.kubescheduler.wire import VERBS_PATH
 
-SERVICE: Final = "kohort-extender"  # the Service in manifests/overlays/shared-scheduler
+SERVICE: Final = "kohort-extender"  # the Service in manifests/overlays/shared-scheduler has this name
 
 
 def check_address(where: str, ours: ExtenderEntry, settings: Settings) -> Iterator[ConfigFinding]:
-    """Yield what is wrong with the URL and the TLS settings of Kohort's entry.
+    """Yield a finding for each fault in the URL and the TLS settings of Kohort's entry.
 
     ``where``: the entry's path in the configuration; ``ours``: the entry.
     """
@@ -44,7 +47,10 @@ def check_address(where: str, ours: ExtenderEntry, settings: Settings) -> Iterat
 
 
 def _check_listener(where: str, ours: ExtenderEntry, url: SplitResult, settings: Settings) -> Iterator[ConfigFinding]:
-    """Yield a finding where the URL does not lead to the verbs' listener, or others on the network could interfere."""
+    """Yield a finding where the URL does not lead to Kohort's listener for the verbs.
+
+    A plain http URL beyond loopback is a fault too, because anybody on the network path could change the calls.
+    """
     expected = expected_url(settings)
     if settings.server.tls.on and url.scheme == "http":
         yield ConfigFinding(
@@ -119,10 +125,10 @@ def _check_tls(where: str, ours: ExtenderEntry, url: SplitResult, settings: Sett
 
 
 def split(url: str) -> SplitResult:
-    """Return the parts of the URL; empty parts where it is malformed."""
+    """Return the parts of the URL; all parts are empty where the URL is malformed."""
     try:
         parts = urlsplit(url)
-        _ = parts.port, parts.hostname  # both are parsed only when they are read, and may raise
+        _ = parts.port, parts.hostname  # reading the port and the host name raises ValueError if they are malformed
     except ValueError:
         return urlsplit("")
     return parts
@@ -133,7 +139,7 @@ def _port(url: SplitResult) -> int:
 
 
 def _port_of(settings: Settings) -> int:
-    """Return the port on which the settings make Kohort serve the verbs."""
+    """Return the port on which Kohort serves the verbs with these settings."""
     return settings.server.tls.port if settings.server.tls.on else settings.server.port
 
 

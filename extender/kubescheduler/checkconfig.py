@@ -33,9 +33,9 @@ from extender.kubescheduler.schedulerconfig import (
 )
 
 UNREADABLE: Final = "not readable"
-# VolumeBinding looks at its volumes only once a second, so a shorter time-out would always fail
+# kube-scheduler's plugin VolumeBinding looks at volumes only once a second, so a shorter time-out would always fail.
 LEAST_BIND_TIMEOUT_SECONDS: Final = 2
-# VolumeBinding must give up so long before the barrier window ends, so that the room that it reserves is free by then
+# VolumeBinding must give up this long before the barrier window ends, so that the room which it reserves is then free.
 BIND_TIMEOUT_MARGIN_SECONDS: Final = 1.0
 
 
@@ -53,9 +53,7 @@ def check_file(path: str | Path, settings: Settings) -> list[ConfigFinding]:
 
 
 def findings(config: Mapping[str, Any], settings: Settings) -> list[ConfigFinding]:
-    """Return the faults of a KubeSchedulerConfiguration for Kohort with these settings; an empty list where there are
-    none.
-    """
+    """Return the faults of a KubeSchedulerConfiguration for Kohort with these settings; empty if there are none."""
     if wrong := list(_check_kind(config)):
         return wrong
     try:
@@ -82,7 +80,7 @@ def unreadable(found: Sequence[ConfigFinding]) -> bool:
 
 
 def render(found: Sequence[ConfigFinding]) -> str:
-    """Return the findings as text for a person, errors first, and a last line that sums up."""
+    """Return the findings as text for a person: errors, then warnings, and the numbers of both in the last line."""
     ordered = sorted(found, key=lambda finding: finding.level != "error")
     blocks = [
         f"{one.level}: {one.field}: {one.value}\n  allowed: {one.allowed}\n  why: {one.why}\n  what helps: {one.mend}"

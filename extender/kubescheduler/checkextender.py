@@ -49,8 +49,9 @@ def check_extenders(config: Configuration, settings: Settings) -> Iterator[Confi
 
 
 def _position_of_ours(extenders: Sequence[ExtenderEntry]) -> int | None:
-    """Return the position of Kohort's entry: the one with the verbs' path, else the first that takes part in placing
-    pods; None where there is none.
+    """Return the position of Kohort's entry in the list ``extenders``; None where no entry takes part in placing pods.
+
+    Of the entries that do, it is the first whose URL has the path of Kohort's verbs, or else the first of all.
     """
     deciding = [i for i, one in enumerate(extenders) if one.decides]
     by_path = [i for i in deciding if split(extenders[i].url_prefix).path.rstrip("/") == VERBS_PATH]

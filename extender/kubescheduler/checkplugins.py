@@ -1,7 +1,8 @@
 """Checks that kube-scheduler's profile allows gangs to be bound at their first bind call (``barrier.commit: first``).
 
-Members that are bound early are seen by no plugin. So the profile may have only plugins whose checks Kohort makes
-itself or knows to be without an object (``policy/placement/plugins.py``), and no other extender that filters.
+No plugin sees a member that is bound early. So the profile may have only plugins of the table in
+``policy/placement/plugins.py``, whose checks Kohort makes itself or knows to have nothing to check in such members, and
+the configuration may have no other extender that filters.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ UNSEEN: Final = "With barrier.commit: first, members are bound that it has never
 
 
 def check_plugins(config: Configuration, settings: Settings) -> Iterator[ConfigFinding]:
-    """Yield what in the profile of gangs, and beside it, decides about pods and is not checked by Kohort."""
+    """Yield a finding for each plugin, profile or extender that takes part in choosing nodes, unseen by Kohort.
+
+    Without ``barrier.commit: first`` there are no findings.
+    """
     if settings.barrier.commit != "first":
         return
     for at, profile in enumerate(config.profiles):
@@ -63,7 +67,7 @@ def _check_enabled(where: str, profile: Profile, settings: Settings) -> Iterator
 
 
 def _check_arguments(where: str, profile: Profile) -> Iterator[ConfigFinding]:
-    """Yield arguments of plugins that restrict the nodes of pods which ask for nothing themselves."""
+    """Yield a finding for each plugin argument that restricts the nodes of every pod, whatever the pod's spec says."""
     affinity = _mapping(profile.arguments_of("NodeAffinity").get("addedAffinity"))
     if affinity.get("requiredDuringSchedulingIgnoredDuringExecution"):
         yield _restricting(f"{where}.pluginConfig[NodeAffinity].addedAffinity", "no required node affinity")

@@ -27,7 +27,10 @@ DEFAULT_LEASE: Final = ("kube-system", "kube-scheduler")
 
 
 def load_config(path: str | Path) -> dict[str, Any]:
-    """Return the configuration in a file: the file itself, or the one such entry of a ConfigMap. Raises YamlError."""
+    """Return the KubeSchedulerConfiguration in a file, as a mapping that is not checked yet.
+
+    The file holds the configuration itself, or is a ConfigMap with exactly one such entry. Raises YamlError.
+    """
     config = read_yaml(path)
     if (texts := texts_in(config)) is None:
         return config
@@ -38,7 +41,7 @@ def load_config(path: str | Path) -> dict[str, Any]:
 
 
 def parse_config(config: Mapping[str, Any]) -> Configuration:
-    """Return the parsed configuration. Raises pydantic's ValidationError for what kube-scheduler would not accept."""
+    """Return the parsed configuration. Raises pydantic's ValidationError where kube-scheduler would refuse a field."""
     return Configuration.model_validate(_without_nulls(config))
 
 
@@ -71,7 +74,7 @@ class Profile(ConfigPart):
 
     @property
     def enabled_plugins(self) -> tuple[str, ...]:
-        """Return the names of the plugins that the profile enables, at whatever extension point, without duplicates."""
+        """Return the names of the plugins that the profile enables at any extension point, without duplicates."""
         points = [self.plugins.post_filter, self.plugins.multi_point]
         names = [plugin.name for point in points for plugin in point.enabled]
         for point in (self.plugins.model_extra or {}).values():
@@ -86,9 +89,9 @@ class Profile(ConfigPart):
 
     @property
     def bind_timeout_seconds(self) -> object:
-        """Return for how many seconds VolumeBinding waits for a volume while it keeps the pod's room.
+        """Return the seconds for which the plugin VolumeBinding waits for a volume while it keeps the pod's room.
 
-        The value is as the file states it, of whatever type, or kube-scheduler's default.
+        The value is the file's, which may be of any type, or kube-scheduler's default.
         """
         return self.arguments_of("VolumeBinding").get("bindTimeoutSeconds", DEFAULT_BIND_TIMEOUT_SECONDS)
 
@@ -140,7 +143,7 @@ class ExtenderEntry(ConfigPart):
     def decides(self) -> bool:
         """Tell whether the extender takes part in placing pods.
 
-        One that has only a preemptVerb does not: it protects running gangs from preemption.
+        An extender that has only a preemptVerb does not: it only protects running gangs from preemption.
         """
         return bool(self.filter_verb or self.prioritize_verb or self.bind_verb)
 
@@ -180,10 +183,11 @@ def _without_nulls(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFinding:
-    """One fault: an error breaks the gang or its safety, a warning costs speed or hints at a mistake.
+    """One fault of kube-scheduler's configuration.
 
     ``field`` is the field's path in the file, ``value`` its value, ``allowed`` which values it may have, ``why`` the
-    consequence of this value, and ``mend`` how to correct it.
+    consequence of this value, and ``mend`` how to correct it. ``level``: an error would break gangs or be unsafe; a
+    warning costs speed or hints at a mistake.
     """
 
     field: str
@@ -195,7 +199,7 @@ class ConfigFinding:
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """Return a value as YAML writes it, shortened to ``limit`` characters."""
+    """Return a value of the configuration as text for a message, shortened to ``limit`` characters."""
     if value is None:
         return "absent"
     text = str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)

@@ -10,7 +10,7 @@ NULL: Final = Raw(b"null")
 
 
 class ObjectMeta(Struct, gc=False, rename="camel"):
-    """An object's metadata, as far as Kohort reads it."""
+    """The metadata of an object in a request, with only the fields that Kohort reads."""
 
     name: str | None = None
     namespace: str | None = None
@@ -20,13 +20,13 @@ class ObjectMeta(Struct, gc=False, rename="camel"):
 
 
 class PodSpec(Struct, gc=False, rename="camel"):
-    """A pod's spec, as far as Kohort reads it."""
+    """The spec of a pod in a request, with only the field that Kohort reads."""
 
     scheduler_name: str | None = None
 
 
 class Object(Struct):
-    """A pod or a node, as far as Kohort reads it."""
+    """A pod or a node in a request, with only the fields that Kohort reads."""
 
     metadata: ObjectMeta | None = None
     spec: PodSpec | None = None
@@ -39,7 +39,7 @@ class NodeList(Struct):
 
 
 class FilterArgs(Struct):
-    """The body of filter and prioritize (ExtenderArgs)."""
+    """The request body of the verbs filter and prioritize (in Go: ExtenderArgs)."""
 
     Pod: Raw = NULL
     Nodes: Raw = NULL
@@ -47,7 +47,7 @@ class FilterArgs(Struct):
 
 
 class BindingArgs(Struct):
-    """The body of bind (ExtenderBindingArgs)."""
+    """The request body of the verb bind (in Go: ExtenderBindingArgs)."""
 
     PodName: str | None = None
     PodNamespace: str | None = None
@@ -76,7 +76,7 @@ class WholeVictims(Struct):
 
 
 class PreemptionArgs(Struct):
-    """The body of preempt (ExtenderPreemptionArgs)."""
+    """The request body of the verb preempt (in Go: ExtenderPreemptionArgs)."""
 
     Pod: Raw = NULL
     NodeNameToVictims: dict[str, WholeVictims | None] | None = None

@@ -1,12 +1,11 @@
 """Decodes and encodes the extender protocol as kube-scheduler 1.37.2 uses it
 (k8s.io/kube-scheduler/extender/v1/types.go).
 
-The Go structs have no JSON tags there, so keys are Go field names, and every nil pointer, map or slice is null. A body
-is decoded, or RequestError is raised (`strict`). Unknown keys are ignored, since kube-scheduler may be newer.
+The protocol's Go structs have no JSON tags, so keys are Go field names, and every nil pointer, map or slice is null. A
+body that is malformed raises RequestError. Unknown keys are ignored, since kube-scheduler may be newer.
 
-Two stages keep filter cheap: the pod's identifying fields (its head) are decoded at once; the rest of the pod is
-decoded and checked only when it is needed (`pod_dict`). This module knows the format; it must not know which answer is
-right.
+To keep filter cheap, a pod is decoded in two stages: first only its identifying fields (its head); the rest is decoded
+and checked only when it is needed (`pod_dict`). This module knows the format; it must not know which answer is right.
 """
 
 from __future__ import annotations
@@ -20,12 +19,15 @@ from msgspec import Raw, Struct
 from extender.http.strict import RequestError, check_text, decode, refuse_duplicates, strict_dict
 from extender.kubescheduler import shapes
 
-VERBS_PATH: Final = "/scheduler/v1"  # the path of the verbs' URLs; a verb's name follows
+VERBS_PATH: Final = "/scheduler/v1"  # the URL of a verb has this path, followed by the verb's name
 VERBS: Final = ("filter", "prioritize", "bind", "preempt")
 
 
 class PodHead(Struct, frozen=True, gc=False):
-    """The fields that filter needs of a pod that the ledger knows already; the first three are never empty."""
+    """The identifying fields of a pod in a request; the first three are never empty.
+
+    filter needs no other field of a pod that the ledger knows already.
+    """
 
     namespace: str
     name: str
@@ -36,7 +38,7 @@ class PodHead(Struct, frozen=True, gc=False):
 
 
 class ExtenderArgs(Struct, frozen=True):
-    """The body of filter and prioritize: one pod and the nodes offered to it, in kube-scheduler's order.
+    """The decoded body of filter and prioritize: one pod and the nodes offered to it, in kube-scheduler's order.
 
     ``nodes``: the offered Node objects by name, unchanged, where nodeCacheCapable is false; otherwise None.
     """
@@ -52,7 +54,7 @@ class ExtenderArgs(Struct, frozen=True):
 
 
 class ExtenderBindingArgs(Struct, frozen=True, gc=False):
-    """The body of bind: the pod and the node; no field is empty."""
+    """The decoded body of bind: the pod and the node to which to bind the pod; no field is empty."""
 
     namespace: str
     name: str
@@ -61,16 +63,18 @@ class ExtenderBindingArgs(Struct, frozen=True, gc=False):
 
 
 class NodeVictims(Struct, frozen=True):
-    """The UIDs of the pods that would be preempted on one node, and how many of them violate a PodDisruptionBudget."""
+    """The UIDs of the pods that would be preempted on one node, and how many of these preemptions violate a
+    PodDisruptionBudget.
+    """
 
     uids: list[str]
     pdb_violations: int
 
 
 class ExtenderPreemptionArgs(Struct, frozen=True):
-    """The body of preempt: the preempting pod, and the pods that it would preempt (victims) by node.
+    """The decoded body of preempt: the preempting pod, and the pods that it would preempt (victims), by node.
 
-    It is the same for both of the protocol's forms: victims as whole pods, or as UIDs only.
+    The protocol has two forms of victims, whole pods and UIDs; here both are UIDs.
     """
 
     pod: PodHead
@@ -83,7 +87,7 @@ class ExtenderPreemptionArgs(Struct, frozen=True):
 
 
 def decode_filter(body: bytes) -> ExtenderArgs:
-    """Return the body of filter or prioritize. Raises RequestError."""
+    """Decode the body of filter or prioritize. Raises RequestError where it is malformed."""
     check_text(body)
     args = decode(_ARGS, body, "")
     if not _is_plain_go(body, args):
@@ -97,7 +101,7 @@ decode_prioritize = decode_filter
 
 
 def decode_bind(body: bytes) -> ExtenderBindingArgs:
-    """Return the body of bind. Raises RequestError."""
+    """Decode the body of bind. Raises RequestError where it is malformed."""
     check_text(body)
     args = decode(_BINDING, body, "")
     refuse_duplicates(body)
@@ -107,7 +111,7 @@ def decode_bind(body: bytes) -> ExtenderBindingArgs:
 
 
 def decode_preempt(body: bytes) -> ExtenderPreemptionArgs:
-    """Return the body of preempt. Raises RequestError."""
+    """Decode the body of preempt. Raises RequestError where it is malformed."""
     check_text(body)
     args = decode(_PREEMPTION, body, "")
     refuse_duplicates(body)
@@ -116,7 +120,7 @@ def decode_preempt(body: bytes) -> ExtenderPreemptionArgs:
     return ExtenderPreemptionArgs(_head(args.Pod, "Pod"), args.Pod, whole | victims)
 
 
-# Answers
+# -- Answers -----------------------------------------------------------------------------------------
 
 
 class AnswerNodeList(Struct):
@@ -126,7 +130,7 @@ class AnswerNodeList(Struct):
 
 
 class ExtenderFilterResult(Struct):
-    """The answer of filter; `filter_result` fills ``Nodes`` or ``NodeNames``, whichever the request used."""
+    """The answer of filter. It has ``Nodes`` or ``NodeNames``, whichever of the two the request had."""
 
     Nodes: AnswerNodeList | None = None
     NodeNames: list[str] | None = None
@@ -162,7 +166,10 @@ class AnswerMetaVictims(Struct):
 
 
 class ExtenderPreemptionResult(Struct):
-    """The answer of preempt: victims by node, which replace kube-scheduler's; an empty map means no preemption."""
+    """The answer of preempt: victims by node, in place of those that kube-scheduler proposed.
+
+    An empty map means that no pod is preempted.
+    """
 
     NodeNameToMetaVictims: dict[str, AnswerMetaVictims]
 
@@ -173,10 +180,10 @@ def filter_result(
     failed: Mapping[str, str] | None = None,
     unresolvable: Mapping[str, str] | None = None,
 ) -> ExtenderFilterResult:
-    """Return the answer of filter that lets the nodes ``names`` through, in the form that the request used.
+    """Return the answer of filter that allows the nodes ``names``: node names or whole nodes, as in the request.
 
-    ``failed``, ``unresolvable``: the reason by refused node; preemption cannot help on the unresolvable ones. Raises
-    KeyError where the form has whole nodes and a node was not offered.
+    ``failed``: the reason by refused node. ``unresolvable``: the same for nodes on which preemption cannot help. Raises
+    KeyError where the request has whole nodes, and a node of ``names`` is not among them.
     """
     kept = list(names)
     if args.nodes is None:
@@ -189,12 +196,12 @@ def encode_filter(result: ExtenderFilterResult) -> bytes:
 
 
 def encode_prioritize(scores: Mapping[str, int]) -> bytes:
-    """Return the answer of prioritize (HostPriorityList, a bare array) from integer scores by node."""
+    """Return the answer of prioritize as JSON: an array of nodes with their scores (in Go: HostPriorityList)."""
     return _ENCODER.encode([HostPriority(host, int(score)) for host, score in scores.items()])
 
 
 def encode_bind(error: str = "") -> bytes:
-    """Return the answer of bind; an empty ``error`` means that the pod is bound."""
+    """Return the answer of bind as JSON; an empty ``error`` means that the pod is bound."""
     return _ENCODER.encode(ExtenderBindingResult(error))
 
 
@@ -248,7 +255,10 @@ def _head(raw: Raw, field: str) -> PodHead:
 
 
 def _nodes_by_name(raw: Raw) -> dict[str, Raw] | None:
-    """Return the whole nodes by name; None where the field is null, as it is in the form with names only."""
+    """Return the Node objects in the field Nodes by name; None where the field is null.
+
+    It is null where the request has only the nodes' names.
+    """
     listed = decode(_NODES, raw, "Nodes")
     if listed is None:
         return None
@@ -260,11 +270,10 @@ def _nodes_by_name(raw: Raw) -> dict[str, Raw] | None:
 
 
 def _is_plain_go(body: bytes, args: shapes.FilterArgs) -> bool:
-    """Tell whether the body's outer object is exactly what Go writes: three keys in order, each once, without white
-    space.
+    """Tell whether the body of filter is laid out as Go writes it: three keys in order, without white space.
 
-    If so, no key is repeated, and the body need not be parsed a second time to find out. Each key must be where the
-    lengths of the decoded values put it, and the names must be one flat array.
+    Such a body has no repeated key in its outer object, so it need not be parsed a second time to find repeated keys.
+    The check compares each key at the place where the lengths of the decoded values put it.
     """
     place = 0
     for key, value in ((b'{"Pod":', args.Pod), (b',"Nodes":', args.Nodes)):

@@ -35,7 +35,8 @@ class Election(Lease):
         super().__init__(api, settings, clock)
         self._identity = f"{settings.identity or socket.gethostname()}_{chance.getrandbits(64):016x}"
         self._prefix = self._identity
-        # the value of clock.monotonic() at which another holder's Lease expires, unless it is renewed
+        # _expires is the value of clock.monotonic() at which the Lease of another holder expires, unless that holder
+        # renews it.
         self._expires = 0.0
 
     async def look(self) -> None:
@@ -101,7 +102,7 @@ class Election(Lease):
 
 
 def lease_of(api: Api, settings: LeaseSettings, clock: Clock, chance: random.Random) -> Lease:
-    """Return what decides which replica leads: our own election where the settings ask for it, otherwise the Lease of
-    the kube-scheduler beside us.
+    """Return the object that tells whether this replica leads: an `Election` where the settings ask for one, otherwise
+    a `Lease` that follows the Lease of the kube-scheduler beside us.
     """
     return Election(api, settings, clock, chance) if settings.elect else Lease(api, settings, clock)

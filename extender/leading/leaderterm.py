@@ -2,9 +2,10 @@
 
 Our watches may lag behind, for as long as a dead connection goes unnoticed. A leader that decided by them would give
 away the room of pods that another leader has bound. So the pods are listed first, by a consistent read that begins
-after the Lease named us; from then on the API server refuses the writes of other replicas. The jobs are listed too if
-the policy decides about each job once, when it comes: such decisions are recorded on the jobs (policy/keep.py). Without
-that list they would be made a second time, even by this same process when it had lost the Lease for a moment.
+after the Lease named this replica, because from then on the API server refuses the writes of other replicas. The jobs
+are listed too if the policy decides about each job once, when it comes: such decisions are recorded on the jobs
+(policy/keep.py). Without that list a new term would make these decisions a second time, even in the same process when
+it had lost the Lease for a moment.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class LeaderTerm:
         self._pods = pods
         self._jobs = jobs
         self._elected = elected
-        self._awaited: Sequence[Reflector] = ()  # the lists that must be read before the ledger learns that we lead
+        # _awaited has the reflectors whose lists must be read before the ledger learns that we lead
+        self._awaited: Sequence[Reflector] = ()
 
     def led(self, leading: bool) -> None:
         """End our term if the Lease no longer names us; if it does, list what the new term needs.

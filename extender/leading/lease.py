@@ -27,10 +27,13 @@ EVERYBODY: Final = "*"
 tests).
 """
 LOOK_SECONDS: Final = 2.0
-# seconds between looks while a renewal is overdue, or the Lease names us and we have not seen its renewal yet
+# This many seconds pass between looks while a renewal is overdue, or while the Lease names us and we have not seen its
+# renewal yet.
 SOON_SECONDS: Final = 0.5
-QUICK_SECONDS: Final = 0.1  # seconds between looks while the Lease has expired and a kube-scheduler is about to take it
-# seconds after the expiry for which looks are that frequent: two retries of a kube-scheduler, and some margin
+# This many seconds pass between looks while the Lease has expired and a kube-scheduler is about to take it.
+QUICK_SECONDS: Final = 0.1
+# Looks are made every `QUICK_SECONDS` for this many seconds after the Lease has expired: two retries of a
+# kube-scheduler, and some margin.
 TAKING_SECONDS: Final = 15.0
 # We count as leading for this share of the Lease's duration after a renewal. kube-scheduler stops leading when it has
 # not renewed for renewDeadline, by default 10 s of the Lease's 15 s. That value is not in the Lease; two thirds of the
@@ -55,10 +58,14 @@ class Leads(Protocol):
 
 
 class Lease:
-    """Reads the Lease every few seconds; `leading` never waits."""
+    """Reads kube-scheduler's Lease every few seconds and tells whether this replica leads; `leading` answers from the
+    last look without waiting.
+    """
 
     def __init__(self, api: Api, settings: LeaseSettings, clock: Clock) -> None:
-        """Do not lead until looks have found a renewal, unless the identity is `EVERYBODY`, which always leads."""
+        """Start without leading, until reads of the Lease have found a renewal; with the identity `EVERYBODY` lead
+        always.
+        """
         self.holder = ""
         self.error = ""
         self._always = settings.identity == EVERYBODY
@@ -67,15 +74,19 @@ class Lease:
         self._ref = Ref(LEASES, settings.namespace, settings.name)
         self._api = api
         self._clock = clock
-        self._looking = asyncio.Lock()  # held during a look, so that looks do not overtake one another
-        self._begun = self._ended = 0  # numbers of the last look of `check` that began, and of the last that ended
-        self._checked = -QUICK_SECONDS  # the value of clock.monotonic() when the last check ended
+        self._looking = asyncio.Lock()  # the lock is held during a look, so that looks do not overtake one another
+        # the looks of `check` are numbered: these are the last one that began and the last one that ended
+        self._begun = self._ended = 0
+        self._checked = -QUICK_SECONDS  # _checked is the value of clock.monotonic() when the last check ended
         self._reported: bool | None = None
         self._on_change: Callable[[bool], object] = lambda leading: None
-        self._seen: tuple[str, str] | None = None  # the holder and the renewTime of the Lease at the last look
-        self._looked: float | None = None  # the value of clock.monotonic() before the last look that got an answer
-        self._good_until = 0.0  # clock.monotonic() at which the last renewal that was seen stops counting
-        self._lapses = 0.0  # clock.monotonic() before which no other scheduler may take the Lease
+        # _seen has the holder and the renewTime that the last look found in the Lease
+        self._seen: tuple[str, str] | None = None
+        # _looked is the value of clock.monotonic() before the last look that got an answer
+        self._looked: float | None = None
+        # from this value of clock.monotonic() on, the last renewal that was seen no longer counts
+        self._good_until = 0.0
+        self._lapses = 0.0  # before this value of clock.monotonic() no other scheduler may take the Lease
 
     @property
     def _ours(self) -> bool:
@@ -86,7 +97,9 @@ class Lease:
         return self._always or (self._ours and self._clock.monotonic() < self._good_until)
 
     async def run(self, on_change: Callable[[bool], object] = lambda leading: None) -> None:
-        """Look until cancelled; call ``on_change`` with whether we lead, at the start and at each change."""
+        """Read the Lease regularly until cancelled; call ``on_change`` with whether we lead, at the start and at each
+        change.
+        """
         self._on_change = on_change
         self._report_change()
         while True:
@@ -94,7 +107,9 @@ class Lease:
             await self._clock.sleep(self._pause())
 
     async def check(self) -> None:
-        """Look, and report a change of leadership. Concurrent callers share one look that began after they called."""
+        """Read the Lease once, and report a change of leadership. Concurrent callers share one read that began after
+        they called.
+        """
         wanted = self._begun + 1
         async with self._looking:
             if self._ended < wanted:
@@ -105,7 +120,9 @@ class Lease:
         self._report_change()
 
     async def on_scheduler_call(self) -> None:
-        """Look because the kube-scheduler beside us called, unless we already lead or have just looked."""
+        """Read the Lease at once because the kube-scheduler beside us called, unless we already lead or have just read
+        it.
+        """
         if not self.leading() and self._clock.monotonic() - self._checked >= QUICK_SECONDS:
             await self.check()
 
@@ -127,7 +144,9 @@ class Lease:
         return QUICK_SECONDS if self._lapses <= now < self._lapses + TAKING_SECONDS else SOON_SECONDS
 
     async def look(self) -> None:
-        """Read the Lease once. A new renewal counts from the beginning of the look before, which did not show it."""
+        """Read the Lease once. The age of a newly found renewal is counted from the beginning of the look before, which
+        did not show that renewal.
+        """
         if self._always:
             return
         asked = self._clock.monotonic()

@@ -24,12 +24,15 @@ from extender.clock import Clock
 from extender.kube.api import Resource
 from policy.cluster.snapshot import Snapshot
 
-STALLED_SECONDS: Final = 60.0  # a reflector gives up a silent watch after 50 s and lists again
+# a watch that was silent for longer has stalled: a reflector lists again after 50 s of silence
+STALLED_SECONDS: Final = 60.0
 CLOCK_SECONDS: Final = 5.0
 FOLLOWS: Final = "no: a follower, which answers but does not decide"
 NO_RIGHT: Final = "jobs of these kinds are not scheduled; apply the ClusterRole of this version (manifests/base)"
-CONTROLLER_SECONDS: Final = 10.0  # a controller that was not heard from for longer is dead; it polls every few seconds
-# seconds for which a scrape's text is reused: Prometheus scrapes less often, but any client may ask at any rate
+# a controller polls every few seconds; one that was not heard from for longer than this counts as dead
+CONTROLLER_SECONDS: Final = 10.0
+# The text of a scrape is reused for this many seconds: Prometheus scrapes less often, but any client may ask at any
+# rate.
 KEPT_SECONDS: Final = 1.0
 
 
@@ -126,9 +129,9 @@ def extender_readiness(
 ) -> Readiness:
     """Return the checks of ``kohort serve``.
 
-    ``controller``: when the controller was last heard from. ``must_lead``: a follower is not ready, so that a Service
-    sends it no calls. ``settings``: the text that says which settings of the settings file are not in force, empty if
-    all are. ``ahead``: the seconds that the wall clock is ahead of the ledger's time.
+    ``controller``: when the controller was last heard from. ``must_lead``: whether a follower counts as not ready, so
+    that a Service sends it no calls. ``settings``: the text that says which settings of the settings file are not in
+    force, empty if all are. ``ahead``: the seconds that the wall clock is ahead of the ledger's time.
     """
     watches = tuple(watches)
     now = clock.monotonic()
@@ -198,16 +201,18 @@ def gated_pods(snapshot: Snapshot, seen: Callable[[str], bool] = _every) -> int:
 
 
 class Exposition:
-    """Makes the text of all metrics on a thread beside the event loop, and reuses it for requests within a moment.
+    """Makes the text of all metrics on a thread beside the event loop, and reuses the text for all requests of the next
+    `KEPT_SECONDS`.
 
-    A collector must therefore read only values that never change in place; of the ledger it reads one snapshot.
+    Because of the thread, a collector of metrics must read only values that never change in place, such as the ledger's
+    snapshot.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
         self._turn = asyncio.Lock()
         self._text = b""
-        self._good_until = 0.0  # the text is reused until this time of the event loop's clock
+        self._good_until = 0.0  # the text of the metrics is reused until this time of the event loop's clock
 
     async def text(self) -> bytes:
         """Return the text as it was at most `KEPT_SECONDS` ago."""
@@ -227,7 +232,7 @@ def probes(ready: Callable[[], Readiness], registry: CollectorRegistry) -> Starl
     exposition = Exposition(registry)
 
     async def livez(_: Request) -> Response:
-        # any answer shows that the event loop runs, and nothing else is checked for liveness
+        # Any answer shows that the event loop runs; liveness depends on nothing else.
         return PlainTextResponse("ok\n")
 
     async def readyz(request: Request) -> Response:
@@ -245,7 +250,7 @@ def probes(ready: Callable[[], Readiness], registry: CollectorRegistry) -> Starl
     return Starlette(
         routes=[
             Route("/livez", livez),
-            Route("/healthz", livez),  # the former name, which some probes still use
+            Route("/healthz", livez),  # /healthz is the former name of /livez, which some probes still use
             Route("/readyz", readyz),
             Route("/readyz/{check}", readyz),
             Route("/metrics", metrics),

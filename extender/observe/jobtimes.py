@@ -1,8 +1,8 @@
 """Measures from step to step how long jobs wait, how long they take to be bound and to complete, and how migrations
 end.
 
-It looks at a step's own events and effects, and at the few gangs that are planned, binding or migrating, never at every
-job.
+To stay fast it looks only at a step's own events and effects, and at the few gangs that are planned, binding or
+migrating.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ ON_ITS_WAY = (State.PLANNED, State.BINDING)
 
 
 class JobTimes:
-    """The metrics of how long jobs take; remembers when jobs and gangs began to wait or move, until they end."""
+    """The metrics of how long jobs take. It remembers each unfinished job, each gang that has a plan and each migration
+    until it has been measured.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Start without any job, so that a job that had ended before our start is not counted."""
@@ -39,15 +41,18 @@ class JobTimes:
         self._completions = Histogram("kohort_job_completion_seconds", text, buckets=JOB_SECONDS, registry=registry)
         text = "Migrations that ended, by outcome."
         self._migrations = Counter("kohort_migrations", text, ["outcome"], registry=registry)
-        self._open: dict[str, bool] = {}  # uid of an unfinished job -> whether it was admitted before
-        self._planned: dict[str, float] = {}  # job uid -> when it got its plan
+        # _open maps the UID of each unfinished job to whether the job was admitted before
+        self._open: dict[str, bool] = {}
+        self._planned: dict[str, float] = {}  # _planned maps a job's UID to the time of its plan
         self._moving: dict[str, Mapping[Slot, str]] = {}
 
     def __len__(self) -> int:
         return len(self._open) + len(self._planned) + len(self._moving)
 
     def follow(self, at: float, events: Iterable[Event], effects: Iterable[Effect], after: Snapshot) -> None:
-        """Take in one step. ``at``: its time in seconds since the epoch; ``after``: the snapshot after it."""
+        """Update the metrics with one step. ``at``: the step's time in seconds since the epoch; ``after``: the snapshot
+        after it.
+        """
         for event in events:
             self._see(at, event)
         for effect in effects:

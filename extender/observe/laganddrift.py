@@ -1,4 +1,5 @@
-"""Measures what no event shows: whether the event loop wakes up in time, and whether the ledger has lost objects.
+"""Measures the event loop's lag (how late it wakes up) and the ledger's drift (objects that the ledger lacks or has too
+many of).
 
 Both measurements run beside the parts of the service (``kohort serve``), and nothing waits for them.
 """
@@ -24,7 +25,7 @@ COUNTED: Final[Mapping[Resource, Callable[[Snapshot], int]]] = {
 
 
 class ObjectCounter(Protocol):
-    """The method of the API client that counting needs."""
+    """The type of API clients that can count the objects of a resource; `LagAndDrift` needs no more of a client."""
 
     async def count(self, resource: Resource) -> int:
         """Return how many objects there are. Raises ClusterError where the API server does not say."""
@@ -51,8 +52,8 @@ class LagAndDrift:
     async def count(self, api: ObjectCounter, look: Callable[[], Snapshot], clock: Clock) -> None:
         """Compare, every `COUNT_SECONDS` until cancelled, how many objects the API server and the ledger have.
 
-        ``look``: returns the ledger's snapshot. If the API server does not answer, the metric keeps its value; the age
-        of the watches shows that.
+        ``look``: returns the ledger's snapshot. If the API server does not answer, the metric keeps its value; another
+        metric, the age of the watches, shows the failure.
         """
         while True:
             await clock.sleep(COUNT_SECONDS)

@@ -1,7 +1,8 @@
 """Exports the extender's Prometheus metrics, on a registry of its own and not on the library's global one.
 
-Labels come from closed sets (verbs, reasons, states, resources, outcomes): never a job's or pod's name. Whatever a
-snapshot shows is computed at each scrape; only what a later snapshot does not show is counted as it happens.
+Labels come from closed sets (verbs, reasons, states, resources, outcomes): never a job's or pod's name. A figure that
+the current snapshot shows is computed at each scrape; a figure that a later snapshot would not show is counted when the
+event happens.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ FAULTS: Final = ("RequestError", "InternalError")
 
 
 class MeasuredLedger(Protocol):
-    """The attributes of the ledger that metrics need."""
+    """The parts of the ledger that metrics read."""
 
     snapshot: Snapshot
     policy: Policy
@@ -49,7 +50,7 @@ class MeasuredLedger(Protocol):
 
 
 class MeasuredBarrier(Protocol):
-    """The attribute of the barrier that metrics need."""
+    """The part of the barrier that metrics read."""
 
     @property
     def held(self) -> int:
@@ -57,14 +58,14 @@ class MeasuredBarrier(Protocol):
 
 
 class MeasuredLease(Protocol):
-    """The attribute of the lease that metrics need."""
+    """The part of the Lease's reader that metrics read."""
 
     def leading(self) -> bool:
         """Tell whether this replica leads now."""
 
 
 class MeasuredReload(Protocol):
-    """The attribute of the settings reload that metrics need."""
+    """The part of the settings file's reader that metrics read."""
 
     @property
     def problem(self) -> str:
@@ -84,7 +85,8 @@ class Metrics(Collector):
         self._lease: MeasuredLease | None = None
         self._must_lead = False
         self._reload: MeasuredReload | None = None
-        self._before: Snapshot | None = None  # the snapshot after the last step, and so before the next one
+        # _before is the snapshot after the last step, from which the next step begins
+        self._before: Snapshot | None = None
         make: Any = {"registry": self.registry}
         self._requests = Counter(
             "kohort_verb_requests", "Calls of kube-scheduler, by verb and result.", ["verb", "result"], **make
@@ -132,12 +134,14 @@ class Metrics(Collector):
         lease: MeasuredLease,
         must_lead: bool = False,
     ) -> None:
-        """Set the parts of the service that a scrape or a probe reads. ``must_lead``: only the leader is ready."""
+        """Set the parts of the service that a scrape or a probe reads. ``must_lead``: whether a replica that does not
+        lead counts as not ready.
+        """
         self._ledger, self._watches, self._barrier, self._lease = ledger, watches, barrier, lease
         self._must_lead = must_lead
         self.controller = Heartbeat(ledger.clock)
 
-    # -- counted as it happens --------------------------------------------------------------------
+    # -- The methods below count an event when it happens. ------------------------------------------
 
     def observe_verb(self, verb: str, seconds: float, refusal: str) -> None:
         """Count one call of kube-scheduler. ``refusal``: the code of the reason, empty if the call was granted."""
@@ -183,7 +187,7 @@ class Metrics(Collector):
         """Set the part that tells which settings of the settings file are not in force; None if there is no file."""
         self._reload = reload
 
-    # -- computed at a scrape or probe ------------------------------------------------------------
+    # -- The methods below compute metrics and checks at a scrape or probe. -------------------------
 
     def readiness(self) -> Readiness:
         """Return the checks of ``/readyz``."""

@@ -1,9 +1,9 @@
 """Computes metrics from a snapshot at each scrape: gangs, the queue, room, traffic and prices.
 
-This takes some 20 ms at 1,000 nodes. It is done on a thread beside the event loop, and at most once a second however
-often the metrics are requested (`health.Exposition`), so that steps and verbs are slowed down only because Python's
-threads share one interpreter. No label names a job, a pod or a node: labels come from closed sets, or are the first ten
-resources that the nodes offer.
+The computation takes some 20 ms at 1,000 nodes. It is done on a thread beside the event loop, and at most once a second
+however often the metrics are requested (`health.Exposition`), so that steps and verbs are slowed down only because
+Python's threads share one interpreter. No label names a job, a pod or a node: labels come from closed sets, or are the
+first ten resources that the nodes offer.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from policy.cluster.snapshot import Snapshot, reason_of
 from policy.placement.gang import cross_node_pairs
 from policy.systems.base import Policy
 
-RESOURCES: Final = 10  # at most so many resources get metrics, because an administrator may define any number of them
-# these two get no metrics: they limit the number of pods and the scratch space, which are of no interest here
+RESOURCES: Final = 10  # at most this many resources get metrics, because an administrator may define any number of them
+# These two resources get no metrics. They limit the number of pods and the scratch space, which are of no interest
+# here.
 UNPRICED: Final = ("pods", "ephemeral-storage")
-USE: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # upper bounds of the buckets: the share of a node that is used
+USE: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # the buckets for the share of a node that is used end at these bounds
 
 
 class Unit(NamedTuple):
-    """A resource's unit in the metrics. ``size``: how many of the ledger's units make one of these."""
+    """The unit in which the metrics give a resource. ``size``: how many of the ledger's units (such as millicores) make
+    one of it.
+    """
 
     name: str
     size: float
@@ -69,7 +72,7 @@ def snapshot_metrics(snapshot: Snapshot, policy: Policy, now: float) -> Iterator
 
 def _gangs(snapshot: Snapshot) -> Metric:
     counts = Counter(state_name(job, snapshot.gang(uid)) for uid, job in snapshot.jobs.items())
-    # malformed jobs are left out, because a metric of their own counts them
+    # Malformed jobs are left out, because they have a metric of their own.
     states = (*(state.value for state in State), SUSPENDED)
     return _labelled("kohort_gangs", "Gangs by state.", "state", {state: counts[state] for state in states})
 
@@ -98,7 +101,7 @@ def _labelled(name: str, text: str, label: str, values: Mapping[str, float]) -> 
     return family
 
 
-# -- room ----------------------------------------------------------------------------------------
+# -- The functions below make the metrics of the nodes' room. ---------------------------------------
 
 
 def _room(snapshot: Snapshot) -> Iterator[Metric]:
@@ -170,7 +173,7 @@ def _fragmentation(shares: list[tuple[int, int]]) -> float:
     return partly / free if free else 0.0
 
 
-# -- traffic and prices --------------------------------------------------------------------------
+# -- The functions below make the metrics of traffic between nodes and of prices. -------------------
 
 
 def _traffic(snapshot: Snapshot) -> Iterator[Metric]:

@@ -13,8 +13,8 @@ from extender.page.formatting import clean, duration, short_name
 from extender.page.loadhistory import LoadSample
 
 WIDTH, HEIGHT = 600.0, 100.0
-POINTS: Final = 240  # the largest number of points of a line; more would not be visible
-LEAST_SPAN: Final = 600.0  # the shortest span of a chart in seconds
+POINTS: Final = 240  # a line has at most this many points; more points would not be visible
+LEAST_SPAN: Final = 600.0  # a chart covers at least this many seconds
 GAP: Final = 5.0  # a line is broken where two samples are further apart than this many times the median distance
 
 

@@ -45,7 +45,8 @@ class ReadinessSource(Protocol):
 class QueuedRow(NamedTuple):
     """A row of the queue, without the job's place and waiting time.
 
-    These two change for many rows at once; without them a row's HTML can be kept, and `htmlrows.placed` adds them.
+    The place and the time change for many rows at once. Without them a row's HTML can be kept, and `htmlrows.placed`
+    adds them later.
     """
 
     look: Look
@@ -116,7 +117,11 @@ class ClusterPage:
         looks: Looks,
         visibility: Visibility = EVERYTHING,
     ) -> None:
-        """Prepare the page for viewers with this visibility; pages for others may share the timeline and the looks."""
+        """Prepare the page for viewers with this visibility.
+
+        The pages for other viewers may share ``timeline`` (the lines of decisions) and ``looks`` (each job's colour and
+        shape).
+        """
         self._ledger = ledger
         self._vitals = vitals
         self._history = history
@@ -126,7 +131,7 @@ class ClusterPage:
         self._visibility = visibility
         self._redaction = Redaction(visibility)
         self._drawer = NodeMapDrawer(looks, let_loop_run, visibility)
-        # the charts that were drawn last, and the revision of the history that they show
+        # _charted has the charts that were drawn last, and the revision of the history that they show.
         self._charted: tuple[float, list[str]] | None = None
 
     def make(self) -> tuple[int, Lists, Mapping[str, str]]:
@@ -159,7 +164,9 @@ class ClusterPage:
         return [self._rows.html("more", number=number)] if number > 0 else []
 
     def _charts(self, now: float) -> list[str]:
-        """Return the charts; they are drawn again only after a new sample, as a few seconds would not be visible."""
+        """Return the charts; they are drawn again only after a new sample, because a few seconds more would not be
+        visible.
+        """
         revision = self._history.revision
         if self._charted is None or self._charted[0] != revision:
             samples, jobs = tuple(self._history), self._visibility.every

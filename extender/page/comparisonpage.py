@@ -20,7 +20,9 @@ EMPTY: Final[Lists] = {name: [] for name in ("answer", "charts", "courses", "cou
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The load at one moment under each policy that is compared; for a run that ended earlier, that run's last load."""
+    """The load at one moment under each policy that is compared; for a run that ended before this time, the last load
+    of that run.
+    """
 
     at: float
     loads: tuple[LoadView, ...]

@@ -11,7 +11,8 @@ from policy.cluster.resources import HOST_PORT, Resources
 from policy.cluster.words import BYTES, cpu_first, said, visible
 
 MOST_CHARACTERS: Final = 240
-MOST_KEY: Final = 160  # characters of namespace/name to keep; kohort.js finds the rows and marks of a job by that text
+# a job's namespace/name is cut to this many characters; kohort.js finds the job's rows and marks by the same text
+MOST_KEY: Final = 160
 _GIB: Final = 2**30
 _TIB: Final = 2**40
 
@@ -93,8 +94,8 @@ def needs(resources: Resources) -> str:
 def in_line(amounts: Amounts, *, pods: bool = False) -> str:
     """Return amounts as ``10.5 cpu · 12 GiB · 2 gpu``.
 
-    pods: include the resource "pods". Only the list of what a node lacks needs it, because a node limits its number of
-    pods; in the requests of members it is always one pod for each member.
+    pods: include the resource "pods". A list of what a node lacks includes it, because a node limits its number of
+    pods. Requests of members leave it out, because each member is one pod.
     """
     return " · ".join(_need(name, amounts[name].exact) for name in amounts if pods or name != "pods")
 

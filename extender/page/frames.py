@@ -17,9 +17,9 @@ from typing import Any, Final, TypeVar
 
 from extender.clock import Clock
 
-SHARE: Final = 0.25  # the largest share of the time that making frames may take
-AT_ONCE: Final = 0.2  # if no frame was made for a while, frames may take so many seconds without a break
-KEPT: Final = 32  # how many past frames are kept; they take little memory, because equal rows are the same objects
+SHARE: Final = 0.25  # making frames may take at most this share of the time
+AT_ONCE: Final = 0.2  # after a while without frames, making frames may take this many seconds without a break
+KEPT: Final = 32  # this many past frames are kept; they take little memory, because equal rows are the same objects
 T = TypeVar("T")
 Lists = Mapping[str, Sequence[str]]
 
@@ -36,8 +36,8 @@ def let_loop_run() -> None:
 class Frame:
     """All that the page shows at one revision: its lists of rows by name.
 
-    number: counts the frames of this process. generation: that of the snapshot. facts: small values beside the lists,
-    such as the title and the density of the node map.
+    number: the frame's number in this process. generation: the number of the snapshot. facts: small values beside the
+    lists, such as the title and the density of the node map.
     """
 
     number: int
@@ -69,9 +69,10 @@ RowChange = str | tuple[int, int]
 
 
 def row_changes(old: Sequence[str], rows: Sequence[str]) -> list[RowChange]:
-    """Return how to build ``rows`` from ``old``: HTML for a new row, (first, number) for a run of old rows to keep.
+    """Return the list of parts that builds ``rows`` from ``old``: a text is the HTML of a new row, and (first, number)
+    stands for that many old rows from the index ``first``.
 
-    One new row at the top is thus sent as one row and one run, although the places of all other rows change.
+    With a new row at the top, for example, only that row and one pair are sent.
     """
     places: dict[str, list[int]] = {}
     for at in range(len(old) - 1, -1, -1):
@@ -97,7 +98,7 @@ class PageThread:
         """Prepare the thread, which starts when the first page is made."""
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="page")
-        # how many seconds frames may take, as of the monotonic time _at
+        # _left is how many seconds frames may still take, as of the monotonic time _at.
         self._left, self._at = AT_ONCE, clock.monotonic()
 
     async def __call__(self, make: Callable[[], T]) -> T:
@@ -105,7 +106,9 @@ class PageThread:
         return await asyncio.get_running_loop().run_in_executor(self._thread, make)
 
     def rest(self) -> float:
-        """Return the seconds until the next frame may be made; all viewers' frames share one limit."""
+        """Return the seconds until the next frame may be made; 0: it may be made now. All viewers' frames share one
+        limit.
+        """
         now = self._clock.monotonic()
         self._left, self._at = min(AT_ONCE, self._left + (now - self._at) * SHARE), now
         return max(0.0, -self._left / SHARE)
@@ -122,7 +125,7 @@ class PageThread:
 
 
 MakeLists = Callable[[], tuple[int, Lists, Mapping[str, str]]]
-"""Reads the ledger and returns revision, lists and facts; it is called on a thread."""
+"""A function that reads the ledger and returns revision, lists and facts; it is called on a thread."""
 
 
 class Frames:

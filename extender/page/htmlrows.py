@@ -25,7 +25,7 @@ ASSETS: Final = {
     "lists.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
-_ROWS_AT_ONCE: Final = 20  # after so many rows have been made, the event loop may run
+_ROWS_AT_ONCE: Final = 20  # each time that this many rows have been made, the event loop may run
 _PLACE: Final = '<td class="number"></td>'
 _SINCE: Final = re.compile(r'(<time data-since="([\d.]+)">)(?=</time>)')
 
@@ -86,7 +86,9 @@ class Rows:
         return str(self._call(macro)(**values)).strip()
 
     def all(self, macro: str, rows: Sequence[Hashable], more: Iterable[str] = ()) -> list[str]:
-        """Return the HTML of all rows, followed by ``more``. A row that the last call returned is not made again."""
+        """Return the HTML of all rows, followed by ``more``. The HTML of a row that the last call also returned is
+        reused.
+        """
         known, make = self._known.get(macro, {}), self._call(macro)
         found: dict[Hashable, str] = {}
         html = []

@@ -16,7 +16,7 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
 EVERY_SECONDS: Final = 20.0
-SAMPLES: Final = 1620  # how many samples are kept: those of nine hours, one every 20 s
+SAMPLES: Final = 1620  # this many samples are kept, one every 20 s: those of nine hours
 
 Pricer = Callable[[Policy, Snapshot, float], Mapping[str, float]]
 

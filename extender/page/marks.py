@@ -24,7 +24,7 @@ _CORNERS: Final = {
     "hexagon": ((-0.55, -0.95), (0.55, -0.95), (1.08, 0), (0.55, 0.95), (-0.55, 0.95), (-1.08, 0)),
     "wedge": ((-1.02, -0.82), (1.02, -0.82), (0, 0.95)),
 }
-DOT: Final = 0.34  # the dot's radius, as a share of half the mark's size
+DOT: Final = 0.34  # a ps's dot has this radius, as a share of half the mark's size
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ class Looks:
         return found
 
     def keep(self, uids: Collection[str]) -> None:
-        """Forget the looks of all jobs but these, so that new jobs can get them."""
+        """Forget the looks of all jobs except those with these UIDs, so that new jobs can get the looks."""
         for uid in self._of.keys() - set(uids):
             self._taken[_number(self._of.pop(uid))] -= 1
 
     def _choose(self, uid: str) -> Look:
         """Return a look that the fewest jobs have; among several, a hash of the UID says which one.
 
-        Most jobs therefore look the same after a restart.
+        Because of the hash, most jobs look the same after a restart.
         """
         every = COLOURS * len(SHAPES)
         start = zlib.crc32(uid.encode("utf-8", "replace")) % every

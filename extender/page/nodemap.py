@@ -20,7 +20,7 @@ from policy.cluster.resources import GPU_SUFFIX, Resources
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import counted
 
-SIDE: Final = 30.0  # units: the side of the square in which a tile's marks are drawn
+SIDE: Final = 30.0  # a tile's marks are drawn in a square whose side has this many SVG units
 LEAST_COLUMNS, MOST_COLUMNS = 2, 5
 ROOMY_NODES: Final = 48  # the map shows the names of the nodes if there are at most this many
 SOME_NODES: Final = 240
@@ -91,8 +91,8 @@ class JobOnMap(NamedTuple):
 class NodeMapDrawer:
     """Draws the map of each new snapshot, and reuses the tiles that have not changed since the last call.
 
-    let_loop_run: called between slices of work, so that the event loop can answer verbs meanwhile. Members of jobs
-    that ``visibility`` hides are not drawn.
+    let_loop_run: a function that is called again and again while tiles are drawn, so that the event loop can answer
+    kube-scheduler meanwhile. Members of jobs that ``visibility`` hides are not drawn.
     """
 
     looks: Looks
@@ -234,7 +234,7 @@ def _used(node: Node, charged: Resources | None) -> tuple[int, str]:
     return round(100 * most), ", ".join(uses)
 
 
-# -- one tile ------------------------------------------------------------------------------------
+# -- The functions below draw one tile. --------------------------------------------------------------
 
 
 def _html(tile: Tile, looks: tuple[Look, ...]) -> str:

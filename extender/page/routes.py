@@ -40,7 +40,8 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 MOST_VISIBILITIES: Final = 16
-FOUND: Final = "found"  # the frame name of a finished comparison; a viewer that sends it has the comparison already
+# a viewer that already shows the finished comparison sends this name of a frame
+FOUND: Final = "found"
 FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
@@ -79,7 +80,8 @@ class Page:
     def _frames_for(self, visibility: Visibility) -> Frames:
         """Return the frames that all viewers with this visibility share.
 
-        Frames of at most MOST_VISIBILITIES visibilities are kept, because each of them keeps its rows in memory.
+        Frames are kept for at most MOST_VISIBILITIES different visibilities, because the frames of each visibility take
+        memory.
         """
         found = self._frames.get(visibility)
         if found is None:
@@ -120,7 +122,7 @@ class Page:
     async def _tried(self, namespace: str, name: str) -> Explanation | None:
         """Return the job's explanation with its possible changes, each tried by a decision on a copy of the state.
 
-        That takes long, so it is made on another thread, for one request at a time.
+        The trial decisions take long, so they are made on another thread, for one request at a time.
         """
         ledger = self._ledger
         job = job_named(ledger.snapshot, namespace, name)

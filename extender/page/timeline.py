@@ -11,8 +11,8 @@ from extender.present.decisionviews import decision_view
 from extender.state.journal import Entry, Journal
 from policy.cluster.actions import Remember
 
-KEPT: Final = 2_000  # how many lines are kept, the newest ones
-MOST_INPUTS: Final = 3  # a line shows at most so many figures; the job's page shows all of them
+KEPT: Final = 2_000  # the newest lines are kept, at most this many
+MOST_INPUTS: Final = 3  # a line shows at most this many figures; the job's page shows all figures
 TOGETHER_SECONDS: Final = 30.0
 
 
@@ -20,8 +20,9 @@ TOGETHER_SECONDS: Final = 30.0
 class TimelineEntry:
     """One line of the timeline.
 
-    sequence: that of the journal's entry. at: seconds since the epoch. kind: the action, in lower case. uid: the job's
-    UID in the ledger. cause: the events of the step. members: the number of bindings that the line counts.
+    sequence: the sequence number of the journal's entry. at: seconds since the epoch. kind: the action, in lower case.
+    uid: the job's UID in the ledger. cause: the events of the step. members: the number of bindings that the line
+    counts.
     """
 
     sequence: int
@@ -57,7 +58,7 @@ class Timeline:
 
     def _take(self, entry: Entry) -> None:
         if isinstance(entry.effect, Remember):
-            return  # not shown: what a policy only remembers for itself is no decision about a job
+            return  # a policy's note to itself is not shown, because it is no decision about a job
         view, named = decision_view(entry), entry.subject.job
         uid, job = named.uid if named is not None else "", view.job
         kind = f"{view.action.lower()}{entry.way}"

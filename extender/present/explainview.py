@@ -22,7 +22,8 @@ from policy.systems.base import Policy
 def explanation(snapshot: Snapshot, job: Job, policy: Policy, now: float, *, trials: bool = False) -> Explanation:
     """Return the explanation that ``policy`` gives, with the advice that depends on the kind of the job's object.
 
-    trials: with the fields that need dozens of trial decisions; the caller must not compute these on the event loop.
+    trials: whether to compute the fields that need dozens of trial decisions as well; this takes long and must not be
+    done on the event loop.
     """
     told = explain(snapshot, job.uid, policy, now) or Explanation()
     if told.waits is not None and told.waits.reason == Reason.SUSPENDED.value:
@@ -42,7 +43,7 @@ def explain_view(
 ) -> ExplainView:
     """Return the job with its explanation and its history.
 
-    entries: the journal, from which the history is made. told: the job's explanation; None: it is made here.
+    entries: the journal, from which the history is made. told: the job's explanation; None: this function makes it.
     """
     told = told or explanation(snapshot, job, policy, now)
     detail = job_detail(snapshot, job, policy, now)

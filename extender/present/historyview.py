@@ -63,8 +63,10 @@ def _step(found: list[DecisionView]) -> StepView:
 
 
 def _text_of(one: DecisionView) -> str:
-    """Return the decision's text, with the name of its job in front if it is about one job in favour of another."""
-    # the text of a refused write names the job already
+    """Return the decision's text, preceded by the name of its job if the decision changes that job for the benefit of
+    another job.
+    """
+    # The text of a refused write already names the job, so the name is not put in front of it.
     named = one.job is not None and one.on_behalf_of and one.action != WriteRefused.__name__
     name = f"{one.job.key} " if one.job is not None and named else ""
     return f"{name}{one.text}"

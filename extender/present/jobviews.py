@@ -33,7 +33,7 @@ RefusedByJob = Mapping[str, tuple[RefusedView, ...]]
 NOT_ASKED: Final[Mapping[str, Start]] = {}
 
 
-# -- jobs ----------------------------------------------------------------------------------------
+# -- The functions below make views of jobs. ---------------------------------------------------------
 
 
 def jobs_view(snapshot: Snapshot, policy: Policy, now: float) -> tuple[JobView, ...]:
@@ -141,7 +141,7 @@ def refused_views(snapshot: Snapshot) -> RefusedByJob:
     return found
 
 
-# -- queue ---------------------------------------------------------------------------------------
+# -- The functions below make views of the queue. ----------------------------------------------------
 
 
 def queue_view(

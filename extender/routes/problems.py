@@ -39,7 +39,7 @@ class ProblemError(Exception):
 
 
 def wrong(field: str, value: object, allowed: str) -> ProblemError:
-    """Return the error for a field whose value is not allowed; ``allowed`` says in words what is."""
+    """Return the error for a field whose value is not allowed; ``allowed`` says in words which values are allowed."""
     return _problem_of(not_allowed(field, value, allowed))
 
 
@@ -98,8 +98,8 @@ def routed(revision: Callable[[], str]) -> type[APIRoute]:
         """A route that answers errors as problems, and with 304 if the client has the current revision."""
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            """Return FastAPI's handler, wrapped so that it turns errors into problems and answers 304 if nothing has
-            changed.
+            """Return FastAPI's handler, wrapped so that it turns errors into problems and answers 304 if the client has
+            the current revision.
             """
             handle, model = super().get_route_handler(), _request_model(self.dependant)
             kept = any(has_etag(method, self.name) for method in self.methods or ())
@@ -112,7 +112,8 @@ def routed(revision: Callable[[], str]) -> type[APIRoute]:
                 except HTTPException as error:
                     if error.status_code != 400:
                         raise
-                    return response_of(_problem_of(body_fault(await request.body())))  # status 400: not JSON
+                    # FastAPI raises status 400 for a body that is not JSON
+                    return response_of(_problem_of(body_fault(await request.body())))
                 except ProblemError as error:
                     return response_of(error)
                 except DeniedError as error:
@@ -142,7 +143,8 @@ async def _with_etag(
 ) -> Response:
     """Answer 304 if the client has the current revision; otherwise let ``handle`` answer, and add the ETag.
 
-    The ETag is weak, because it does not change with what changes with time alone, such as how long a job has waited.
+    The ETag is weak, because parts of the answer change while the ETag stays the same, such as how long a job has
+    waited.
     """
     tag = f'W/"{revision()}{(await caller_of(request)).visibility.tag}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Authorization"}
@@ -155,7 +157,7 @@ async def _with_etag(
     return answer
 
 
-# -- pages ---------------------------------------------------------------------------------------
+# -- The code below divides lists into pages. --------------------------------------------------------
 
 
 class Paged(BaseModel):

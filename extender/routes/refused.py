@@ -38,7 +38,7 @@ def router(ledger: Ledger) -> APIRouter:
 
 
 def take_in(ledger: Ledger, told: RefusedWritesBody) -> None:
-    """Post the list to the ledger as an event."""
+    """Post the controller's list of refused writes to the ledger as an event."""
     jobs = ledger.snapshot.jobs
     refused = (RefusedWrite(one.write, _known(one, jobs), one.message, one.lasting) for one in told.refused)
     ledger.post(WritesRefused(tuple(refused)))

@@ -96,7 +96,8 @@ class Rest:
         self._settings = settings
         self._vitals = vitals
         self._desired: DesiredView | None = None
-        # locks: the first is held while a slow answer is computed, the second while a fast one is
+        # _one_at_a_time is held while an answer that takes long is computed, and _turn while an answer is made by
+        # `_on_thread`.
         self._one_at_a_time, self._turn = asyncio.Lock(), asyncio.Lock()
         self._known_starts: tuple[int, Mapping[str, Start]] | None = None
         self.streams = Streams(ledger, self.instance)
@@ -106,9 +107,9 @@ class Rest:
         return f"{self.instance}.{self._ledger.snapshot.generation}.{crc32(repr(self._warnings()).encode()):x}"
 
     async def _on_thread(self, make: Callable[[], BaseModel]) -> Response:
-        """Return the answer that ``make`` returns.
+        """Call ``make`` and return its answer as JSON.
 
-        It is made and encoded as JSON on a thread, so that the event loop can answer kube-scheduler meanwhile.
+        Both are done on a thread, so that the event loop can answer kube-scheduler meanwhile.
         """
         async with self._turn:
             text = await asyncio.to_thread(lambda: make().model_dump_json(by_alias=True))
@@ -159,7 +160,7 @@ class Rest:
     async def _expected_starts(self, snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
         """Return when each waiting job may start, by UID.
 
-        This takes dozens of trial decisions, so the result is reused for all requests about the same snapshot.
+        The result needs dozens of trial decisions, so it is reused for all requests about the same snapshot.
         """
         async with self._one_at_a_time:
             if self._known_starts is None or self._known_starts[0] != snapshot.generation:
@@ -200,7 +201,8 @@ class Rest:
         if beating is not None:
             beating.beat()
         ledger = self._ledger
-        # Another generation may be of an earlier process, and this one might never reach it: then do not wait.
+        # Wait only if the client has the current generation. Any other number may come from an earlier process, and
+        # this process might never reach it.
         if parameters.timeout_seconds and parameters.after == ledger.snapshot.generation:
             await ledger.changed(parameters.after, parameters.timeout_seconds)
         if beating is not None:
@@ -238,7 +240,8 @@ class Rest:
         asked, entries = (ledger.snapshot, job, ledger.policy, ledger.now()), ledger.journal.since()
         warnings, told = self._warnings_for(caller), None
         if parameters.unblock:
-            async with self._one_at_a_time:  # compute at most one long answer at a time beside the event loop
+            # the lock lets at most one long answer be computed at a time beside the event loop
+            async with self._one_at_a_time:
                 told = await asyncio.to_thread(explanation, *asked, trials=True)
 
         def make() -> ExplainView:

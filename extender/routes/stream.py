@@ -21,11 +21,13 @@ from extender.present.decisionviews import decisions_view
 from extender.present.views.decisions import RevisionView
 from extender.state.ledger import Ledger
 
-MOST_STREAMS: Final = 32  # half of the connections that server.reserved_connections keeps for filter
-# an event has at most so many decisions; a client that has missed more must ask GET /v1/decisions
+# at most this many streams are open, half of the connections that server.reserved_connections keeps for filter
+MOST_STREAMS: Final = 32
+# An event has at most this many decisions; a client that has missed more must ask GET /v1/decisions.
 MOST_DECISIONS: Final = 200
 GAP_SECONDS: Final = 0.05
-HEARTBEAT_SECONDS: Final = 15.0  # a heartbeat is due, because proxies close connections that are silent for long
+# a heartbeat is sent after this time without an event, because proxies close connections that stay silent
+HEARTBEAT_SECONDS: Final = 15.0
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -92,10 +94,10 @@ class Streams:
             self.open -= 1
 
     async def _gather(self, sequence: int, *, decided: bool) -> None:
-        """Wait for GAP_SECONDS, so that revisions in quick succession make one event.
+        """Wait for at most GAP_SECONDS, so that revisions in quick succession make one event.
 
-        sequence: that of the last decision that was sent. decided: whether the last event had decisions. After an event
-        without decisions, the wait ends at the next decision.
+        sequence: the number of the last decision that was sent. decided: whether the last event had decisions. After an
+        event without decisions, the wait ends at the next decision.
         """
         if decided:
             await asyncio.sleep(GAP_SECONDS)

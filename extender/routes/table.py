@@ -93,13 +93,14 @@ async def refuse_repeated(request: Request) -> None:
     except RepeatedError as error:
         raise ProblemError(422, f"body: {error}; allowed: each key once", "body", "", "each key once") from None
     except RequestError:
-        pass  # the body is not JSON, which the route itself reports
+        pass  # the error of a body that is not JSON is left to the route's own check
 
 
 def _problems(faults: Mapping[int, str], examples: Mapping[str, Any]) -> Responses:
-    """Return the error answers of a route for OpenAPI: those that every route has, and its own.
+    """Return OpenAPI's description of a route's error answers: those of every route, and those of this route only.
 
-    faults: the description of each of its own, by HTTP status. examples: an example of each answer, by HTTP status.
+    faults: maps the HTTP status of each error of this route only to its description. examples: maps each HTTP status to
+    an example of the answer.
     """
     schema = ProblemView.model_json_schema()
     return {

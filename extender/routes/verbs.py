@@ -38,7 +38,7 @@ INTERNAL_ERROR: Final = "kohort: internal error; the log has it"
 TOO_LONG: Final = "kohort: the request's body is too long"
 UNREADABLE: Final = "kohort: the pod could not be read from the API server"
 Observe = Callable[[str, float, str], None]
-# the body of an answer, and the reason code of a refusal (empty if the request was granted)
+# A verb's answer is its body, and the reason code of a refusal (empty if the request was granted).
 Answered = tuple[bytes, str]
 _log = logging.getLogger(__name__)
 
@@ -87,11 +87,11 @@ class VerbsFirst:
 
 
 async def _nobody() -> None:
-    """Do nothing. This is the default of ``asked`` for a service that has no Lease to read."""
+    """Do nothing. This is the default of the argument ``asked`` of `Verbs`, for a service that has no Lease to read."""
 
 
 class Verbs:
-    """The four endpoints.
+    """Answers the four calls of kube-scheduler: filter, prioritize, bind and preempt.
 
     observe: called after each answer with the verb, its duration in seconds, and the reason code of a refusal or "".
 
@@ -122,7 +122,9 @@ class Verbs:
         self._observe = observe
         self._asked = asked
         self._elects = elects
-        self._nominated_only = ""  # the pod of the last filter call, if only its nominated node was offered
+        # _nominated_only is the UID of the pod of the last filter call, if that call offered only the pod's nominated
+        # node
+        self._nominated_only = ""
 
     async def filter(self, request: Request) -> Response:
         """Return only the planned node for a member that has one; otherwise refuse all nodes with one reason."""
@@ -186,13 +188,15 @@ class Verbs:
             self._ledger.step(NodeNotOffered(uid, missed))
             offer = filter_pod(self._ledger.snapshot, uid, args.node_names)
             if offer.missed == missed:
-                break  # a new plan cannot help, because the member is bound to that node
+                # the new plan has the same node, because the member is bound to it, so another plan would not help
+                break
         return offer
 
     def _see(self, args: wire.ExtenderArgs) -> None:
-        """Apply what the answer depends on: a pod that the watch has not shown yet, or pending facts about its gang.
+        """Bring the ledger up to date for a filter call: add the pod if the watch has not shown it yet, and apply
+        queued events about its gang.
 
-        Other pending facts wait for the next step, because every pod in kube-scheduler's queue waits for this answer. A
+        Other queued events wait for the next step, because every pod in kube-scheduler's queue waits for this answer. A
         pod in the request that is already on a node is ignored, because kube-scheduler never asks about such a pod. A
         pod whose UID is that of a known job is ignored too, because it must not replace that job.
         """
@@ -206,7 +210,8 @@ class Verbs:
             self._ledger.step()
 
     def _says_nothing(self, args: wire.ExtenderArgs) -> bool:
-        """Tell whether this call offers only the pod's nominated node, so that the plan's node may still be possible.
+        """Tell whether this filter call says nothing about the planned node, because it offers only the pod's nominated
+        node for the first time.
 
         kube-scheduler first tries the nominated node alone and then all nodes. If its next call is about the same pod
         and offers that node alone again, its plugins have refused all other nodes, and the plan must change.

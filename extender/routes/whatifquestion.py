@@ -34,10 +34,11 @@ COUNTS: Final = {f"spec.tfReplicaSpecs.{role}.replicas": name for role, name in 
 Number = Annotated[int, Field(ge=1, le=100_000)]
 UID = "what-if"
 OURS = "kohort.dev/"
-MOST_NODES = 500  # nodes to add in one question; each takes time from the event loop that answers kube-scheduler
+MOST_NODES = 500  # one question may add at most this many nodes, because each takes time from the event loop
 MOST_NAMES = 500
 MOST_MEMBERS = 5_000
-ADDED = "{like} (added {number})"  # no real node can have this name, and it sorts directly after the node LIKE
+# an added node gets this name: no real node can have it, and it sorts directly after the node ``like``
+ADDED = "{like} (added {number})"
 EXISTS = "for an existing job, `kohort explain` says what would admit it"
 SOMETHING = "at least one of job, shape, cordon, uncordon, remove_nodes, add_nodes and policy"
 JOB_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")

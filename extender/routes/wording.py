@@ -11,8 +11,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 BODY: Final = "body"
-MOST_CHARACTERS: Final = 100  # an error shows at most so many characters of a wrong value
-MOST_EXACT: Final = 2**53  # the largest integer that all JSON readers keep exactly; larger ones are shown as text
+MOST_CHARACTERS: Final = 100  # an error shows at most this many characters of a wrong value
+MOST_EXACT: Final = 2**53  # JSON readers keep all integers up to this one exactly; a larger integer is shown as text
 A_BODY: Final = "a JSON object, with content-type: application/json"
 Json = Mapping[str, Any]
 Value = str | bool | int | float
@@ -99,7 +99,9 @@ def _at(root: Json, schema: Json, place: Sequence[str | int]) -> Json:
 
 
 def _plain(root: Json, schema: Json) -> Json:
-    """Return the schema with its reference resolved; of "something or null", return the schema of something."""
+    """Return the schema with its reference resolved; of a schema that allows null or something else, return the part
+    for something else.
+    """
     for part in schema.get("anyOf", ()):
         if part.get("type") != "null":
             return {**_plain(root, part), **{key: schema[key] for key in ("description",) if key in schema}}

@@ -36,13 +36,13 @@ def plain(value: object) -> Any:
 def _writer(kind: type) -> Callable[[Any], Any]:
     """Return the function that converts values of exactly that class to JSON's types.
 
-    It is cached by class, because a state has a hundred thousand values.
+    The functions are cached by class, because a state has a hundred thousand values to convert.
     """
     if issubclass(kind, Enum):
         name = _name(kind)
         return lambda value: {IS: name, "value": value.value}
     if issubclass(kind, float):
-        # JSON has no infinity and no NaN.
+        # JSON has no infinity and no NaN, so these are written as objects with their text.
         return lambda value: value if math.isfinite(value) else {IS: "float", "value": repr(value)}
     if issubclass(kind, _PLAIN):
         return _as_it_is

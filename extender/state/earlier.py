@@ -32,9 +32,9 @@ def parts_now(kind: str, parts: Parts) -> Parts:
 
 
 def _gang(parts: Parts) -> Parts:
-    """Return today's fields of a gang; before, it had one flat list of fields, and its deadline was a mere time.
+    """Return today's fields of a gang from those of earlier versions, in which a gang had one flat list of fields.
 
-    What was awaited until that time followed from the gang's state.
+    A deadline was only a time then; what the gang awaits until that time is derived from its state.
     """
     if "tries" in parts:
         return parts

@@ -52,7 +52,8 @@ NOBODY = Subject()
 def subject_of(effect: Effect, snapshots: Sequence[Snapshot]) -> Subject:
     """Return the job and pod that the effect is about.
 
-    snapshots: where they are looked up, in this order: the snapshot after the step, then the one before it.
+    snapshots: the snapshot after the step and the snapshot before it; job and pod are looked up in the first, then in
+    the second.
     """
     match effect:
         case Remember():
@@ -124,7 +125,7 @@ class Journal:
         """Append one step's effects.
 
         cause: the kinds of the step's events. inputs: the figures of each effect, by its index in ``effects``.
-        snapshots: the snapshot after the step, then the one before it.
+        snapshots: the snapshot after the step, then the snapshot before the step.
         """
         kinds = tuple(dict.fromkeys(cause))
         before = snapshots[1] if len(snapshots) > 1 else None
@@ -146,8 +147,8 @@ class Journal:
 def ways(effects: Iterable[Effect], before: Snapshot | None) -> Iterator[Direction]:
     """Yield the direction of each effect of one step: ``in`` for a shrink, ``out`` for a growth.
 
-    It is empty for other effects, and for a resize that only gives members other nodes. before: the snapshot with which
-    the step began; None if it is not known.
+    The direction is empty for other effects, and for a resize that only gives members other nodes. before: the snapshot
+    with which the step began; None if it is not known.
     """
     given: dict[str, int] = {}
     for effect in effects:

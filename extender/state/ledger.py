@@ -26,10 +26,12 @@ from policy.systems.base import Policy
 from policy.systems.quotas import late_moments
 
 Carrier = Callable[[tuple[Effect, ...]], None]
-# called with a step's time, events and effects, the snapshot after it, and the error that made it fail (else empty)
+# A function that is called with a step's time, events and effects, the snapshot after it, and the error that made it
+# fail (empty if it succeeded).
 Record = Callable[[float, Sequence[Event], Sequence[Effect], Snapshot, str], None]
-SHORTEST_TICK = 0.05  # seconds
-LONGEST_REST = 0.25  # longest pause in seconds between slow steps; with a longer one decisions would come too late
+SHORTEST_TICK = 0.05  # two steps that `tick` makes are at least this many seconds apart
+# the pause between slow steps has at most this many seconds; with a longer one decisions would come too late
+LONGEST_REST = 0.25
 GONE_REMEMBERED = 10_000
 _log = logging.getLogger(__name__)
 
@@ -66,7 +68,7 @@ class Ledger:
         self._carrying = False
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._changed = asyncio.Event()
-        self.took = 0.0  # seconds that the last step took
+        self.took = 0.0  # took is how many seconds the last step took
         self._listed: frozenset[str] = frozenset()
         self._listed_until = 0
         self._failure: Exception | None = None
@@ -76,7 +78,7 @@ class Ledger:
     def now(self) -> float:
         """Return seconds since the epoch, counted by the monotonic clock from the wall clock at our start.
 
-        So deadlines do not move when the wall clock is set while the process runs.
+        Because of this, deadlines do not move when the wall clock is set while the process runs.
         """
         return self._zero + self.clock.monotonic()
 
@@ -89,7 +91,7 @@ class Ledger:
         self._records.append(record)
 
     def obey(self, policy: Policy) -> None:
-        """Use this policy from now on, and make a step with it at once; earlier decisions stay."""
+        """Use this policy from now on and make a step with it at once; decisions of the former policy stay in force."""
         before, after = (one.name.split("+") for one in (self.policy, policy))
         self.policy = policy
         self.step(PolicyChanged(tuple(name for name in after if name in before)) if before != after else Tick())
@@ -104,7 +106,8 @@ class Ledger:
         self._listed, self._listed_until = uids, until
 
     def was_deleted(self, uid: str, version: int = 0) -> bool:
-        """Tell whether the pod is known to be deleted, so that a late call about it must not add it to the state again.
+        """Tell whether the pod is known to be deleted, so that a call of kube-scheduler that comes late must not add it
+        to the state again.
 
         version: the pod's resourceVersion as the caller has it, 0 if unknown. After a restart a pod is known to be
         deleted if a list of a later version lacks it.
@@ -113,7 +116,9 @@ class Ledger:
         return uid in self._gone or lacked
 
     def lacks(self, uid: str, version: int) -> bool:
-        """Tell whether the last list of pods lacks this one, although the list is as new as ``version`` or newer."""
+        """Tell whether the last list of pods lacks the pod with this UID, although the list is as new as ``version`` or
+        newer.
+        """
         return version <= self._listed_until and uid not in self._listed
 
     def tells_of(self, job_uid: str) -> bool:
@@ -170,7 +175,7 @@ class Ledger:
     def _inputs(self, before: Snapshot, effects: Sequence[Effect], now: float) -> dict[int, Mapping[str, str]]:
         """Return the figures from which each effect was decided, by the effect's index.
 
-        They are only shown to users, so an error in computing them is only logged.
+        The figures are only shown to users, so an error in computing them is only logged.
         """
         try:
             return inputs_of(before, self.snapshot, effects, self.policy, now)
@@ -246,8 +251,8 @@ class Ledger:
     async def tick(self, seconds: float) -> None:
         """Make a step, until cancelled, whenever time alone may change something: deadlines run out, or jobs starve.
 
-        Every step looks at the time, so this makes one only when there was none for ``seconds``, at a deadline, or at a
-        time that the policy names. Raises LedgerStoppedError after a step that failed.
+        Because every step looks at the time, an extra step is made only if there was none for ``seconds``, at a
+        deadline, or at a time that the policy names. Raises LedgerStoppedError after a step that failed.
         """
         prepared = -math.inf
         while True:
@@ -261,17 +266,20 @@ class Ledger:
                 self._prepare()
 
     def _prepare(self) -> None:
-        """Let the policy compute between two steps what its next decision needs, so that no call waits for that."""
+        """Let the policy compute between two steps what its next decision needs, so that no call of kube-scheduler
+        waits for these computations.
+        """
         try:
             self.policy.prepare(self.snapshot, self.now())
         except Exception:
-            # the decision later computes what it needs by itself
+            # The next decision then computes by itself what was to be prepared.
             _log.exception("nothing was prepared for the next decision")
 
     def _next_deadline(self) -> float:
         """Return the nearest time (seconds since the epoch) at which time alone changes something.
 
-        A time that passed while the last step was made counts too, because that step did not see it.
+        A time between the beginning and the end of the last step counts too, because that step used the time at its
+        beginning.
         """
         index, now = self.snapshot.index, self._stepped_at
         ends = [*index.deadlines.values(), *(rested for rested in index.rests.values() if rested > now)]

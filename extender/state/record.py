@@ -28,20 +28,22 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
 FORMAT: Final = 1
-BEHIND: Final = 4096  # at most so many steps may wait to be written to the disk
-CLOSE_SECONDS: Final = 3.0  # longest wait for the disk at the end of the process
+BEHIND: Final = 4096  # at most this many steps wait to be written to the disk
+CLOSE_SECONDS: Final = 3.0  # at its end the process waits for the disk for at most this many seconds
 NAME: Final = "journal-{:06d}.jsonl"
 _NAMED: Final = re.compile(r"journal-(\d{6,})\.jsonl")
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(Event)}
 EFFECTS: Final = frozenset(kind.__name__ for kind in get_args(Effect))
-# the kinds of effects of a journal that does not name them, as older versions wrote it
+# Journals of older versions do not name the kinds of effects that their version had. Each of these versions had at
+# least the following kinds.
 FIRST_EFFECTS: Final = frozenset(
     {
         "Admit", "Resize", "Migrate", "Reject", "Remember", "Bind", "RefuseBind", "Edited", "Released", "Stalled",
         "ShrinkStalled",
     }
 )  # fmt: skip
-# further kinds of such a journal's effects, by the part of its state that is there only if it has them
+# A journal that does not name its kinds of effects also has the kinds on the right if its state has the part on the
+# left.
 CAME_WITH: Final = {"preemptions": {"Preempted"}, "refused_writes": {"Shown", "WriteRefused"}}
 # The largest maps of a state. msgspec can write and read their values by itself, without `codec`.
 FACTS: Final[dict[str, Any]] = {
@@ -49,7 +51,7 @@ FACTS: Final[dict[str, Any]] = {
     "jobs": list[tuple[str, Job]],
     "pods": list[tuple[str, Pod]],
 }
-# all other parts of a state; the index is not written, because it is computed from them
+# REST names the parts of a snapshot that are not in FACTS. The index is not written, because it is computed from them.
 REST: Final = tuple(f.name for f in fields(Snapshot) if f.name not in {*FACTS, "index"})
 _encoder: Final = msgspec.json.Encoder()
 _log = logging.getLogger(__name__)
@@ -86,9 +88,9 @@ class Beginning:
     kinds: frozenset[str] = EFFECTS
 
     def known(self, effects: Iterable[Effect]) -> list[Effect]:
-        """Return those of the effects whose kinds the file's version had.
+        """Return only those effects whose kinds existed in the version of Kohort that wrote the file.
 
-        Only these can be compared with the recorded ones.
+        Effects of newer kinds cannot be compared with the recorded ones.
         """
         return [effect for effect in effects if type(effect).__name__ in self.kinds]
 
@@ -219,10 +221,12 @@ class Recorder:
         self._folder, self._policy, self._before = folder, policy, snapshot
         self._file_bytes, self._files = file_bytes, files
         self._queue: queue.Queue[_Handed | None] = queue.Queue(BEHIND)
-        self._new_file = False  # the next step begins a file: after a gap, or under another policy
-        # Counts of files: asked for by `write`, begun on the disk, and begun when the last one became full. Each count
-        # is written by one thread only, so that no change is lost. Steps that are already queued when a file becomes
-        # full still go into it, so that not each of them asks for a new file.
+        # _new_file tells whether the next step begins a new file, because steps were left out or another policy
+        # decides.
+        self._new_file = False
+        # Three counts of files: those that `write` has asked for, those begun on the disk, and the number begun when
+        # the last file became full. Each count is written by one thread only, so that no change is lost. Steps that are
+        # already queued when a file becomes full still go into that file, so that not each of them asks for a new file.
         self._handed = self._begun = self._full = 0
         self._file: IO[bytes] | None = None
         self._size = 0
@@ -262,7 +266,7 @@ class Recorder:
         try:
             while (step := self._queue.get()) is not None:
                 self._write(step)
-        except Exception as error:  # whatever the error is, the service goes on without a journal on disk
+        except Exception as error:  # after any error the service goes on without a journal on disk
             _log.error("the journal on disk has ended: %s", error, exc_info=not isinstance(error, OSError))
             while self._queue.get() is not None:
                 pass  # the queue is still emptied, so that it never fills up

@@ -43,7 +43,8 @@ from lab.sim.traces import kod2, rigid
 
 SPEED: Final = 75.0
 SEED: Final = 6
-HORIZON: Final = 3600.0  # seconds of cluster time; a job that has not finished by then counts as if it ended then
+# the run ends after this many seconds of cluster time; an unfinished job counts as if it ended then
+HORIZON: Final = 3600.0
 SEEDS: Final = (
     "Other jobs: --seed K. Of the seeds 0 to 9, 2 and 6 (the default) bring the default scheduler to a standstill; "
     "with the others it finishes later than Kohort."
@@ -118,11 +119,11 @@ def _end_on_signals() -> None:
     """Cancel the current task on Ctrl-C and on SIGTERM, so that the demo shuts down cleanly."""
     if this := asyncio.current_task():
         for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(RuntimeError, ValueError):  # handlers can be set in the main thread only
+            with contextlib.suppress(RuntimeError, ValueError):  # outside the main thread no signal handler can be set
                 asyncio.get_running_loop().add_signal_handler(number, this.cancel)
 
 
-# -- the two clusters ----------------------------------------------------------------------------
+# -- The functions below run the two clusters. -------------------------------------------------------
 
 
 @asynccontextmanager
@@ -172,9 +173,10 @@ def settings_for(port: int = 0) -> Settings:
 
 @asynccontextmanager
 async def _serving(live: service.Live) -> AsyncIterator[str]:
-    """Serve the verbs and REST on a free port, and yield the URL."""
+    """Serve the verbs and REST on a free port, and yield the URL of the server."""
     ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     verbs = service.endpoints(live)[0]
     async with running(lambda: serve([verbs], lambda bound: ready.set_result(bound[0][1]))):
         yield f"http://{LOOPBACK}:{await ready}"
-        await live.close_connections()  # a listener that stops waits for its open connections
+        # the connections are closed first, because a listener that stops waits for its open connections
+        await live.close_connections()

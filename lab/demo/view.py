@@ -24,8 +24,8 @@ from policy.cluster.gang import Gang
 from policy.cluster.model import PS, Job, Node
 
 FRAMES_PER_SECOND: Final = 4
-LINE_EVERY: Final = 120.0  # seconds of cluster time between two progress lines
-NARROWEST: Final = 150  # columns; a narrower terminal shows a panel for one side and a line for the other
+LINE_EVERY: Final = 120.0  # a progress line is printed each time that this many seconds of cluster time have passed
+NARROWEST: Final = 150  # a terminal with fewer columns shows a panel for one side and a line for the other
 DECISIONS: Final = 6
 MOST: Final = 10_000
 SHOWN: Final = (
@@ -60,10 +60,10 @@ async def directly(look: Callable[[], _T]) -> _T:
 
 @dataclass(frozen=True, slots=True)
 class DemoSide:
-    """One of the two clusters of the demo, with its observer.
+    """One of the two sides (clusters) of the demo, with the observer of its run.
 
-    ``service`` is Kohort's, and None for the default scheduler; ``url`` is where it answers. ``ask`` reads the side's
-    state from another thread.
+    ``service`` is the running Kohort, and None on the side of the default scheduler; ``url`` is Kohort's address.
+    ``ask`` calls a function in the thread of the side's event loop.
     """
 
     observer: RunObserver
@@ -142,11 +142,11 @@ def has_room(job: Job, gang: Gang) -> bool:
     return set(job.slots(min(gang.workers, job.min_workers), gang.ps)) <= set(gang.nodes)
 
 
-# -- one frame -----------------------------------------------------------------------------------
+# -- The functions below draw one frame of the live view. --------------------------------------------
 
 
 async def frame(sides: Sequence[DemoSide], speed: float, width: int) -> RenderableType:
-    """Return the whole live view of this moment; ``width`` is the terminal's, in columns."""
+    """Return the whole live view of this moment. ``width``: the width of the terminal in columns."""
     elapsed = max(side.observer.elapsed for side in sides)
     subtitle = f"{_clock(elapsed)} of the clusters' time, {speed:g} times real speed"
     head = Text(f"kohort demo   {subtitle}   {sides[0].url}", style="bold")
@@ -253,7 +253,7 @@ def _halves(side: DemoSide) -> Group:
     return Group(Text("half-placed", "bold"), *(Text(line, "red") for line in lines))
 
 
-# -- the end -------------------------------------------------------------------------------------
+# -- The functions below print the table at the end. -------------------------------------------------
 
 
 def print_table(endings: Sequence[RunEnding], horizon: float, to: Console | None = None) -> None:

@@ -92,7 +92,7 @@ def invalid(resource: Resource, name: str, why: str) -> StatusError:
 
 
 def typed(resource: Resource, item: Json) -> Json:
-    """Return the object with its kind and apiVersion."""
+    """Return the object with the fields kind and apiVersion of its resource added."""
     return {"apiVersion": resource.api_version, "kind": KIND_OF[resource], **item}
 
 
@@ -158,7 +158,7 @@ def patched(resource: Resource, item: Json, patch: Any, content_type: str, subre
 def scale_of(resource: Resource, item: Json) -> Json:
     """Return the object's Scale, which has neither annotations nor labels.
 
-    The source is ScaleREST in pkg/registry/apps/deployment/storage.
+    The function imitates ScaleREST in pkg/registry/apps/deployment/storage.
     """
     if resource not in HAS_SCALE:
         raise StatusError(404, "NotFound", "the server could not find the requested resource")
@@ -228,7 +228,7 @@ def _check_pod_spec(before: Json, after: Json) -> None:
 def _check_completions(before: Json, after: Json) -> None:
     """Raise StatusError if an Indexed Job's completions change without its parallelism.
 
-    The source is validateCompletions in pkg/apis/batch/validation.
+    The function imitates validateCompletions in pkg/apis/batch/validation.
     """
     old, new = before["spec"], after["spec"]
     if new.get("completions") != old.get("completions") and new.get("completions") != new.get("parallelism"):
@@ -237,7 +237,11 @@ def _check_completions(before: Json, after: Json) -> None:
 
 
 def bound(pod: Json, binding: Json, now: float) -> Json:
-    """Return the pod after its Binding was created (assignPod in pkg/registry/core/pod/storage). Raises StatusError."""
+    """Return the pod as it is after its Binding was created. Raises StatusError if the API server would refuse the
+    Binding.
+
+    The function imitates assignPod in pkg/registry/core/pod/storage.
+    """
     resource, meta, spec = Resource("", "v1", "pods/binding"), pod["metadata"], pod["spec"]
     wanted, name = binding.get("metadata") or {}, meta["name"]
     if wanted.get("uid") not in (None, "", meta["uid"]):

@@ -22,7 +22,7 @@ from lab.embedded.objectstore import ObjectStore, key_of
 
 @dataclass(frozen=True, slots=True)
 class GatePolicy:
-    """The policy of the scheduling gate.
+    """The admission policy that gives new pods the scheduling gate.
 
     scheduler_name: pods with this schedulerName get the gate. namespace, name: the ConfigMap that turns the gate on.
     """
@@ -58,7 +58,7 @@ class ApiServer:
         self._gate = gate
 
     def create(self, resource: Resource, namespace: str, item: Json) -> Json:
-        """Create the object; one without a name gets a name that begins with its ``generateName``."""
+        """Create the object. An object without a name gets a name that begins with its ``generateName``."""
         meta = dict(item.get("metadata") or {})
         if not meta.get("name"):
             meta["name"] = f"{meta.get('generateName', '')}{self._chance.getrandbits(32):08x}"
@@ -70,7 +70,7 @@ class ApiServer:
         return self._store(resource, None, made)
 
     def update(self, ref: Ref, item: Json) -> Json:
-        """Replace the whole object. If ``item`` has a resourceVersion, it must be the current one."""
+        """Replace the whole object. If ``item`` has a resourceVersion, it must equal the object's current one."""
         before = self._have(ref)
         return self._store(ref.resource, before, apirules.updated(ref.resource, before, item))
 
@@ -110,7 +110,9 @@ class ApiServer:
         return self._store(PODS, pod, {**pod, "metadata": meta})
 
     def _admit(self, resource: Resource, before: Json, after: Json) -> None:
-        """Raise StatusError if the admission policy denies the change (422: ValidatingAdmissionPolicy's default)."""
+        """Raise StatusError if the admission policy denies the change (status 422, the default of a
+        ValidatingAdmissionPolicy).
+        """
         if message := self.admission(resource, before, after):
             name = before["metadata"]["name"]
             raise StatusError(422, "Invalid", f'{resource} "{name}" is forbidden: {message}')

@@ -23,7 +23,7 @@ from policy.cluster.model import PS, WORKER, Node
 
 JOBS: Final = tuple(RESOURCE_OF.values())
 LONGEST_REST: Final = 3600.0
-NOTES: Final = (REPORTS, MEMORY)  # the annotations that Kohort writes to a job while it runs
+NOTES: Final = (REPORTS, MEMORY)  # Kohort writes these annotations to a job while the job runs
 
 
 Observe = Callable[[float, list[WorldChange]], None]
@@ -31,7 +31,9 @@ Observe = Callable[[float, list[WorldChange]], None]
 
 
 class Bridge:
-    """Runs a simulated world by the clock, and keeps the API server's store equal to it, in both directions."""
+    """Runs a simulated world by the clock. Changes of the world are copied to the API server's store, and writes to the
+    API server are applied to the world.
+    """
 
     def __init__(self, world: SimulatedWorld, server: ApiServer, clock: Clock, gate: GatePolicy | None = None) -> None:
         self.world = world
@@ -41,7 +43,8 @@ class Bridge:
         self._seen = 0
         self._stir = asyncio.Event()
         self._gate = gate
-        self._quotas: dict[str, tuple[int, int]] = {}  # by namespace: limit and used pods, as stored
+        # _quotas maps a namespace to its quota's limit of pods and its used pods, as last stored
+        self._quotas: dict[str, tuple[int, int]] = {}
         server.commit = self.commit
         if gate is not None:
             item = {"metadata": {"name": gate.name}, "data": {"gate": "off"}}
@@ -79,7 +82,9 @@ class Bridge:
             raise StatusError(refusal.status, refusal.reason, refusal.message)
 
     def drain(self) -> None:
-        """Copy the changed objects to the store: of each object only its last state, as a slow watcher would see it."""
+        """Copy the objects that the world has changed to the store. An object that changed several times is copied
+        once, in its last state.
+        """
         changes = self.world.changes(self._seen) or []
         if changes and self.observe is not None:
             self.observe(self.world.now, changes)
@@ -121,7 +126,7 @@ class Bridge:
         if item != old:
             store.put(resource, item)
 
-    # -- writes of clients -----------------------------------------------------------------------
+    # -- The methods below carry out writes of clients. ----------------------------------------------
 
     def commit(self, resource: Resource, before: Json | None, after: Json | None) -> bool:
         """Apply a write that was admitted to the world; return False for an object that only the store has."""
@@ -211,7 +216,8 @@ def _changed(before: Json, after: Json) -> dict[str, Any]:
 
 
 def _change_job(world: SimulatedWorld, before: Json, after: Json, namespace: str, name: str) -> WorldRefusal | None:
-    """Apply a change of a job object to the world: of its workers, its suspension or release, or its annotations.
+    """Apply a write of a job object to the world: a change of its workers, its annotations, its suspension or its
+    release.
 
     Changes of other fields are ignored. A release may change the number of ps in the same write.
     """

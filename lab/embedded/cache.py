@@ -1,7 +1,8 @@
 """The scheduler's own view of nodes and pods: what its watches have shown, and the pods that it has assumed.
 
-The view may lag behind the API server, and no other process sees which pods are assumed. An extender therefore sees
-other facts than the scheduler that calls it.
+A pod is assumed to be on a node from the choice of the node until its binding is seen. The view may lag behind the API
+server, and no other process sees which pods are assumed. An extender may therefore know other facts than the scheduler
+that calls it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class PodInfo:
 
 
 def pod_info(item: Json) -> PodInfo:
-    """Parse a pod. A pod whose requests or constraints are invalid is treated as one that has none."""
+    """Parse a pod. Invalid requests or constraints are treated as if the pod had none."""
     meta, spec, status = item["metadata"], item.get("spec", {}), item.get("status", {})
     try:
         requests, constraints = requests_of(spec, "spec"), constraints_of(spec, "spec")
@@ -107,7 +108,7 @@ class SchedulerCache:
             self._charge(pod.node, pod.requests)
 
     def drop_pod(self, uid: str, *, keep_assumed: bool = False) -> None:
-        """Remove a pod. It also stops being assumed, unless ``keep_assumed`` is set."""
+        """Remove a pod. The pod is no longer assumed either, unless ``keep_assumed`` is set."""
         if not keep_assumed:
             self.forget(uid)
         before = self.pods.pop(uid, None)
@@ -138,7 +139,9 @@ class SchedulerCache:
         return (pod for pod in self.pods.values() if pod.node == node and not pod.ended)
 
     def free(self, node: Node, besides: PodInfo) -> Resources:
-        """Return what is free on the node for the pod ``besides``: allocatable less used less nominated for others."""
+        """Return what is free on the node for the pod ``besides``: what the node has, less the requests of pods on it
+        and of other pods that are nominated for it.
+        """
         return node.allocatable - self.used(node.name) - self.nominated(node.name, besides)
 
     def nominated(self, node: str, besides: PodInfo) -> Resources:

@@ -22,11 +22,11 @@ DEFAULT_PREEMPTION = "DefaultPreemption"
 
 @dataclass(frozen=True, slots=True)
 class ProfileConfig:
-    """One profile, which schedules the pods with one schedulerName.
+    """The configuration of one scheduler profile, which schedules the pods with one schedulerName.
 
     ``percentage`` is percentageOfNodesToScore (0: depends on the number of nodes), and ``preemption`` tells whether
-    DefaultPreemption is on. ``bind_timeout`` is for how many seconds VolumeBinding waits for a pod's volumes; the pod's
-    room stays charged meanwhile.
+    DefaultPreemption is on. ``bind_timeout`` is the number of seconds for which VolumeBinding waits for a pod's
+    volumes; the pod's room stays charged during the wait.
     """
 
     percentage: int = 0
@@ -36,9 +36,9 @@ class ProfileConfig:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderConfig:
-    """One extender.
+    """The configuration of one extender that the scheduler calls.
 
-    A verb whose name is empty is not called. ``timeout`` is httpTimeout in seconds, which holds for every verb.
+    A verb whose name is empty is not called. ``timeout`` is httpTimeout in seconds, which limits each call of a verb.
     ``capable`` is nodeCacheCapable: requests have the names of nodes and not whole nodes.
     """
 
@@ -53,9 +53,9 @@ class ExtenderConfig:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """The whole configuration; times are in seconds.
+    """The whole configuration of the embedded scheduler; times are in seconds.
 
-    ``lag`` is how much later than the API server the scheduler's own cache learns of a change.
+    ``lag`` is the time after which a change in the API server reaches the scheduler's own cache.
     """
 
     profiles: Mapping[str, ProfileConfig] = field(default_factory=lambda: {"default-scheduler": ProfileConfig()})
@@ -65,7 +65,7 @@ class SchedulerConfig:
     lag: float = 0.0
 
 
-BIND_TIMEOUT = 5.0  # seconds; the bindTimeoutSeconds of manifests/base/scheduler-config.yaml
+BIND_TIMEOUT = 5.0  # the time in seconds is bindTimeoutSeconds of manifests/base/scheduler-config.yaml
 
 
 def config_for(url: str, settings: Settings) -> SchedulerConfig:

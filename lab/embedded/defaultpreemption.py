@@ -1,10 +1,10 @@
 """DefaultPreemption: find a node on which a pod fits once certain pods of lower priority are gone (its victims).
 
-Imitated of pkg/scheduler/framework/preemption are: which pods may preempt; the victims on a node; the choice of a node;
-and the writes, which are first the condition DisruptionTarget and then the deletion. A node's victims are all pods of
-lower priority but those that may stay because the pod still fits; pods of the highest priority are tried first. The
-chosen node is the one whose victims have the lowest highest priority, then the lowest sum of priorities, then the
-smallest number. Disruption budgets, affinity and the victims' start times are not imitated.
+The module imitates parts of pkg/scheduler/framework/preemption: which pods may preempt; the victims on a node; the
+choice of a node; and the writes, which are first the condition DisruptionTarget and then the deletion. A node's victims
+are all pods of lower priority, except those beside which the pod still fits; pods of the highest priority are the first
+that may stay. The chosen node is the one whose victims have the lowest highest priority, then the lowest sum of
+priorities, then the smallest number. Disruption budgets, affinity and the victims' start times are not imitated.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ TEXT = "preempting to accommodate a higher priority pod"
 def may_preempt(cache: SchedulerCache, pod: PodInfo) -> bool:
     """Tell whether the pod may preempt others (PodEligibleToPreemptOthers in kube-scheduler).
 
-    It may not while a pod of lower priority is still terminating on the node for which it is nominated.
+    The pod may not preempt while a pod of lower priority is still terminating on the node for which it is nominated.
     """
     on_node = (other for other in cache.pods.values() if pod.nominated and other.node == pod.nominated)
     return not any(other.deleting and other.priority < pod.priority for other in on_node)
 
 
 def best_victims(cache: SchedulerCache, pod: PodInfo) -> tuple[str, list[PodInfo]]:
-    """Return the name of the best node to preempt on, and its victims; an empty name if preemption does not help."""
+    """Return the name of the best node on which to preempt, and the victims on it; the name is empty if preemption does
+    not help.
+    """
     if not any(other.priority < pod.priority for other in cache.pods.values()):
         return "", []
     found = {name: _victims(cache, pod, node) for name, node in sorted(cache.nodes.items())}
@@ -47,7 +49,9 @@ def _cost(victims: list[PodInfo]) -> tuple[int, int, int]:
 
 
 def _victims(cache: SchedulerCache, pod: PodInfo, node: Node) -> list[PodInfo]:
-    """Return the victims on the node; none if preemption does not help, as when the node lacks no resources."""
+    """Return the victims on the node; none if preemption does not help there, for example because resources are not
+    what the node lacks.
+    """
     plugin, _ = plugins.refuses(cache, pod, node)
     if plugin != plugins.RESOURCES:
         return []

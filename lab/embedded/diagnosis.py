@@ -1,4 +1,6 @@
-"""Collects why no node accepts a pod, and words it as kube-scheduler does in the pod's condition (FitError)."""
+"""Collects the reasons for which no node accepts a pod, and makes the message of the pod's condition from them, as
+kube-scheduler does (FitError).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Diagnosis:
-    """The reason of each node that refuses a pod, and the plugins that refused.
+    """Why a pod was not scheduled: the reason for each node that was refused, and the plugins that refused nodes.
 
-    nodes: the number of all nodes. rejectors: the names of the plugins; an extender counts as the plugin ``Extender``.
+    nodes: the number of all nodes. rejectors: the names of these plugins; an extender counts as the plugin
+    ``Extender``.
     """
 
     nodes: int
@@ -25,8 +28,8 @@ class Diagnosis:
     def text(self) -> str:
         """Return the message of the pod's condition.
 
-        The text must be the same after every attempt with the same outcome, because a patch with another text would
-        wake the pod, which would then be tried again at once.
+        The text must be the same after every attempt with the same outcome, because a patch that changes the text is an
+        event that wakes the pod, and the pod would be tried again at once.
         """
         if not self.nodes:
             return "no nodes available to schedule pods"

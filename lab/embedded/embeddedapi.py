@@ -26,7 +26,7 @@ from lab.embedded.apiserver import ApiServer
 from lab.embedded.objectstore import ExpiredError, StoreChange
 
 PAGE: Final = 500
-BOOKMARK_BEFORE_END: Final = 2.0  # a watch gets a bookmark so many seconds before it ends, as from a real API server
+BOOKMARK_BEFORE_END: Final = 2.0  # a watch gets a bookmark this many seconds before it ends, as from a real API server
 EXPIRED: Final = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
 
 
@@ -95,7 +95,7 @@ class EmbeddedApi:
         return _outcome(lambda: self._server.delete(Ref(PODS, namespace, name), {"preconditions": {"uid": uid}}))
 
     async def evict_pod(self, namespace: str, name: str, uid: str) -> Outcome:
-        """Delete the pod with this UID; there are no PodDisruptionBudgets here that could forbid an eviction."""
+        """Delete the pod with this UID; no PodDisruptionBudget is imitated that could forbid the eviction."""
         return await self.delete_pod(namespace, name, uid)
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> Outcome:
@@ -103,7 +103,9 @@ class EmbeddedApi:
 
 
 def require(resource: Resource) -> None:
-    """Raise ClusterError with status 404 for a resource that is not served, as for a CRD that is not installed."""
+    """Raise ClusterError with status 404 for a resource that is not served, as a real API server does for a CRD that is
+    not installed.
+    """
     if resource not in KIND_OF:
         raise ClusterError(404, "NotFound")
 

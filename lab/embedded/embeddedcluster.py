@@ -30,7 +30,9 @@ Part = Callable[[], Coroutine[Any, Any, None]]
 
 
 class EmbeddedCluster:
-    """A simulated world with an API server, run by the clock. The times of the trace count from the call of `begin`."""
+    """A simulated world (nodes, operator, kubelets, training) with an API server, run by the clock. The times of the
+    trace count from the call of `begin`.
+    """
 
     def __init__(self, trace: Trace, clock: Clock, seed: int, settings: WorldSettings | None = None) -> None:
         chance, gate = random.Random(seed), GatePolicy()
@@ -66,7 +68,7 @@ class EmbeddedCluster:
             self.submit(spec)
 
     def submit(self, spec: JobSpec) -> None:
-        """Create the job in the cluster now."""
+        """Create the object of this job in the cluster now."""
         self.bridge.do(lambda world: world.submit(spec))
 
     def scheduler(self, config: SchedulerConfig) -> EmbeddedScheduler:

@@ -1,4 +1,5 @@
-"""The scheduling loop of kube-scheduler as an extender sees it: one pod at a time, and binds that run beside it.
+"""Imitates the scheduling loop of kube-scheduler as an extender sees it: nodes are chosen for one pod at a time, and
+binds run beside the loop.
 
 The verbs filter, prioritize and bind go to the configured extenders; without extenders, this is the default scheduler,
 which places pod by pod. The loop has watches, a queue and a cache of its own, so its view lags behind the API server's.
@@ -63,7 +64,7 @@ class EmbeddedScheduler:
             await self.run_with(send)
 
     async def run_with(self, send: Send) -> None:
-        """Schedule until cancelled, with the extenders called by ``send``."""
+        """Schedule until cancelled, with ``send`` as the function that sends the calls to the extenders."""
         self.connect(send)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informer.run())
@@ -71,7 +72,7 @@ class EmbeddedScheduler:
             tasks.create_task(self._loop())
 
     def connect(self, send: Send) -> None:
-        """Call the extenders by ``send`` from now on."""
+        """Use ``send`` from now on to send the calls to the extenders."""
         self._extenders = [ExtenderClient(config, send, self._clock) for config in self.config.extenders]
 
     async def _loop(self) -> None:
@@ -105,9 +106,9 @@ class EmbeddedScheduler:
         task.add_done_callback(self._binds.discard)
 
     def _preempt(self, pod: PodInfo) -> str | None:
-        """Start a preemption for the pod, if one helps.
+        """Start to preempt pods of lower priority for the pod, if this helps.
 
-        Return the node for which the pod is nominated then, "" for none, or None to leave its nomination unchanged.
+        Return the node for which the pod is to be nominated, "" for none, or None if its nomination stays unchanged.
         """
         if not self._profile(pod).preemption or not defaultpreemption.may_preempt(self.cache, pod):
             return None
@@ -116,22 +117,22 @@ class EmbeddedScheduler:
             self._aside(defaultpreemption.evict(self._api, self._clock, victims, pod.scheduler))
         return node
 
-    # -- one node for one pod --------------------------------------------------------------------
+    # -- The methods below choose a node for one pod. ------------------------------------------------
 
     async def _choose(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         feasible = await self._try_nominated(pod, diagnosis)
         if not feasible:
             feasible = await self._feasible(pod, diagnosis)
-        if len(feasible) <= 1:  # like kube-scheduler, do not score a single node or call prioritize for it
+        if len(feasible) <= 1:  # kube-scheduler, too, does not score a single node or call prioritize for it
             return next(iter(feasible), "")
-        # During the calls of the extenders, nodes may have been deleted.
+        # Nodes may have been deleted during the calls of the extenders.
         staying = [node for name in feasible if (node := self.cache.nodes.get(name))]
         return await self._best(pod, staying) if staying else ""
 
     async def _try_nominated(self, pod: PodInfo, diagnosis: Diagnosis) -> Sequence[str]:
-        """Return the pod's nominated node if plugins and extenders accept it, else nothing.
+        """Return the pod's nominated node if plugins and extenders accept it, else an empty result.
 
-        It is tried alone, before all other nodes. An extender's error is only logged.
+        The nominated node is tried alone, before all other nodes. An extender's error is only logged.
         """
         node = self.cache.nodes.get(pod.nominated)
         if node is None or self._volumes.bars(pod) or plugins.refuses(self.cache, pod, node)[0]:
@@ -192,7 +193,7 @@ class EmbeddedScheduler:
     def _profile(self, pod: PodInfo) -> ProfileConfig:
         return self.config.profiles[pod.scheduler]
 
-    # -- the outcome of an attempt ---------------------------------------------------------------
+    # -- The methods below carry out and report the outcome of an attempt. ---------------------------
 
     async def _bind(self, entry: QueuedPod, node: str) -> None:
         pod = entry.pod
@@ -224,15 +225,15 @@ class EmbeddedScheduler:
     async def _fail(
         self, entry: QueuedPod, message: str, rejectors: Sequence[str] | set[str], nominated: str | None = ""
     ) -> None:
-        """Put the pod back into the queue, unless it is gone or bound after all, and write its condition.
+        """Put the pod back into the queue, unless the pod is gone or bound meanwhile, and write its condition.
 
-        rejectors: the plugins that refused it; empty for an error. nominated: the node for which it is nominated from
-        now on ("": none; None: unchanged).
+        rejectors: the plugins that refused the pod; empty after an error. nominated: the node for which the pod is
+        nominated from now on ("": none; None: unchanged).
         """
         latest = self.cache.pods.get(entry.pod.uid)
         if latest is None:
             self.queue.done(entry.pod.uid)
-            return  # as in kube-scheduler, which logs "Pod doesn't exist in informer cache"
+            return  # kube-scheduler also gives the pod up here and logs "Pod doesn't exist in informer cache"
         if latest.node:
             self.queue.done(latest.uid)
         else:

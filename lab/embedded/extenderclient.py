@@ -16,13 +16,13 @@ from lab.embedded.cache import PodInfo
 from lab.embedded.config import ExtenderConfig
 
 Send = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
-"""URL and body of a POST -> status and body of the answer. Raises OSError where there is no answer."""
+"""A function that posts a body to a URL and returns the answer's status and body. Raises OSError if none comes."""
 
 
 @asynccontextmanager
 async def over_http() -> AsyncIterator[Send]:
-    """Yield a function that sends over HTTP."""
-    connector = aiohttp.TCPConnector(limit=0)  # no limit on concurrent binds, as in kube-scheduler
+    """Yield a function that sends a request to an extender over HTTP and returns its answer."""
+    connector = aiohttp.TCPConnector(limit=0)  # there is no limit on concurrent binds, as in kube-scheduler
     async with aiohttp.ClientSession(connector=connector) as session:
 
         async def send(url: str, body: bytes) -> tuple[int, bytes]:
@@ -41,9 +41,10 @@ class ExtenderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """The answer to filter: the names of the nodes that stay, and for each refused node the reason.
+    """The answer to filter: the names of the nodes that the pod may use, and for each refused node the reason.
 
-    unresolvable: reasons of nodes on which preemption cannot help. failed: reasons of other refused nodes.
+    unresolvable: maps each node on which preemption cannot help to its reason. failed: maps each other refused node to
+    its reason.
     """
 
     names: tuple[str, ...]
@@ -74,7 +75,7 @@ class ExtenderClient:
         return Filtered(tuple(names), failed, unresolvable)
 
     async def prioritize(self, pod: PodInfo, nodes: Mapping[str, Json]) -> Mapping[str, int]:
-        """Call prioritize, and return the score of each node; after any failure no scores, as kube-scheduler does."""
+        """Call prioritize and return the score of each node; return no scores after a failure, like kube-scheduler."""
         try:
             answer = await self._post(self.config.prioritize_verb, self._args(pod, nodes))
             scores: dict[str, int] = {}
@@ -124,7 +125,9 @@ class ExtenderClient:
 
 
 def _kept(answer: Mapping[str, Any]) -> Sequence[str]:
-    """Return the names of the nodes in an answer that has whole nodes; none if it has no nodes."""
+    """Return the names of the nodes in a filter answer that contains whole nodes; return no names if it contains no
+    nodes.
+    """
     items = (answer.get("nodes") or {}).get("items") or ()
     return [item["metadata"]["name"] for item in items]
 

@@ -63,7 +63,7 @@ class Informer:
             self._take(batch)
 
     async def _hand_on(self) -> None:
-        """Pass the delayed batches on in their order, each at its due time."""
+        """Pass the delayed batches of changes to the cache and the queue in their order, each after its delay."""
         while True:
             due, batch = await self._late.get()
             await self._clock.sleep(due - self._clock.monotonic())
@@ -80,7 +80,7 @@ class Informer:
             if len(self._listed) == len(self._reflectors):
                 self._ready.set()
 
-    # -- nodes -----------------------------------------------------------------------------------
+    # -- The methods below handle changes of nodes. --------------------------------------------------
 
     def _node(self, item: Json, *, gone: bool) -> None:
         name = item["metadata"]["name"]
@@ -92,7 +92,7 @@ class Informer:
         node = self._cache.set_node(item)
         self._queue.move_all(node_changes(before, node, before_item, item))
 
-    # -- pods ------------------------------------------------------------------------------------
+    # -- The methods below handle changes of pods. ---------------------------------------------------
 
     def _pod(self, item: Json, *, gone: bool) -> None:
         uid = str(item["metadata"]["uid"])
@@ -115,7 +115,9 @@ class Informer:
             self._nomination_ends(before)
 
     def _nomination_ends(self, before: PodInfo) -> None:
-        """Wake the pods that may use the room that this pod was nominated for: those of its or a lower priority."""
+        """Wake the waiting pods that may use the room for which this pod was nominated: those of the same or a lower
+        priority.
+        """
         if before.nominated:
             self._queue.move_all([ClusterChange(ClusterEvent.ASSIGNED_DELETE)], before.priority)
 
@@ -126,7 +128,9 @@ class Informer:
         self._queue.move_all([ClusterChange(ClusterEvent.ASSIGNED_ADD if first else ClusterEvent.ASSIGNED_UPDATE)])
 
     def _pod_waits(self, pod: PodInfo, before: PodInfo | None) -> None:
-        """Record an unbound pod, and queue it if it is of one of the profiles and is not assumed."""
+        """Record an unbound pod, and queue it if one of the profiles schedules it and it is not assumed to be on a
+        node.
+        """
         self._cache.set_pod(pod)
         if pod.scheduler not in self._config.profiles or self._cache.assumed(pod.uid):
             return
@@ -138,7 +142,7 @@ class Informer:
 def node_changes(before: Node | None, node: Node, old: Json | None, new: Json) -> Iterator[ClusterChange]:
     """Yield the changes of a node that may help waiting pods; a heartbeat, which changes only timestamps, yields none.
 
-    before, node: the parsed node before and now. old, new: the same as JSON.
+    before, node: the parsed node before and after the change. old, new: the node's JSON before and after the change.
     """
     if before is None or old is None:
         yield ClusterChange(ClusterEvent.NODE_ADD, node)

@@ -13,11 +13,11 @@ from typing import Literal
 
 from extender.kube.api import Json, Resource
 
-Key = tuple[str, str]  # (namespace, name)
+Key = tuple[str, str]  # a key is (namespace, name)
 Kind = Literal["ADDED", "MODIFIED", "DELETED"]
 
-LOG = 20_000  # how many changes are kept, the newest ones; watches can resume from them
-SNAPSHOTS = 16  # how many lists are kept for clients that have not read all of their pages yet
+LOG = 20_000  # the newest changes are kept, at most this many, and watches can resume from them
+SNAPSHOTS = 16  # at most this many lists are kept for clients that have not read all of their pages yet
 
 
 class ExpiredError(Exception):
@@ -26,9 +26,9 @@ class ExpiredError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoreChange:
-    """One write, which made ``version``.
+    """One write to the store; ``version`` is the store's version after it.
 
-    ``item`` is the object after the write; for a deletion, its last state before it, with the new version.
+    ``item`` is the object after the write; for a deletion, the last state of the deleted object, with the new version.
     """
 
     version: int
@@ -41,11 +41,11 @@ Listener = Callable[[StoreChange, Json | None], None]
 
 
 class ObjectStore:
-    """All objects of one cluster."""
+    """Stores all objects of one cluster, with one version number that each write increases."""
 
     def __init__(self) -> None:
         self.version = 1
-        self.compacted = 0  # the log no longer has changes up to this version
+        self.compacted = 0  # the log no longer has the changes up to this version
         self._objects: dict[Resource, dict[Key, Json]] = {}
         self._log: deque[StoreChange] = deque()
         self._snapshots: dict[tuple[Resource, int], list[Json]] = {}
@@ -53,7 +53,9 @@ class ObjectStore:
         self._changed: dict[Resource, asyncio.Event] = {}
 
     def listen(self, listener: Listener) -> None:
-        """Register a function that is called during each write, with the change and the object before it (or None)."""
+        """Register a function that is called during each write, with the change and the object as it was before (None
+        for a new object).
+        """
         self._listeners.append(listener)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
@@ -68,8 +70,8 @@ class ObjectStore:
     def page(self, resource: Resource, limit: int, version: int = 0, start: int = 0) -> tuple[list[Json], int, int]:
         """Return one page of a list at one version: (items, version, index at which the next page begins, or 0).
 
-        limit: the most items in the page; 0: all. version, start: those that the page before has returned; 0 for the
-        first page. Raises ExpiredError if the list of that version is no longer kept.
+        limit: the most items in the page; 0: all. version, start: the version and the index that the call for the page
+        before has returned; 0 for the first page. Raises ExpiredError if the list of that version is no longer kept.
         """
         if not version:
             version, items = self.version, list(self.all(resource))

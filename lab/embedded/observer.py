@@ -1,4 +1,4 @@
-"""Observes a run in the simulated world: when it ends, its measures, and jobs that are stuck with some pods placed."""
+"""Observes a run in the simulated world: when it ends, its measures, and jobs that hold room but do not compute."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from lab.sim.pods.podmeter import PodMeter
 from lab.sim.report import RunResult
 
 LOOK_SECONDS = 1.0
-# a run counts as standing still after so many seconds without a write and without a computing job
+# A run stands still if for this many seconds nothing was written and no job computed.
 STILL_SECONDS = 120.0
-STILL_REAL_SECONDS = 4.0  # a run does not count as standing still before so many seconds of real time
+STILL_REAL_SECONDS = 4.0  # a run counts as standing still only after this many seconds of real time
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """How a run ended.
+    """How a run ended, with its measures.
 
     ``stuck`` has (name, pods that hold room, pods asked for) of each job that holds room but does not compute.
-    ``stood_still`` is when the run was found to stand still, in seconds after the start; None if it did not.
+    ``stood_still`` is the time at which the run was found to make no more progress, in seconds after the start; None if
+    it made progress.
     """
 
     result: RunResult
@@ -38,7 +39,7 @@ class RunObserver:
         self.cluster = cluster
         self.ended = False
         self.standstill = False
-        self.elapsed = 0.0  # seconds from the start until now, or until the end of the run
+        self.elapsed = 0.0  # elapsed is the time in seconds from the start until now, or until the end of the run
         self._clock = clock
         self._horizon = horizon
         self._still = max(STILL_SECONDS, STILL_REAL_SECONDS * clock.speed)

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from extender.clock import Clock
 
-EPOCH: Final = 1_798_761_600.0  # 2027-01-01, an arbitrary fixed date
+EPOCH: Final = 1_798_761_600.0  # virtual time begins on 2027-01-01, an arbitrary fixed date
 _T = TypeVar("_T")
 
 
@@ -30,7 +30,7 @@ class LoopCaller:
         self._open: set[Future[Any]] = set()
 
     async def __call__(self, look: Callable[[], _T]) -> _T:
-        """Call ``look`` in the other loop and return its result; it must not wait and should not change anything.
+        """Call ``look`` in the other loop and return its result; ``look`` must not wait and should not change anything.
 
         Raises RuntimeError if the loop has ended.
         """
@@ -74,7 +74,7 @@ class PacedClock(Clock):
 
 
 class _Selector(selectors.SelectSelector):
-    """A selector that, when nothing else happens, moves virtual time to the next timer as soon as the pace allows."""
+    """A selector that moves virtual time to the next timer if no socket has data before it is due in real time."""
 
     def __init__(self, speed: float) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class _Selector(selectors.SelectSelector):
         if timeout is None or timeout <= 0:
             return super().select(timeout)
         due = self.virtual + timeout
-        # Even a select that does not wait sees data that was sent over loopback, because it arrives at once.
+        # Data that was sent over loopback arrives at once, so even a select that does not wait sees it.
         woken = super().select(max(0.0, self._began + due / self._speed - self._real.monotonic()))
         if not woken:
             self.virtual = due
@@ -110,9 +110,10 @@ class PacedLoop(asyncio.SelectorEventLoop):
 async def paced(
     speed: float, start: Callable[[Clock], AbstractAsyncContextManager[_T]]
 ) -> AsyncIterator[tuple[_T, LoopCaller]]:
-    """Enter the context ``start(clock)`` in a new thread with a paced loop; yield its value and a caller into the loop.
+    """Enter the context ``start(clock)`` in a new thread with a paced loop; yield the context's value and a
+    `LoopCaller` for the loop.
 
-    speed: virtual seconds per real second, at most. Raises the error with which entering the context, or later a task
+    speed: the most virtual seconds per real second. Raises the error with which entering the context, or later a task
     in the loop, has failed.
     """
     loop, stop = PacedLoop(speed), asyncio.Event()
@@ -140,6 +141,6 @@ async def paced(
     try:
         yield await asyncio.wrap_future(entered), ask
     finally:
-        with contextlib.suppress(RuntimeError):  # raised if the loop has ended already
+        with contextlib.suppress(RuntimeError):  # the error is raised if the loop has ended already
             loop.call_soon_threadsafe(stop.set)
         await asyncio.wrap_future(ended)

@@ -1,4 +1,5 @@
-"""Imitates the scheduler plugins on which Kohort depends: which nodes accept a pod, scores, and which changes may help.
+"""Imitates the scheduler plugins on which Kohort depends: which nodes they accept for a pod, how they score nodes, and
+which changes may help a pod that they refused.
 
 Filters are NodeUnschedulable, TaintToleration, NodeAffinity and NodeResourcesFit; scores are those of NodeResourcesFit
 (least allocated) and NodeResourcesBalancedAllocation. VolumeBinding is in `volumes.py`, DefaultPreemption in
@@ -23,9 +24,9 @@ AFFINITY: Final = "NodeAffinity"
 RESOURCES: Final = "NodeResourcesFit"
 VOLUMES: Final = "VolumeBinding"
 EXTENDER: Final = "Extender"
-# in a cluster with fewer nodes the search looks at all of them (minFeasibleNodesToFind in kube-scheduler)
+# In a cluster with fewer nodes than this, the search looks at all nodes (minFeasibleNodesToFind in kube-scheduler).
 SAMPLE_FROM: Final = 100
-# a pod without requests counts with these amounts in scores
+# A pod without requests counts in scores as if it requested these amounts.
 DEFAULT_REQUEST: Final = {"cpu": 100, "memory": 200 * 1024 * 1024}
 
 
@@ -39,15 +40,15 @@ class ClusterEvent(Enum):
     NODE_DELETE = "NodeDelete"
     NODE_ALLOCATABLE = "NodeAllocatable"
     NODE_LABEL = "NodeLabel"
-    NODE_TAINT = "NodeTaint"  # the node's taints or spec.unschedulable have changed
-    NODE_OTHER = "NodeOther"  # the node's annotations or conditions have changed
+    NODE_TAINT = "NodeTaint"  # this event is a change of the node's taints or of spec.unschedulable
+    NODE_OTHER = "NodeOther"  # this event is a change of the node's annotations or conditions
     VOLUME = "PersistentVolumeClaimUpdate"
     TARGET_POD = "TargetPodUpdate"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterChange:
-    """A cluster event, with the node if the event is about a node."""
+    """A cluster event that has happened, with the node if the event is about a node."""
 
     what: ClusterEvent
     node: Node | None = None
@@ -100,7 +101,7 @@ def _refusal(pod: PodInfo, node: Node) -> str:
 
 
 def how_many_to_find(nodes: int, percentage: int) -> int:
-    """Return after how many feasible nodes the search stops (numFeasibleNodesToFind in kube-scheduler).
+    """Return the number of feasible nodes after which the search stops (numFeasibleNodesToFind in kube-scheduler).
 
     nodes: the number of all nodes. percentage: percentageOfNodesToScore; 0: it depends on the number of nodes.
     """
@@ -113,7 +114,8 @@ def how_many_to_find(nodes: int, percentage: int) -> int:
 def score(cache: SchedulerCache, pod: PodInfo, node: Node) -> int:
     """Return the node's score for the pod, from 0 to 200.
 
-    It is the sum of least allocated and balanced allocation, each over CPU and memory with weight 1.
+    The score is the sum of the plugins' scores for least and for balanced allocation, each from 0 to 100, over CPU and
+    memory with weight 1.
     """
     taken = cache.used(node.name) + pod.requests
     shares = [_share(taken, pod, node, name) for name in DEFAULT_REQUEST if node.allocatable[name]]

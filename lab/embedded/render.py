@@ -37,7 +37,7 @@ WORK_SECONDS: Final = "demo.kohort.dev/work-seconds"
 GATED_TEXT: Final = "Scheduling is blocked due to non-empty scheduling gates"
 KEY_OF_ROLE: Final = {role: key for key, role in TFJOB.roles.items()}
 IMAGE: Final = "none"
-QUOTA: Final = "pods"  # the name of a namespace's only ResourceQuota
+QUOTA: Final = "pods"  # each namespace has at most one ResourceQuota, with this name
 RESOURCE_OF: Final[Mapping[WorkloadKind, Resource]] = {
     WorkloadKind.TFJOB: TFJOBS, WorkloadKind.INDEXED_JOB: BATCHJOBS,
     WorkloadKind.STATEFULSET: STATEFULSETS, WorkloadKind.DEPLOYMENT: DEPLOYMENTS,
@@ -47,7 +47,7 @@ RESOURCE_OF: Final[Mapping[WorkloadKind, Resource]] = {
 def node_json(node: Node, old: Json | None = None) -> Json:
     """Return the node as JSON with its conditions.
 
-    old: the node's JSON before, from which metadata is kept that the world does not have.
+    old: the node's earlier JSON; metadata that the world does not know is taken over from it.
     """
     meta = {**_old(old, "metadata"), "name": node.name, "uid": node.uid, "labels": dict(node.labels)}
     spec: Json = {}
@@ -70,7 +70,7 @@ def quantities(resources: Resources) -> dict[str, str]:
     }
 
 
-# -- pods ----------------------------------------------------------------------------------------
+# -- The functions below render pods and quotas. -----------------------------------------------------
 
 
 def pod_json(pod: PodObject, old: Json | None = None) -> Json:
@@ -92,7 +92,7 @@ def pod_json(pod: PodObject, old: Json | None = None) -> Json:
 
 
 def quota_json(namespace: str, most: int, used: int) -> Json:
-    """Return the namespace's ResourceQuota as JSON: so many pods at the most, and so many there are."""
+    """Return the namespace's ResourceQuota as JSON, with a limit of ``most`` pods, of which ``used`` exist."""
     hard, taken = {"pods": str(most)}, {"pods": str(used)}
     meta = {"name": QUOTA, "namespace": namespace, "uid": f"quota-of-{namespace}"}
     return typed(QUOTAS, {"metadata": meta, "spec": {"hard": hard}, "status": {"hard": hard, "used": taken}})
@@ -101,7 +101,7 @@ def quota_json(namespace: str, most: int, used: int) -> Json:
 def _owner(pod: PodObject) -> Json:
     """Return the pod's owner reference: to its job, or for a Deployment's pod to a ReplicaSet of the Deployment.
 
-    The ReplicaSet is not created as an object, because nothing reads it.
+    The ReplicaSet is not created as an object, because nothing reads ReplicaSets.
     """
     resource = RESOURCE_OF[pod.kind]
     kind, name, uid = pod.kind.value, pod.job, pod.owner
@@ -171,7 +171,7 @@ def _pod_conditions(pod: PodObject) -> Iterator[Json]:
 
 
 def _kept_time(new: Json, before: tuple[Json, ...] | list[Json]) -> Json:
-    """Return the earlier condition if the new one differs only in time, so that lastTransitionTime stays the same."""
+    """Return the earlier condition if ``new`` differs from it only in lastTransitionTime, else return ``new``."""
     same = next((old for old in before if {**old, "lastTransitionTime": ""} == {**new, "lastTransitionTime": ""}), None)
     return same or new
 
@@ -210,7 +210,7 @@ def _host_ports(requests: Resources) -> Iterator[Json]:
             yield {"containerPort": int(port), "hostPort": int(port), "protocol": protocol}
 
 
-# -- jobs ----------------------------------------------------------------------------------------
+# -- The functions below render jobs. ----------------------------------------------------------------
 
 
 def job_json(job: JobObject, old: Json | None = None) -> Json:
@@ -244,7 +244,9 @@ def job_json(job: JobObject, old: Json | None = None) -> Json:
 
 
 def _training_notes(spec: JobSpec) -> dict[str, str]:
-    """Return the annotations by which a user describes the training, and what may be done with the job."""
+    """Return the annotations in which a user describes the training and says whether the job may be migrated and its ps
+    changed.
+    """
     said = {MIGRATABLE: spec.migratable, ELASTIC_PS: spec.ps_elastic}
     notes = {name: "true" for name, holds in said.items() if holds}
     if spec.training is None:

@@ -1,8 +1,9 @@
-"""The scheduling queue of kube-scheduler 1.37: active, back-off, error back-off, unschedulable, gated, in flight.
+"""Imitates the scheduling queue of kube-scheduler 1.37 with its parts: active, back-off, error back-off, unschedulable,
+gated, in flight.
 
-The following is imitated, as it was observed on the real queue. A refused pod sleeps until an event that may satisfy
-the plugin that refused it. When no pod is active, pods are popped from back-off early. A pod leaves error back-off only
-when its time is over. Events that occur while a pod is being scheduled are considered if that attempt fails.
+A refused pod sleeps until an event that may satisfy the plugin that refused it. When no pod is active, pods are popped
+from back-off early. A pod leaves error back-off only when its time is over. Events that occur while a pod is being
+scheduled are considered if that attempt fails. All this was observed on the real queue.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from extender.clock import Clock
 from lab.embedded.cache import PodInfo
 from lab.embedded.plugins import ClusterChange, ClusterEvent, wakes
 
-FLUSH_SECONDS: Final = 1.0  # interval at which the queue looks for pods whose back-off is over
-# a refused pod is woken after so many seconds in any case (podMaxInUnschedulablePodsDuration)
+FLUSH_SECONDS: Final = 1.0  # the queue looks for pods whose back-off is over at this interval in seconds
+# A refused pod is woken after this many seconds in any case (podMaxInUnschedulablePodsDuration).
 LONGEST_SLEEP: Final = 300.0
 UNSCHEDULABLE_CHECK: Final = 30.0
 
@@ -39,8 +40,9 @@ class QueuePart(Enum):
 class QueuedPod:
     """An entry of the queue: a pending pod and the history of its attempts.
 
-    ``since`` is when it last entered the queue. ``refusals`` and ``errors`` count failed attempts. ``rejectors`` are
-    the plugins that refused it last. ``seen`` has the events that occurred while it was in flight.
+    ``since`` is the time at which the pod last entered the queue. ``refusals`` counts the attempts in which plugins
+    refused the pod, ``errors`` those since the last refusal that failed with an error. ``rejectors`` are the plugins
+    that refused the pod last. ``seen`` has the events that occurred while the pod was in flight.
     """
 
     pod: PodInfo
@@ -66,7 +68,7 @@ class SchedulingQueue:
         return len(self._entries)
 
     def place(self, uid: str) -> QueuePart | None:
-        """Return the part of the queue in which the pod is, or None."""
+        """Return the part of the queue in which the pod is, or None if it is not queued."""
         entry = self._entries.get(uid)
         return entry.place if entry else None
 
@@ -113,9 +115,9 @@ class SchedulingQueue:
             del self._entries[uid]
 
     def fail(self, entry: QueuedPod, pod: PodInfo, rejectors: Collection[str]) -> None:
-        """Put a pod back after a failed attempt.
+        """Put a pod back into the queue after a failed attempt to schedule it.
 
-        rejectors: the plugins that refused it; empty if the attempt failed with an error.
+        rejectors: the plugins that refused the pod; empty if the attempt failed with an error.
         """
         entry.pod, entry.rejectors, entry.since = pod, frozenset(rejectors), self._clock.monotonic()
         if not rejectors:
@@ -142,7 +144,7 @@ class SchedulingQueue:
         return entry.place is QueuePart.UNSCHEDULABLE and entry.pod.priority <= highest
 
     async def flush(self) -> None:
-        """Make pods active whose back-off is over or that have slept for LONGEST_SLEEP; this runs until cancelled."""
+        """Until cancelled, make each pod active whose back-off is over or that has slept for LONGEST_SLEEP seconds."""
         checked = self._clock.monotonic()
         while True:
             await self._clock.sleep(FLUSH_SECONDS)

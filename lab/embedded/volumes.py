@@ -19,12 +19,14 @@ class Volumes:
     """The claims that have no volume yet; all other claims count as bound."""
 
     def __init__(self) -> None:
-        # (namespace, claim) -> whether its binding mode is WaitForFirstConsumer
+        # _missing maps (namespace, claim) to whether the claim's binding mode is WaitForFirstConsumer.
         self._missing: dict[tuple[str, str], bool] = {}
         self._listeners: list[Callable[[], None]] = []
 
     def lose(self, namespace: str, claim: str, *, first_consumer: bool) -> None:
-        """Let the claim have no volume from now on; ``first_consumer``: its mode is WaitForFirstConsumer."""
+        """Let the claim have no volume from now on. ``first_consumer``: whether the claim's binding mode is
+        WaitForFirstConsumer.
+        """
         self._missing[namespace, claim] = first_consumer
 
     def arrive(self, namespace: str, claim: str) -> None:
@@ -38,7 +40,7 @@ class Volumes:
         self._listeners.append(listener)
 
     def bars(self, pod: PodInfo) -> bool:
-        """Tell whether PreFilter refuses the pod, because a claim with mode Immediate has no volume."""
+        """Tell whether PreFilter refuses the pod, because one of the pod's claims with mode Immediate has no volume."""
         return any(not self._missing.get((pod.namespace, claim), True) for claim in pod.volumes)
 
     async def bound(self, pod: PodInfo, clock: Clock, seconds: float) -> bool:

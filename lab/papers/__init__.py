@@ -1,1 +1,3 @@
-"""The papers' experiments: what each paper claims, and what this project's runs must reach, for a given seed."""
+"""The papers' experiments: each runs a paper's jobs for a given seed, and states the bounds that our results must
+meet.
+"""

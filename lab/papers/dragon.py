@@ -20,7 +20,7 @@ from policy.systems.dragon import Dragon, Sizes, Victims
 
 DRAGON = Dragon()
 JOBS = [f"job-{number:02d}" for number in range(1, 13)]
-# mean seconds between arrivals, from low to high load; the paper's workload intensity is about 250 / gap
+# The loads are mean seconds between arrivals, from low to high load; the paper's workload intensity is about 250 / gap.
 GAPS = (400, 250, 167, 125, 83, 62)
 
 
@@ -29,7 +29,7 @@ GAPS = (400, 250, 167, 125, 83, 62)
 
 @dataclass(frozen=True)
 class DragonCase:
-    """One way to run the twelve jobs of DRAGON's Table 1: with a policy and settings of the simulator.
+    """One way to run the twelve jobs of DRAGON's Table 1: under one policy, with given settings of the simulator.
 
     ``baselines``: whether the same jobs also run under both baselines, kubeflow-spread and locality-only, with the
     default settings.
@@ -179,23 +179,23 @@ def hundred(seed: int) -> Row:
 
 
 def unyielding(seed: int) -> Row:
-    """Return the measures of a mutant: DRAGON takes no workers for urgent jobs, and starts jobs only with all the
-    workers that they ask for.
+    """Return the measures of a deliberately changed run (a mutant): DRAGON takes no workers for urgent jobs, and starts
+    jobs only with all the workers that they ask for.
     """
     return at_every_load(seed, {"dragon": Dragon(urgent_threshold=math.inf, sizes=Sizes.ASKED)})
 
 
 def rigid(seed: int) -> Row:
-    """Return the measures of a mutant: DRAGON without scale-down and scale-up, which starts jobs only with all the
-    workers that they ask for.
+    """Return the measures of a deliberately changed run (a mutant): DRAGON without scale-down and scale-up, which
+    starts jobs only with all the workers that they ask for.
     """
     nothing = Dragon(urgent_threshold=math.inf, idle_threshold=math.inf, sizes=Sizes.ASKED)
     return at_every_load(seed, {"dragon": nothing})
 
 
 def at_every_load(seed: int, policies: Mapping[str, Policy]) -> Row:
-    """Run each policy at each load; return the measures by the key measure/policy-gap, with the gap of the load in
-    seconds.
+    """Run each policy at each load; return each measure under the key measure/policy-gap. The gap is the mean number of
+    seconds between two arrivals.
     """
     row: dict[str, float] = {}
     for gap in GAPS:

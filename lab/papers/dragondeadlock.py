@@ -1,4 +1,8 @@
-"""The deadlock of jobs placed pod by pod (DRAGON, sections 2.3 and 3.1); the five papers' systems avoid it."""
+"""Show the deadlock of jobs whose pods are placed one by one (DRAGON, sections 2.3 and 3.1), which gang scheduling
+avoids.
+
+The five papers' systems run on the same traces, and no job may deadlock under them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,9 @@ def deadlock(seed: int) -> Row:
 
 
 def without_gang(seed: int) -> Row:
-    """Return the row of a mutant: the pod-by-pod baseline runs in place of the five systems."""
+    """Return the measures of a deliberately changed run (a mutant): the pod-by-pod baseline runs in place of the five
+    systems.
+    """
     return {f"with gang/{name}": _left(name, FifoPod(Retry.RANDOM, seed)) for name in DEADLOCKS}
 
 
@@ -34,7 +40,7 @@ def _left(name: str, policy: Policy) -> float:
 
 @cache
 def _left_by_the_five(name: str) -> float:
-    """Return how many jobs of that trace never finish under the five systems together.
+    """Return how many jobs of that trace never finish, summed over the five systems.
 
     No system is random, so the number is the same for every seed.
     """

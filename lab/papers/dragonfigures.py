@@ -11,7 +11,8 @@ NAMES = {"kubeflow": "Kubeflow", "locality": "locality-aware", "dragon": "DRAGON
 COLOURS = {"kubeflow": "tab:gray", "locality": "tab:blue", "dragon": "tab:orange"}
 PARTS = {"run": "running", "wait": "waiting", "scaling": "scaling"}
 SLICE_MINUTES = 5
-# mean seconds between arrivals at workload intensity 1; inferred, because the paper does not state it
+# At workload intensity 1, this is the mean number of seconds between arrivals. It is inferred, because the paper does
+# not state it.
 REFERENCE_GAP = 250.0
 
 

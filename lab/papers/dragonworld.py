@@ -33,19 +33,20 @@ TABLE_1 = (
 )
 MAXIMUM = 4
 GPU = "nvidia.com/gpu"
-RESTART_SECONDS = 50.0  # what a change of workers costs; DRAGON, section 4.2: about 40 s to 1 min
+# Seconds for which a job stops when its workers change; DRAGON, section 4.2, says about 40 s to 1 min.
+RESTART_SECONDS = 50.0
 TICK_SECONDS = 15.0
 SPEEDS = SharedLinks()
 # The paper's pods ask for GPUs only. kube-scheduler counts 100 millicores and 200 MB for a pod without such requests.
 SERVER = Role(PS, 1, pod_requests(0.1, 0.2))
 ONE_WORKER = Role(WORKER, 1, pod_requests(0.1, 0.2, 1))
 HUNDRED, MEAN_SECONDS = 100, 1600.0
-SLICE = 300.0  # seconds for which one value of GPU use is computed, as in DRAGON's Figure 8
+SLICE = 300.0  # DRAGON's Figure 8 shows one value of GPU use for each slice of this many seconds.
 SLICES = 48
 
 
 def settings(restart: float = RESTART_SECONDS, volume: float = 1.0) -> FluidSettings:
-    """Return the settings of all runs.
+    """Return the simulator settings that all runs share.
 
     ``restart`` is the seconds that a change of workers costs, ``volume`` a factor on the traffic.
     """
@@ -150,7 +151,7 @@ def run(trace: Trace, policy: Policy, how: FluidSettings = SETTINGS) -> RunResul
 
 
 def row_of(name: str, trace: Trace, policy: Policy, how: FluidSettings = SETTINGS) -> dict[str, float]:
-    """Run the policy, and return its measures by the key measure/name, as elapsed/dragon.
+    """Run the policy, and return its measures by the key measure/name, such as elapsed/dragon.
 
     Times are in minutes. ``run`` and ``elapsed`` also have a key measure/name/job for each job, and use/name/slice is
     the GPU use in each slice of the run (`SLICE`), in percent.

@@ -49,13 +49,17 @@ class OtherUtilities(Policy):
 
 
 def equal_jobs(seed: int) -> Trace:
-    """Return E1: Table 1 unchanged, without randomness."""
+    """Return the trace of experiment E1: Table 1 unchanged, in which all jobs have the same utility. The seed has no
+    effect.
+    """
     del seed
     return table_1()
 
 
 def drawn_utilities(seed: int) -> Trace:
-    """Return E2: Table 1, in which each job's utility is 1, 2 or 3 and at least one job has 3."""
+    """Return the trace of experiment E2: Table 1, in which each job's utility is 1, 2 or 3 and at least one job has
+    3.
+    """
     draw, trace = random.Random(seed), table_1()
     worth = [float(draw.randint(1, 3)) for _ in trace.jobs]
     if HIGH not in worth:
@@ -64,7 +68,10 @@ def drawn_utilities(seed: int) -> Trace:
 
 
 def late_large_job(seed: int) -> Trace:
-    """Return E3: Table 1 at utility 1, and a later job of 3 to 4 workers and utility 3 while the GPUs are full."""
+    """Return the trace of experiment E3: Table 1 with utility 1, and a job that arrives later while the GPUs are full.
+
+    The later job has 3 or 4 workers and utility 3.
+    """
     draw, trace = random.Random(seed), table_1()
     model = draw.choice(sorted(SPEEDS.models))
     steps = steps_in(model, draw.uniform(600.0, 1200.0), MAXIMUM)
@@ -74,7 +81,9 @@ def late_large_job(seed: int) -> Trace:
 
 
 def loaded(seed: int) -> Trace:
-    """Return DRAGON's hundred jobs at one every 125 s, a load at which jobs queue; each job has utility 1, 2 or 3."""
+    """Return the trace of DRAGON's hundred jobs, one every 125 s on average, so that jobs queue; each has utility 1, 2
+    or 3.
+    """
     draw, trace = random.Random(seed), hundred_jobs(seed, LOADED_GAP)
     return replace(trace, jobs=tuple(replace(one, utility=float(draw.randint(1, 3))) for one in trace.jobs))
 
@@ -88,7 +97,12 @@ class DrsCase:
     baseline: bool = True
 
     def __call__(self, seed: int) -> Row:
-        """Return the mean elapsed minutes of all jobs, and of those of the highest utility (elapsed/NAME/top)."""
+        """Run the policies, and return each one's mean elapsed minutes, of all jobs and of those of the highest
+        utility.
+
+        The keys are elapsed/NAME and elapsed/NAME/top. ``top gain`` is by how many percent DRS is below DRAGON for the
+        latter.
+        """
         trace = self.trace(seed)
         runs: dict[str, Policy] = {"dragon": Dragon(), "drs": self.policy}
         if self.baseline:
@@ -141,12 +155,12 @@ SHORT_QUEUE = (
 
 
 def no_gang(trace: Callable[[int], Trace], seed: int) -> Row:
-    """Return the row of a mutant: the pod-by-pod baseline runs in place of DRS."""
+    """Return the measures of a deliberately changed run (a mutant): the pod-by-pod baseline runs in place of DRS."""
     return DrsCase(trace, FifoPod(Retry.RANDOM, seed), baseline=False)(seed)
 
 
 def same_utility(trace: Callable[[int], Trace], *misses: str, reason: str = "") -> Mutant:
-    """Return the mutant in which DRS sees the same utility for all jobs."""
+    """Return the measures of a deliberately changed run (a mutant) in which DRS sees the same utility for all jobs."""
     return Mutant("no utility", DrsCase(trace, OtherUtilities(DRS, 0.0), baseline=False), misses, reason)
 
 

@@ -1,19 +1,23 @@
-"""An experiment of a paper: a function of a seed, bars over many seeds, and mutants that must miss some bars."""
+"""Define an experiment of a paper: a function of a seed, bars (bounds) for its results, and mutants that must miss some
+bars.
+
+A mutant is the same experiment with one mechanism of the policy switched off.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-Row = Mapping[str, float]  # the result of one seed: from the name of a measure to its value
-# computes a seed's row; it must be a top-level function, so that it can be sent to other processes
+Row = Mapping[str, float]  # The result of one seed maps each measure's name to its value.
+# A measure computes the row of a seed. It must be a top-level function, so that it can be sent to other processes.
 Measure = Callable[[int], Row]
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A number that is computed by ``value`` from the rows of all seeds, and the inclusive bounds within which it must
-    be.
+    """A number that is computed by ``value`` from the rows of all seeds, and the bounds (inclusive) within which it
+    must be.
 
     ``paper`` is the paper's own number or statement. ``reason`` says why a bound that is missed cannot be reached, and
     ``untested`` why no mutant names the bar.
@@ -38,7 +42,7 @@ class Bar:
         value = self.value(rows)
         low = self.at_least is None or value >= self.at_least
         high = self.at_most is None or value <= self.at_most
-        return low and high and value == value  # false for NaN, which is not equal to itself
+        return low and high and value == value  # NaN meets no bound, because it is not equal to itself.
 
     def spread(self, rows: Sequence[Row]) -> tuple[float, float] | None:
         """Return p10 and p90 of the values of each seed alone; None for one seed, and for an ``OverAllSeeds`` value."""
@@ -56,7 +60,7 @@ class Mutant:
     """The same experiment with one mechanism switched off; ``misses`` names the bars that it must miss.
 
     ``measure`` returns the measures that the mechanism may change; the others are taken from the experiment's own row
-    for that seed. ``reason`` says why no bar depends on the mechanism; such a mutant misses no bar.
+    for that seed. A mutant with a ``reason`` misses no bar; the reason says why no bar depends on the mechanism.
     """
 
     name: str
@@ -105,7 +109,7 @@ def cut(ours: str, plain: str) -> Callable[[Sequence[Row]], float]:
 
 @dataclass(frozen=True, slots=True)
 class OverAllSeeds:
-    """A value that has a meaning only over all seeds together: a share of them, a quantile, the worst."""
+    """A value that can be computed only from the rows of all seeds together, such as a quantile or the worst seed."""
 
     value: Callable[[Sequence[Row]], float]
 

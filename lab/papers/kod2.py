@@ -19,7 +19,7 @@ from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Gate, Kod2
 
 JOBS = 10
-PATIENCE = (600, 1800, 3600)  # the values of D in seconds for which the results are stated
+PATIENCE = (600, 1800, 3600)  # The results are stated for each of these values of D in seconds.
 HALF_HOUR = 1800
 SEEDS = 100
 
@@ -30,7 +30,8 @@ def ten_jobs(seed: int) -> Row:
 
 
 def strict_gate(seed: int) -> Row:
-    """Return the row of a mutant that reads KOD2's Algorithm 1, lines 5-17, literally.
+    """Return the measures of a deliberately changed run (a mutant) that reads KOD2's Algorithm 1, lines 5-17,
+    literally.
 
     No job starts below the largest running weight, even if there is room.
     """
@@ -38,17 +39,19 @@ def strict_gate(seed: int) -> Row:
 
 
 def without_scale_out(seed: int) -> Row:
-    """Return the row of a mutant: jobs start at their minimum and never grow."""
+    """Return the measures of a deliberately changed run (a mutant): jobs start at their minimum and never grow."""
     return _row(seed, simulate(kod2(seed), WithoutScaleOut(Kod2())))
 
 
 def without_scale_in(seed: int) -> Row:
-    """Return the row of a mutant: jobs never give workers back for a heavier job."""
+    """Return the measures of a deliberately changed run (a mutant): jobs never give workers back for a heavier job."""
     return _row(seed, simulate(kod2(seed), WithoutScaleIn(Kod2())))
 
 
 def without_gang(seed: int) -> Row:
-    """Return the row of a mutant: Kohort runs with the policy that places pod by pod."""
+    """Return the measures of a deliberately changed run (a mutant): Kohort runs with the policy that places pod by
+    pod.
+    """
     return _row(seed, _pods_through_kohort(kod2(seed), seed))
 
 
@@ -89,7 +92,9 @@ def _cut(patience: int, least: float) -> Bar:
 
 
 def _charged(patience: int) -> Bar:
-    """Return a bar without bounds for the reduction in which each unfinished job counts until the horizon."""
+    """Return a bar without bounds for the reduction of the mean completion time in which each unfinished job counts
+    until the horizon.
+    """
     claim = f"mean JCT reduction where lost jobs are charged the horizon, D = {patience} s"
     return Bar(claim, mean(f"charged_cut_{patience}"), unit="%")
 

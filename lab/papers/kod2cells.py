@@ -30,15 +30,16 @@ from policy.systems.baselines import FifoPod, Retry
 from policy.systems.kod2 import Kod2
 
 CORE = 15e9  # operations per second that one core sustains in training
-CORES = 2  # cores of the worker whose seconds measure a job's work; the middle of the trace's 1-3
-MEMORY = 1e9  # bytes per second between two processes on one node, with serialisation
-NETWORK = 117e6  # bytes per second: 1 Gb/s without its headers; the paper does not state its network
-OVERHEAD = 0.02  # seconds that each step takes in addition
-REFERENCE = 32  # the batch size at which the trace's work takes 5-20 minutes
+CORES = 2  # A job's work is measured in seconds of a worker with this many cores, the middle of the trace's 1-3.
+MEMORY = 1e9  # bytes per second between two processes on one node, including serialisation
+# A link carries this many bytes per second: 1 Gb/s without its headers. The paper does not state its network.
+NETWORK = 117e6
+OVERHEAD = 0.02  # seconds that each step takes besides computing and exchange
+REFERENCE = 32  # With this batch size, a job of the trace has 5-20 minutes of work.
 PATIENCE = 1800.0
 BATCHES = (8, 16, 32, 64, 128)
-SHOWN = 64  # the batch size of KOD2's Figure 8
-WORKERS = (1, 2, 3, 4)  # the numbers of workers in KOD2's Figure 4
+SHOWN = 64  # KOD2's Figure 8 uses this batch size.
+WORKERS = (1, 2, 3, 4)  # KOD2's Figure 4 shows these numbers of workers.
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,14 @@ def _row(seed: int, batches: Sequence[int], ours: Ours) -> Row:
 
 
 def figure_7(seed: int) -> Row:
-    """Run all twenty cells of KOD2's Figure 7."""
+    """Run all twenty pairs of model and batch size (cells) of KOD2's Figure 7."""
     return _row(seed, BATCHES, _kod2)
 
 
 def figure_7_without_gang(seed: int) -> Row:
-    """Return the row of a mutant: the cells of Figure 7 under the policy that places pod by pod."""
+    """Return the measures of a deliberately changed run (a mutant): the cells of Figure 7 under the policy that places
+    pod by pod.
+    """
     return _row(seed, BATCHES, _pods)
 
 
@@ -128,7 +131,9 @@ def figure_8(seed: int) -> Row:
 
 
 def figure_8_without_gang(seed: int) -> Row:
-    """Return the row of a mutant: the cells of Figure 8 under the policy that places pod by pod."""
+    """Return the measures of a deliberately changed run (a mutant): the cells of Figure 8 under the policy that places
+    pod by pod.
+    """
     return _row(seed, (SHOWN,), _pods)
 
 
@@ -139,7 +144,9 @@ def figure_4(seed: int) -> Row:
 
 
 def figure_4_one_at_a_time(seed: int) -> Row:
-    """Return the row of a mutant: the times of Figure 4 if the ps served one worker at a time, for its whole step."""
+    """Return the measures of a deliberately changed run (a mutant): the times of Figure 4 if the ps served one worker
+    at a time, for its whole step.
+    """
     del seed
     return _times(lambda model: 1.0)
 
@@ -153,7 +160,7 @@ def _times(contention: Callable[[Model], float]) -> Row:
 
 
 def _means(rows: Sequence[Row], measure: str) -> list[float]:
-    """Return, for each cell of the figure, the mean of that measure over the seeds."""
+    """Return, for each cell (pair of model and batch size) of the figure, the mean of that measure over the seeds."""
     return [fmean(row[key] for row in rows) for key in rows[0] if key.startswith(f"{measure}/")]
 
 
@@ -162,7 +169,8 @@ def _above_zero(measure: str) -> Callable[[Sequence[Row]], float]:
 
 
 def _share_above_zero(measure: str) -> OverAllSeeds:
-    """Return a function that computes the share of seeds and cells in which the measure is above zero.
+    """Return a function that computes the share, over all seeds and cells (pairs of model and batch size), in which the
+    measure is above zero.
 
     A mean of ratios is above 1 even for two equal distributions; this share tells whether they are equal.
     """
@@ -175,7 +183,7 @@ def _share_above_zero(measure: str) -> OverAllSeeds:
 
 
 def _falling(rows: Sequence[Row]) -> float:
-    """Return the number of models whose training time becomes shorter with each additional worker."""
+    """Return the number of models for which the training time becomes shorter with each additional worker."""
     times = {name: [rows[0][f"time/{name}/{workers}"] for workers in WORKERS] for name in MODELS}
     return float(sum(1 for found in times.values() if found == sorted(set(found), reverse=True)))
 

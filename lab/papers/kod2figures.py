@@ -64,7 +64,7 @@ def _names(rows: Sequence[Row], measure: str) -> list[str]:
 
 
 def _pairs(axes: Any, rows: Sequence[Row], measure: str, cells: list[str], labels: list[str], unit: float) -> None:
-    """Draw two bars for each cell, ours and the baseline's, with p10-p90."""
+    """Draw two bars for each cell (pair of model and batch size), ours and the baseline's, with p10-p90."""
     for shift, prefix, label in ((-0.2, "", OURS), (0.2, "plain_", PLAIN)):
         keys = [f"{prefix}{measure}/{cell}" for cell in cells]
         heights = [mean(key)(rows) / unit for key in keys]
@@ -75,6 +75,6 @@ def _pairs(axes: Any, rows: Sequence[Row], measure: str, cells: list[str], label
 
 
 def _spread(rows: Sequence[Row], key: str, unit: float) -> list[list[float]]:
-    """Return the distances from the mean to p10 and p90 for matplotlib's error bars; not below 0."""
+    """Return the two distances from the mean to p10 and p90 for matplotlib's error bars; not below 0."""
     middle = mean(key)(rows)
     return [[max(0.0, middle - quantile(key, 0.1)(rows)) / unit], [max(0.0, quantile(key, 0.9)(rows) - middle) / unit]]

@@ -25,14 +25,15 @@ from policy.systems.drs import Drs
 from policy.systems.kod2 import Kod2
 
 LONG_JOBS, LONG_MINIMUM, LONG_MAXIMUM = 4, 2, 8
-LONG_HOURS = (1.5, 2.5)  # hours that a long job takes with its maximum of workers
+LONG_HOURS = (1.5, 2.5)  # A long job takes this many hours with its maximum of workers.
 NEWCOMERS, UTILITY = 8, 3.0
-QUIET, GAP = 1200.0, 600.0  # seconds before the first newcomer can arrive, and mean seconds between two newcomers
+# QUIET is the seconds before the first newcomer can arrive, and GAP the mean seconds between two newcomers.
+QUIET, GAP = 1200.0, 600.0
 SHORT_MINUTES = (5.0, 15.0)
 
 
 def newcomers(seed: int) -> Trace:
-    """Return the trace, on 4 nodes of 8 GPUs.
+    """Return the trace of newcomers among long jobs, on 4 nodes of 8 GPUs.
 
     Four jobs of utility 1 (2 to 8 workers, 1.5 to 2.5 h at 8) arrive in the first minute, and eight rigid ones of
     utility 3 (2 to 4 workers, 5 to 15 min) with Poisson arrivals every 10 min after the first 20.
@@ -65,7 +66,7 @@ def _newcomer(draw: random.Random, number: int, at: float) -> JobSpec:
 
 
 RIGID_WORKERS, ASKED, LEAST = 7, 6, 2
-# seconds after the start at which the two jobs arrive; a random delay of up to five minutes is added
+# The two jobs arrive this many seconds after the start; up to five minutes are added at random.
 COMES_AT = (900.0, 3600.0)
 
 
@@ -96,7 +97,10 @@ class NewcomersCase:
     make: Callable[[int], Trace] = newcomers
 
     def __call__(self, seed: int) -> Row:
-        """Return the means wait/NAME/KIND and elapsed/NAME/KIND in minutes, and the jobs finished/NAME.
+        """Run each policy, and return the mean minutes wait/NAME/KIND and elapsed/NAME/KIND, and the number of jobs
+        finished/NAME.
+
+        NAME is the policy.
 
         KIND is ``new`` for newcomers and ``long`` for long jobs.
         """
@@ -118,7 +122,10 @@ LONG = "elapsed of the long jobs, below locality-only, which never grows them"
 
 
 def _experiment(policy: Policy, most_minutes: float, rigid: Policy, small: Policy) -> Experiment:
-    """Return the experiment; ``rigid`` is the policy without scale-in, ``small`` without scale-out."""
+    """Return the experiment for ``policy``, under which newcomers may wait ``most_minutes`` on average.
+
+    ``rigid`` is the policy without scale-in, and ``small`` the policy without scale-out; both run as mutants.
+    """
     return Experiment(
         name=f"{policy.name}-newcomers",
         system=policy.name,

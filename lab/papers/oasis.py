@@ -18,7 +18,7 @@ from policy.systems.oasis.prices import Floor
 
 LOADS = (25, 50, 100, 200, 400)
 SLOTS = 100
-SCARCE = 2e3  # the price ratio U / L with which OASiS also runs at the highest load
+SCARCE = 2e3  # OASiS also runs with this price ratio U / L at the highest load.
 # Dorm runs only at the loads that a bar names, because its solver takes longer than the other rivals' rules.
 DORM_AT = (100, 200)
 
@@ -36,8 +36,8 @@ ASSUMED = (
 
 
 def by_load(seed: int, policy: Oasis, seen: Callable[[Trace], Trace] = lambda jobs: jobs) -> dict[str, float]:
-    """Return OASiS's total utility by number of jobs. ``seen`` returns the trace with the utilities that OASiS is
-    told.
+    """Return OASiS's total utility by number of jobs. ``seen`` turns the trace into the one that OASiS sees, which may
+    state other utilities.
     """
     row: dict[str, float] = {}
     for jobs in LOADS:
@@ -57,7 +57,7 @@ def _rivals_by_load(seed: int) -> dict[str, float]:
 
 
 def _true_utility(drawn: Trace, result: Earned) -> float:
-    """Return a run's total utility by the jobs' true curves, if the policy was told other curves."""
+    """Return a run's total utility by the jobs' true curves, where the policy saw other curves."""
     curves = {job.name: job.training.utility for job in drawn.jobs if job.training is not None}
     worth = 0.0
     for name, lateness in result.lateness.items():
@@ -67,24 +67,34 @@ def _true_utility(drawn: Trace, result: Earned) -> float:
 
 
 def loads(seed: int) -> Row:
-    """Run OASiS with the price ratio 1e4, and 2e3 for 400 jobs, against its rivals."""
+    """Run OASiS at each load with the price ratio 1e4, and at the highest load also with 2e3; run its rivals on the
+    same jobs.
+
+    Return each run's total utility.
+    """
     scarce = run(trace(Draw(LOADS[-1]), seed), oasis(SLOTS, price_ratio=SCARCE), SLOTS)
     return {**by_load(seed, oasis(SLOTS)), **_rivals_by_load(seed), "scarce_400": scarce.utility}
 
 
 def literal(seed: int) -> Row:
-    """Return the row of a mutant: L, the price of an idle resource, is computed by the paper's formula."""
+    """Return the measures of a deliberately changed run (a mutant): L, the price of an idle resource, is computed by
+    the paper's formula.
+    """
     return by_load(seed, oasis(SLOTS, floor=Floor.PAPER))
 
 
 def low_price_ratio(seed: int) -> Row:
-    """Return the row of a mutant: an idle resource costs a tenth of the resource's highest price."""
+    """Return the measures of a deliberately changed run (a mutant): an idle resource costs a tenth of the resource's
+    highest price.
+    """
     row = by_load(seed, oasis(SLOTS, price_ratio=10.0))
     return row | {"scarce_400": row[f"oasis_{LOADS[-1]}"]}
 
 
 def flat_utility(seed: int) -> Row:
-    """Return the row of a mutant: OASiS is told that the utility of a job does not depend on when it completes."""
+    """Return the measures of a deliberately changed run (a mutant): OASiS is told that the utility of a job does not
+    depend on when it completes.
+    """
     return by_load(seed, oasis(SLOTS), with_flat_utility)
 
 
@@ -140,7 +150,8 @@ LOAD = Experiment(
 # -- lateness ----------------------------------------------------------------------------------------
 
 KINDS = {"sensitive": (0.0, 1.0, 0.0), "critical": (0.0, 0.0, 1.0)}
-WITHOUT_CHOICE = ("fifo", "fifo-backfill", "drf", "dorm")  # the rivals that reject no job; RRH does, like OASiS
+# These rivals reject no job; RRH rejects jobs, as OASiS does.
+WITHOUT_CHOICE = ("fifo", "fifo-backfill", "drf", "dorm")
 
 
 def _spread(earned: Earned) -> dict[str, float]:
@@ -159,7 +170,8 @@ def _lateness(seed: int, policies: Mapping[str, Policy], seen: Callable[[Trace],
 
 
 def lateness(seed: int) -> Row:
-    """Run 100 time-sensitive and 100 time-critical jobs; return by how much each completes after its target.
+    """Run 100 time-sensitive and 100 time-critical jobs; return the mean and deviation of how late they complete after
+    their targets.
 
     The rivals run until all of their jobs have completed.
     """
@@ -167,12 +179,15 @@ def lateness(seed: int) -> Row:
 
 
 def lateness_flat_utility(seed: int) -> Row:
-    """Return the row of a mutant: OASiS is told that the utility of a job does not depend on when it completes."""
+    """Return the measures of a deliberately changed run (a mutant): OASiS is told that the utility of a job does not
+    depend on when it completes.
+    """
     return _lateness(seed, {"oasis": oasis(SLOTS)}, with_flat_utility)
 
 
 def _wins(kind: str, what: str) -> Callable[[Sequence[Row]], float]:
-    """Return a function that counts the rivals without rejection whose lateness is farther from 0 than OASiS's.
+    """Return a function that counts the rivals, of those that reject no job, whose lateness is farther from 0 than
+    OASiS's.
 
     ``what`` is the compared value, the mean or the standard deviation of lateness (``std``).
     """
@@ -234,12 +249,16 @@ def testbed_run(seed: int) -> Row:
 
 
 def testbed_low_price_ratio(seed: int) -> Row:
-    """Return the row of a mutant: an idle resource costs a tenth of the resource's highest price."""
+    """Return the measures of a deliberately changed run (a mutant): an idle resource costs a tenth of the resource's
+    highest price.
+    """
     return _testbed(seed, {"oasis": oasis(TESTBED_SLOTS, price_ratio=10.0)})
 
 
 def testbed_flat_utility(seed: int) -> Row:
-    """Return the row of a mutant: OASiS is told that the utility of a job does not depend on when it completes."""
+    """Return the measures of a deliberately changed run (a mutant): OASiS is told that the utility of a job does not
+    depend on when it completes.
+    """
     drawn = testbed(seed)
     result = run(with_flat_utility(drawn), oasis(TESTBED_SLOTS), TESTBED_SLOTS)
     return {

@@ -22,22 +22,24 @@ from policy.placement.room import Room
 from policy.systems.oasis.workload import POOL
 
 GIB = 1 << 30
-SLOT_SECONDS = 4000.0  # a bit over an hour; the time at which the simulator starts is a multiple of it
+# A time slot takes a bit over an hour; the simulated start is a multiple of it, so that a time slot begins there.
+SLOT_SECONDS = 4000.0
 # EC2 types as (GPUs, vCPUs, GiB): P2 8xlarge and 16xlarge, G3 8xlarge and 16xlarge; then C4 8xlarge.
 GPU_SERVERS = ((8, 32, 488), (16, 64, 732), (2, 32, 244), (4, 64, 488))
 PS_SERVER = (0, 36, 60)
 DISK_GIB = 600
-LONGEST = 15  # time slots; a drawn job that would take longer with all its workers is drawn again
+LONGEST = 15  # A drawn job that would take more time slots than this with all its workers is drawn again.
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
     """The ranges from which a trace is drawn.
 
-    ``servers`` is the number of servers for workers, and as many for ps are added. ``slots`` is T. ``kinds`` has the
-    shares of time-insensitive, -sensitive and -critical jobs, ``priority`` the range of theta1. Jobs arrive in the
-    first ``arrivals`` slots. ``fixed`` is the maximum of workers for rivals that do not scale. ``chunks``, ``longest``
-    and ``target`` are the upper ends of N, of the shortest run and of theta3.
+    ``servers`` is the number of servers for workers, and as many for ps are added. ``slots`` is the number of time
+    slots. ``kinds`` has the shares of time-insensitive, -sensitive and -critical jobs, ``priority`` the range of
+    theta1, the value of a job. Jobs arrive in the first ``arrivals`` slots. ``fixed`` is the maximum of workers for
+    rivals that do not scale. ``chunks``, ``longest`` and ``target`` are the highest number of chunks of data (N), the
+    most time slots that a job takes with all its workers, and the highest theta3, the target in time slots.
     """
 
     jobs: int
@@ -62,7 +64,9 @@ def tiny(jobs: int, servers: int, slots: int) -> Draw:
 
 
 def trace(draw: Draw, seed: int) -> Trace:
-    """Return the trace of that seed, with ``draw.servers`` GPU servers for workers and as many servers for ps."""
+    """Return the trace that the seed draws from these ranges, with ``draw.servers`` GPU servers for workers and as many
+    servers for ps.
+    """
     chance = random.Random(f"oasis/{seed}")
     nodes = (
         *(_server(chance, f"worker-{i:03d}", WORKER, chance.choice(GPU_SERVERS)) for i in range(draw.servers)),
@@ -82,7 +86,9 @@ def _server(chance: random.Random, name: str, pool: str, shape: tuple[int, int, 
 
 
 def _arrivals(chance: random.Random, draw: Draw) -> list[int]:
-    """Return arrival slots in bursts, as in the Google cluster data; one slot has twenty times the usual number."""
+    """Return one arrival time slot for each job, in no order and in bursts, as in the Google cluster data; one slot has
+    twenty times the usual number.
+    """
     weights = [math.exp(chance.gauss(0.0, 0.7)) for _ in range(draw.arrivals)]
     weights[min(1, draw.arrivals - 1)] = 20.0 * sorted(weights)[len(weights) // 2]
     return chance.choices(range(draw.arrivals), weights, k=draw.jobs)
@@ -152,7 +158,7 @@ def job(
 
 
 def with_flat_utility(traced: Trace) -> Trace:
-    """Return the same jobs with a utility that does not depend on the completion time."""
+    """Return the trace with the same jobs, each with a utility that does not depend on the completion time."""
 
     def flat(spec: JobSpec) -> JobSpec:
         training = spec.training
@@ -166,8 +172,8 @@ def with_flat_utility(traced: Trace) -> Trace:
 # -- the testbed of OASiS's section V-B --------------------------------------------------------------
 
 TESTBED_SLOTS = 16
-# time slots: the longest a job takes with all its workers, and the largest
-# theta3; the simulation has one range for both
+# A job of the testbed takes at most this many time slots with all its workers, and this is also the largest theta3. The
+# simulation, too, has one limit for both.
 TESTBED_LONGEST = 5.0
 # Megabytes of gradients: the model's parameters at four bytes each.
 MODELS = {
@@ -193,7 +199,7 @@ def testbed(seed: int) -> Trace:
 
 
 def _fitting(spec: JobSpec, nodes: tuple[Node, ...]) -> JobSpec:
-    """Return the job with no more workers than the empty testbed can hold with their ps.
+    """Return the job with its maximum of workers lowered to what the empty testbed can hold together with their ps.
 
     With more, the job would never start, and FIFO would start no other job.
     """

@@ -23,13 +23,14 @@ from policy.systems.oasis.workload import work_of
 
 SLOTS = 10
 JOBS = 10
-# The cases: by the number of servers for workers and for ps, and with 3 + 3 servers by the range of priorities.
+# Cases named N+N have N servers for workers and N for ps; cases named 1-M have 3 + 3 servers and priorities from 1 to
+# M.
 CASES: dict[str, Draw] = {
     **{f"{n}+{n}": tiny(JOBS, n, SLOTS) for n in (2, 3, 4)},
     **{f"1-{most}": replace(tiny(JOBS, 3, SLOTS), priority=(1.0, most)) for most in (10, 50)},
 }
 WRONG = (0.1, 0.5, 2.0, 10.0)
-SECONDS, GAP = 20.0, 0.01  # the solver's limits: seconds for one instance, and the relative gap at which it stops
+SECONDS, GAP = 20.0, 0.01  # The solver stops after this many seconds for one instance, or at this relative gap.
 
 
 @cache
@@ -45,7 +46,9 @@ def known(drawn: Trace) -> tuple[Seen, ...]:
 
 
 def alpha(drawn: Trace) -> float:
-    """Return alpha of OASiS's Theorem 4 for these jobs and servers."""
+    """Return alpha of OASiS's Theorem 4 for these jobs and servers: the optimum is at most 2 alpha times OASiS's
+    utility.
+    """
     seen = known(drawn)
     names = {name for one in seen for requests in (one.worker, one.server) for name in requests}
     ground = Ground.of([(node, node.allocatable) for node in drawn.nodes], names)
@@ -79,7 +82,7 @@ def small(seed: int) -> Row:
 
 
 def _instance(case: str, seed: int, ours: float) -> dict[str, float]:
-    """Return the case's optimum and OASiS's utility, ``ours``.
+    """Return, under the case's name, the utility of the optimum and OASiS's utility ``ours``.
 
     If the solver ran out of time, OASiS's schedule may be better than the best one that the solver found.
     """
@@ -95,12 +98,16 @@ def _mutant(seed: int, *, flat: bool = False, **parameters: object) -> Row:
 
 
 def low_price_ratio(seed: int) -> Row:
-    """Return the row of a mutant: an idle resource costs a tenth of the resource's highest price."""
+    """Return the measures of a deliberately changed run (a mutant): an idle resource costs a tenth of the resource's
+    highest price.
+    """
     return _mutant(seed, price_ratio=10.0)
 
 
 def flat_utility(seed: int) -> Row:
-    """Return the row of a mutant: OASiS is told that the utility of a job does not depend on when it completes."""
+    """Return the measures of a deliberately changed run (a mutant): OASiS is told that the utility of a job does not
+    depend on when it completes.
+    """
     return _mutant(seed, flat=True)
 
 

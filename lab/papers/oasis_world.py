@@ -1,7 +1,7 @@
-"""Run an OASiS experiment: every system gets the same jobs in the job-level simulator, and utility counts up to T.
+"""Run an OASiS experiment: every system gets the same jobs in the job-level simulator.
 
 A job is worth f(time slots from its arrival to its completion), with 0 for the time slot of its arrival. A job that
-does not complete within the timespan is worth nothing.
+does not complete within the timespan T is worth nothing.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class Earned:
 
 
 def run(trace: Trace, policy: Policy, slots: int, *, drain: bool = False) -> Earned:
-    """Run the trace under the policy. With ``drain`` the run goes on up to 20 T, so that late jobs have a lateness,
-    too.
+    """Run the trace under the policy for T = ``slots`` time slots, and return what the jobs were worth.
 
-    Utility still counts up to T only.
+    With ``drain``, the run goes on for up to 20 T, so that the lateness of late jobs is known; they are still worth
+    nothing.
     """
     settings = FluidSettings(
         rules=Rules(largest_gang=10_000), speeds=Linear(), start_seconds=0.0, tick_seconds=SLOT_SECONDS,

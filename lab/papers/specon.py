@@ -40,7 +40,7 @@ VARIANTS: dict[str, SpeCon] = {
     "guard": replace(AS_RUN, guard=True),
     "alpha 0.05": replace(AS_RUN, alpha=0.05),
 }
-# Alpha and interval of SpeCon's Table III, and its numbers in percent: jobs reduced, overall, best, makespan.
+# SpeCon's Table III maps alpha and the interval in seconds to percentages: jobs reduced, overall, best, makespan.
 TABLE_III = {
     (0.05, 20.0): (60.0, 5.7, 29.1, 6.1),
     (0.05, 25.0): (60.0, 6.8, 27.8, 7.5),
@@ -59,7 +59,7 @@ ASSUMED = (
 
 
 def against_default(setup: Setup, policy: Policy, seed: int) -> dict[str, float]:
-    """Compare one seed's run under the policy with the default scheduler's (``compare``)."""
+    """Run one seed under the policy and under the default scheduler, and return the comparison (``compare``)."""
     return compare(run(setup, policy, seed), run(setup, RoundRobin(), seed))
 
 
@@ -71,7 +71,9 @@ def mixed(jobs: int, policy: Policy, seed: int) -> Row:
 
 
 def without_reports(jobs: int, seed: int) -> Row:
-    """Return the row of a mutant: jobs report no metric, so that every job counts as neutral and none is moved."""
+    """Return the measures of a deliberately changed run (a mutant): jobs report no metric, so that every job counts as
+    neutral and none is moved.
+    """
     silent = replace(SETTINGS, report_seconds=None)
     ours, plain = run(MIXED[jobs], AS_RUN, seed, silent), run(MIXED[jobs], RoundRobin(), seed)
     return compare(ours, plain)
@@ -107,13 +109,13 @@ def _mixed_bars(jobs: int) -> tuple[Bar, ...]:
 
 
 def _mutants(jobs: int) -> tuple[Mutant, ...]:
-    """Return the mutants of the experiment with so many jobs.
+    """Return the mutants of the experiment with this number of jobs.
 
-    Algorithm 3 is tested only with 20 jobs: with more, later arrivals leave nodes idle, and Algorithm 2 fills these
-    too, because an empty node has the least score.
+    A mutant without Algorithm 3 is there only with 20 jobs. With more jobs, late arrivals leave nodes idle, which
+    Algorithm 2 fills as well, because an empty node has the least score.
     """
     missed = ("average completion time", "makespan", "jobs better")
-    still = (*missed, "best job")  # these bars are missed by mutants under which no job is moved
+    still = (*missed, "best job")  # Mutants under which no job is moved miss these bars.
     found = [
         Mutant("the algorithms as printed", partial(mixed, jobs, LITERAL), still),
         Mutant("lines 10-12 as printed", partial(mixed, jobs, VARIANTS["lines 10-12"]), still),
@@ -155,13 +157,15 @@ def fixed(policy: Policy, seed: int) -> Row:
 
 
 def no_balance(seed: int) -> Row:
-    """Return the row of a mutant: SpeCon runs without Algorithm 3, which balances the nodes."""
+    """Return the measures of a deliberately changed run (a mutant): SpeCon runs without Algorithm 3, which balances the
+    nodes.
+    """
     return compare(run(FIXED, VARIANTS["no Algorithm 3"], seed), run(FIXED, RoundRobin(), seed))
 
 
 def readable(seed: int) -> Row:
-    """Return the row of a mutant of ``literal``: growth, ladder and gate follow the text, only Algorithm 3 is as
-    printed.
+    """Return the measures of a deliberately changed run (a mutant) of ``literal``: only Algorithm 3 is as printed, and
+    the rest follows the paper's text.
     """
     repaired = replace(AS_RUN, gate=Gate.OPEN, balance=Balance.PRINTED)
     return named("literal", against_default(FIXED, repaired, seed))

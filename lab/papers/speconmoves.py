@@ -78,12 +78,14 @@ def costs(seed: int, seconds: float = SETTINGS.migrate_seconds, more: float = 0.
 
 
 def slow_checkpoints(seed: int) -> Row:
-    """Return the row of a mutant: saving and resuming a job take half a minute."""
+    """Return the measures of a deliberately changed run (a mutant): saving and resuming a job take half a minute."""
     return costs(seed, 30.0)
 
 
 def growing_checkpoints(seed: int) -> Row:
-    """Return the row of a mutant: saving a job takes longer, the longer the job has trained."""
+    """Return the measures of a deliberately changed run (a mutant): saving a job takes longer, the longer the job has
+    trained.
+    """
     return costs(seed, more=4.0)
 
 
@@ -143,17 +145,19 @@ def guests(seed: int) -> Row:
 
 
 def squatters(seed: int) -> Row:
-    """Return the row of a mutant: ``guests``, but a job that was moved to an empty node is not moved away again."""
+    """Return the measures of a deliberately changed run (a mutant): ``guests``, but a job that was moved to an empty
+    node is not moved away again.
+    """
     return _everywhere(GuestsThatStay(Guests()), seed)
 
 
 def specon(seed: int) -> Row:
-    """Return the row of a mutant: SpeCon runs in place of ``guests``."""
+    """Return the measures of a deliberately changed run (a mutant): SpeCon runs in place of ``guests``."""
     return _everywhere(AS_RUN, seed)
 
 
 def nobody(seed: int) -> Row:
-    """Return the row of a mutant: no job is moved."""
+    """Return the measures of a deliberately changed run (a mutant): no job is moved to another node."""
     return _everywhere(RoundRobin(), seed)
 
 

@@ -19,14 +19,15 @@ from policy.cluster.model import WORKER, Role
 from policy.systems.base import Policy
 from policy.systems.specon import SpeCon
 
-# The exponents k of the loss exp(-k p), from SpeCon's Figure 1: 65, 98 and 90 %
-# of the reduction after 20 % of the time.
+# These are the exponents k of the loss exp(-k p). By SpeCon's Figure 1, 65, 98 and 90 % of the reduction of the loss
+# are reached after 20 % of the time.
 VAE, BI_RNN, GRU = 5.20, 19.56, 11.51
 MODELS = (VAE, BI_RNN, GRU)
-# The results in docs/policies/specon.md were run with this: each algorithm may move a job once. The default, one move
-# by whichever algorithm comes first, meets the same bars.
+# docs/policies/specon.md has the results of these parameters: each algorithm may move a job once. By default, a job is
+# moved once in all, by either algorithm, and the same bars are met.
 AS_RUN = SpeCon(moves_per_job=2)
-MOVE_SECONDS = 4.0  # what a move costs; SpeCon, Figures 2 and 3: saving and resuming take less than 5 s
+# A move stops a job for this many seconds; by SpeCon's Figures 2 and 3, saving and resuming take less than 5 s.
+MOVE_SECONDS = 4.0
 REPORT_SECONDS = 5.0
 
 
@@ -51,9 +52,10 @@ class Setup:
 
 
 FIXED = Setup(20, 4, gap=50.0)
-# as FIXED, except that the sizes of the jobs differ more
+# This schedule is FIXED with sizes of jobs that differ more.
 UNEVEN = Setup(20, 4, gap=50.0, short=200.0, long=200.0, spread=0.25)
-SINGLE = Setup(20, 4, within=300.0)  # the schedule of SpeCon's Table III; the paper does not say how many jobs it has
+# This is the schedule of SpeCon's Table III; the paper does not say how many jobs it has.
+SINGLE = Setup(20, 4, within=300.0)
 MIXED: Mapping[int, Setup] = {
     20: Setup(20, 4, None, 300.0, 129.0, 301.0, 0.5, 0.12, MODELS),
     30: Setup(30, 4, None, 600.0, 109.0, 300.0, 0.5, 0.12, MODELS),
@@ -69,7 +71,9 @@ SETTINGS = FluidSettings(
 
 
 def trace_of(setup: Setup, seed: int) -> Trace:
-    """Return the jobs of that seed: each has one worker, which asks for little and shares its node's CPU."""
+    """Return the trace of that seed. Each job has one worker, which requests little CPU and shares its node's CPU with
+    the others.
+    """
     draw = random.Random(seed)
     nodes = tuple(node(f"worker-{index + 1}", 16, 64) for index in range(setup.workers))
     if setup.gap is None:

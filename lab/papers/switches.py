@@ -1,4 +1,4 @@
-"""Policies with one mechanism switched off, for the experiments' mutants."""
+"""Policies in which one mechanism is switched off, for the mutants of experiments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class WithoutScaleOut(Policy):
 
     @property
     def name(self) -> str:
-        """Return the policy's name, with the name of the mechanism that is switched off."""
+        """Return the policy's name followed by ", no scale-out"."""
         return f"{self.policy.name}, no scale-out"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
@@ -40,12 +40,12 @@ class WithoutScaleIn(Policy):
 
     @property
     def name(self) -> str:
-        """Return the policy's name, with the name of the mechanism that is switched off."""
+        """Return the policy's name followed by ", no scale-in"."""
         return f"{self.policy.name}, no scale-in"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Return the policy's decision without shrinks for another job, and without what would be placed in their
-        room.
+        """Return the policy's decision without shrinks for another job, and without the plans and growths that would
+        use the freed room.
         """
         decision = self.policy.decide(snapshot, now)
         served = {action.on_behalf_of for action in decision.actions if isinstance(action, Resize)} - {""}

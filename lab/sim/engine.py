@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 E = TypeVar("E")
-START = 1_000_000.0  # when a run starts, in seconds since the epoch; an arbitrary time, on which no result may depend
+# A simulated run starts at this time (seconds since the epoch). It is arbitrary: no result may depend on it.
+START = 1_000_000.0
 
 
 class Engine(Generic[E]):
-    """Scheduled events in order of time; the caller keeps the current time."""
+    """The queue of scheduled events, ordered by time. The caller keeps the current time."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, int]] = []

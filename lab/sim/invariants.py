@@ -1,4 +1,5 @@
-"""What must hold in every snapshot; tests check it after every step (rules S1 to S4 and S9 of docs/reliability.md).
+"""State the rules that must hold in every snapshot (S1 to S4 and S9 of docs/reliability.md); tests check them after
+every step.
 
 Rules that the constructor of `Gang` enforces are not checked here again.
 """
@@ -23,7 +24,9 @@ def violations(snapshot: Snapshot) -> list[str]:
 
 
 def _charges(snapshot: Snapshot) -> Iterator[str]:
-    """Yield the nodes whose charged total is not the sum of what pods, plans and promises take there."""
+    """Yield a sentence for each node whose charged total is not the sum of its bound pods, plans, and promises to
+    preemptors.
+    """
     sums: dict[str, Resources] = {}
     for pod in snapshot.pods.values():
         if pod.holds_room:
@@ -104,7 +107,7 @@ def promised_beyond(snapshot: Snapshot) -> list[str]:
     Plans that wait for room are not active.
     """
     waiting = {uid for uid, gang in snapshot.gangs.items() if gang.waits_for}
-    # room that is promised to a preemptor may still be held by the victims, so it does not count
+    # Room that is promised to a preemptor does not count, because the pods that it preempts may still hold the room.
     waiting.update(map(key_of, snapshot.preemptions))
     over = []
     for name, node in sorted(snapshot.nodes.items()):

@@ -22,8 +22,9 @@ class Optimum:
     """The solver's result.
 
     ``utility`` is that of the best schedule found, and no schedule exceeds ``bound``; ``proved`` says whether the gap
-    between them is as small as asked. ``completions`` maps each admitted job's name to its completion slot. ``slots``
-    is T, and ``variables`` is the size of the MILP.
+    between the two is as small as asked. ``completions`` maps each admitted job's name to the time slot of its
+    completion. ``slots`` is the number of time slots (T of the paper), and ``variables`` the number of variables of the
+    MILP.
     """
 
     utility: float
@@ -45,7 +46,7 @@ def optimum(trace: Trace, slot_seconds: float, slots: int, *, limit: float = 60.
     """Solve OASiS's problem (1)-(13) for the trace in the slots 0 to ``slots`` - 1.
 
     ``limit`` is the solver's time in seconds, ``gap`` the relative gap at which it may stop. Raises TooLargeError, and
-    ValueError for a job that does not describe its training and its utility.
+    ValueError for a job that states no training or no utility curve.
     """
     return _Model(trace, slot_seconds, slots).solve(limit, gap)
 
@@ -136,7 +137,7 @@ class _Model:
 
         if not self.size:
             return Optimum(0.0, 0.0, True, {}, self._slots, 0)
-        # Bytes and counts are in one matrix, so each row is scaled by its largest entry.
+        # Each row is scaled by its largest entry, because one matrix has both bytes and counts.
         scales = [max(abs(value) for value in row.values()) for row, _, _ in self._rows]
         values = [v / scale for (row, _, _), scale in zip(self._rows, scales, strict=True) for v in row.values()]
         columns = [at for row, _, _ in self._rows for at in row]

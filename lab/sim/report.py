@@ -93,7 +93,7 @@ class RunResult:
 
     @property
     def finished(self) -> int:
-        """Return the number of jobs whose work was done."""
+        """Return the number of jobs that did all of their work."""
         return sum(1 for job in self.jobs if job.finished)
 
     @property
@@ -182,7 +182,7 @@ class RunResult:
 
 
 def reduction(better: RunResult, baseline: RunResult) -> float:
-    """Return by which share the mean completion time is lower: 0.84 is the paper's "reduced by 84 %"."""
+    """Return by which share the mean completion time under ``better`` is below the baseline's, such as 0.84."""
     return 1.0 - better.mean_jct_seconds / baseline.mean_jct_seconds
 
 

@@ -8,7 +8,8 @@ from lab.sim.traces.trace import Trace
 from policy.cluster.training import SLOT_SECONDS
 from policy.systems.base import Policy
 
-LATE = 1e-6  # time slots; a job that ends so shortly after its time slot counts as ended in it, because of rounding
+# A job that ends this share of a time slot after its time slot still counts as ended in it, because times are rounded.
+LATE = 1e-6
 
 
 def slot_of(given: float | None, trace: Trace, policy: Policy) -> float:

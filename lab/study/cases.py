@@ -24,10 +24,12 @@ from policy.cluster.snapshot import Rules
 from policy.systems import built, make_policy
 from policy.systems.base import Policy
 
-PODS_HEED = frozenset({"patience", "horizon"})  # the simulator settings that have an effect in the pod-level simulator
+# Only these simulator settings have an effect in the pod-level simulator.
+PODS_HEED = frozenset({"patience", "horizon"})
 # Measures that the pod-level simulator does not compute.
 UNMEASURED = frozenset({"rejected", "mean_scaling_seconds", "moves", "total_utility", "fairness", "fragmentation"})
-PLAIN = frozenset({"fifo-pod"})  # policies that do not scale jobs: all jobs are made rigid, with all their replicas
+# These policies do not scale jobs, so all jobs are made rigid, with all their replicas.
+PLAIN = frozenset({"fifo-pod"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,9 @@ def follows_seed(spec: NamedSpec) -> bool:
 
 
 def run_one(run: StudyRun) -> Row:
-    """Run it and return its measures as a row; with ``run.jobs``, key ``jobs_table`` has a row for each job."""
+    """Simulate the run and return its measures as a row; with ``run.jobs``, key ``jobs_table`` has a row for each
+    job.
+    """
     found = result_of(run, scene(run.trace, run.seed, run.simulator))
     row: Row = dict(measures(found, pods=run.pods))
     if run.jobs:
@@ -97,7 +101,8 @@ def result_of(run: StudyRun, at: StudyScene, on_step: Any = None) -> RunResult:
     trace = rigid(at.trace, KOHORT) if run.policy.name in PLAIN else at.trace
     if not run.pods:
         return simulate(trace, policy, at.settings, faults=at.faults, on_step=on_step)
-    from lab.virtual.podrun import HORIZON  # it imports the whole service, which other runs do not need
+    # The module is imported late, because it imports the whole service, which other runs do not need.
+    from lab.virtual.podrun import HORIZON
     from lab.virtual.podrun import simulate as simulate_pods
 
     horizon = at.settings.horizon
@@ -108,7 +113,9 @@ def result_of(run: StudyRun, at: StudyScene, on_step: Any = None) -> RunResult:
 
 
 def rules_of_run(run: StudyRun, at: StudyScene, policy: Policy) -> Rules:
-    """Return the rules that the run's first step follows."""
+    """Return the rules with which the snapshot of the run begins: the settings that limit what the policy may
+    decide.
+    """
     if not run.pods:
         return at.settings.rules
     from lab.virtual.podrun import settings_for
@@ -161,7 +168,7 @@ def measures(result: RunResult, *, pods: bool = False) -> dict[str, float]:
 def measures_of(at: StudyScene, pods: bool) -> list[str]:
     """Return the names of the measures that a run on this scene will have, without running it.
 
-    pods: the run uses the pod-level simulator, which does not measure the utilisation of each resource.
+    ``pods`` says that the run uses the pod-level simulator, which does not measure the utilisation of each resource.
     """
     plain = list(measures(RunResult("", (), 0.0, 0.0, 0.0, 0.0), pods=pods))
     if pods:

@@ -24,7 +24,7 @@ from lab.study.studyerrors import StudyError, refuse
 from lab.study.tracefiles import files_of
 from policy.cluster.snapshot import Snapshot
 
-RESULTS = ("rows.jsonl", "runs.csv", "jobs.csv", "comparison.json")  # files of data that --out gets
+RESULTS = ("rows.jsonl", "runs.csv", "jobs.csv", "comparison.json")  # The folder of --out gets these files of data.
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def run(plan: ComparisonPlan, where: ComparisonOutput, runner: Runner) -> None:
     finally:
         done.close()
     lines = compare(plan, found)
-    for line in lines:  # a measure is missing in some lines: lateness, if no job with a target has finished
+    for line in lines:  # A line may lack a measure, such as lateness if no job with a target has finished.
         if where.measure not in line.spreads:
             raise refuse("--measure", where.measure, ", ".join(line.spreads))
     report = {

@@ -80,7 +80,7 @@ def _open(path: Path) -> TextIO:
     except OSError as error:
         raise StudyError(f"{path}: {error.strerror}; name a folder that can be written") from None
     if torn:
-        file.write("\n")  # the last line is incomplete, because the run that wrote it was killed
+        file.write("\n")  # The last line is incomplete, because the run that wrote it was killed.
     return file
 
 
@@ -92,4 +92,4 @@ def _read(path: Path) -> Iterator[tuple[str, str, Row]]:
             entry = json.loads(line)
             yield entry["case"], entry["code"], entry["row"]
         except (ValueError, KeyError, TypeError):
-            continue  # an incomplete line is skipped, so its case runs again
+            continue  # An incomplete line is skipped, so its case runs again.

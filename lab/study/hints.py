@@ -10,8 +10,8 @@ from lab.study.scenes import MIGRATABLE, SIM, scene
 from lab.study.specs import NamedSpec
 from policy.systems import REBALANCERS
 
-REPORTS = frozenset({"specon"})  # policies that choose moves from the progress that jobs report
-SECONDS = 30  # seconds between two reports of a job in the SpeCon paper
+REPORTS = frozenset({"specon"})  # These policies choose moves from the progress that jobs report.
+SECONDS = 30  # In the SpeCon paper, a job sends a report after every 30 s.
 
 
 def hints(plan: ComparisonPlan) -> list[str]:

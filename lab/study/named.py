@@ -15,7 +15,7 @@ from lab.study.specs import NamedSpec, Value
 from lab.study.studyerrors import StudyError, refuse
 from lab.study.traceparameters import check
 
-DEADLOCK_GPUS = 8  # GPUs of the cluster in the trace dragon-deadlock
+DEADLOCK_GPUS = 8  # The cluster of the trace dragon-deadlock has this many GPUs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class StudyScene:
     faults: tuple[tuple[float, Fault], ...] = ()
 
 
-@wraps(kod2)  # gives this function the signature of the trace, against which parameters are checked
+@wraps(kod2)  # The wrapper has the signature of the trace's maker, against which the parameters are checked.
 def _kod2(seed: int, **parameters: Value) -> StudyScene:
     return StudyScene(kod2(seed, **parameters), FluidSettings(patience=1800.0))  # type: ignore[arg-type]
 
 
 def _dragon_table_1(seed: int, traffic: float = 1.0) -> StudyScene:
-    del seed  # unused, because this trace is not random
+    del seed  # The seed is unused, because this trace is not random.
     return StudyScene(dragonworld.table_1(), dragonworld.settings(volume=traffic))
 
 
@@ -108,7 +108,7 @@ NAMED: Mapping[str, Callable[..., StudyScene]] = {
     "oasis-testbed": _oasis_testbed,
     "oasis-small": _oasis_small,
 }
-ONE = frozenset({"dragon-table-1", "dragon-deadlock"})  # the traces that are the same for every seed
+ONE = frozenset({"dragon-table-1", "dragon-deadlock"})  # These traces are the same for every seed.
 
 
 def named(spec: NamedSpec, seed: int) -> StudyScene:
@@ -117,7 +117,7 @@ def named(spec: NamedSpec, seed: int) -> StudyScene:
     try:
         return NAMED[spec.name](seed, **spec.given())
     except StudyError as error:
-        # names the option, because a command may have several --trace
+        # The message names the option, because a command may have several --trace.
         error.args = (f"--trace {spec.text or spec.name}: {error}",)
         raise
     except (TypeError, ValueError) as error:

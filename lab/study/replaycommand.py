@@ -13,7 +13,7 @@ from lab.study.specs import spec
 def replay_journal(path: Path, most: int, target: files.ReportTarget) -> bool:
     """Replay the journal and print the outcome; return whether every decision is the recorded one. Raises StudyError.
 
-    most: how many departures to print.
+    At most ``most`` decisions that differ are printed.
     """
     found = replay.replay_journal(path)
     target.write(replay.as_json(found))

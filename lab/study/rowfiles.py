@@ -15,9 +15,9 @@ from lab.sim.traces.reading import ColumnError, FieldError, Table, TraceError, T
 from lab.sim.traces.reading import read as read_lines
 from lab.study.studyerrors import StudyError, refuse
 
-GZIP: Final = b"\x1f\x8b"  # the first bytes by which a gzip file is recognised, whatever its name is
+GZIP: Final = b"\x1f\x8b"  # A gzip file is recognised by these first bytes, whatever its name is.
 MORE: Final = "values beyond the last column"
-KEYS: Final = ("nodes", "jobs", "slot_seconds")  # the keys that are allowed in a JSON file of a trace
+KEYS: Final = ("nodes", "jobs", "slot_seconds")  # A JSON file of a trace may have these keys.
 
 
 def table(path: Path) -> Table:
@@ -77,7 +77,7 @@ def objects(path: Path, found: object, name: str = "") -> Table:
 
 
 def lines(error: TraceError) -> str:
-    """Return the error's text to put after a file name; a text of several lines begins on a new line."""
+    """Return the error's text in the form that follows a file name: a text of several lines begins on a new line."""
     text = str(error)
     return f"\n{text}" if "\n" in text else text
 

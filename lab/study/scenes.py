@@ -20,7 +20,7 @@ from lab.study.tracespeeds import SPEEDS, STEP_TIMES, models_of, speeds_of
 
 SIM = "sim."
 MIGRATABLE = "migratable"
-ANY = frozenset({FAULTS, MIGRATABLE, SPEEDS, STEP_TIMES})  # parameters of every trace, besides ``sim.NAME``
+ANY = frozenset({FAULTS, MIGRATABLE, SPEEDS, STEP_TIMES})  # Every trace has these parameters, besides ``sim.NAME``.
 
 
 @lru_cache(maxsize=4)

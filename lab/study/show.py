@@ -22,7 +22,7 @@ def table(to: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], le
 
 
 def number(value: float) -> str:
-    """Return the number with four digits; from 1000 on it is rounded to a whole number, without an exponent."""
+    """Return the number as text with four digits; from 1000 on it is rounded to a whole number, without an exponent."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from lab.study.studyerrors import refuse
 
 LABEL = "label"
-TEXTS = frozenset({LABEL, "faults", "step_times"})  # parameters whose values are text, even if they look like numbers
-SEED = "seed"  # the parameter that replaces the study's seed for one trace or policy
+# The values of these parameters are text, even if they look like numbers.
+TEXTS = frozenset({LABEL, "faults", "step_times"})
+SEED = "seed"  # This parameter replaces the study's seed for one trace or policy.
 Value = bool | int | float | str | None
 
 

@@ -29,11 +29,11 @@ MARKS = {
     "pollux": {"application", "num_replicas"},
     "openb": {"num_gpu", "creation_time"},
 }
-# The names of openb's files, the preferred one first: short ones, and those under which Alibaba publishes them.
+# openb's files have these names, the preferred one first: short ones, and those under which Alibaba publishes them.
 OPENB_PODS = ("pods.csv", "openb_pod_list_default.csv")
 OPENB_NODES = ("nodes.csv", "openb_node_list_gpu_node.csv", "openb_node_list_all_node.csv")
 SLOT = "slot_seconds"
-SAMPLES = frozenset({"sample", "node_sample"})  # parameters that draw some of the file's rows at random, by the seed
+SAMPLES = frozenset({"sample", "node_sample"})  # These parameters draw some of the file's rows at random, by the seed.
 
 
 def read_trace(spec: NamedSpec, seed: int, models: Collection[str] | None = None) -> Trace:

@@ -11,10 +11,10 @@ from lab.sim.traces.reading import TraceRow
 from lab.study.specs import SEED, NamedSpec, Value
 from lab.study.studyerrors import StudyError, refuse
 
-OURS = frozenset({"models"})  # arguments that the study passes itself; the command line may not give them
-LEAST = {SEED: 0}  # lowest allowed value of parameters that are whole numbers, where it is not 1
-MOST = 100_000  # highest allowed whole number, except for seeds; to replay a trace of that size takes hours
-# bounds of parameters that are numbers, where they are other than "at least 0"
+OURS = frozenset({"models"})  # The study passes these arguments itself, so the command line may not give them.
+LEAST = {SEED: 0}  # Parameters that are whole numbers may not be below this value; for those not named here, it is 1.
+MOST = 100_000  # No whole number except a seed may be above this value; a trace of that size takes hours to replay.
+# Parameters that are numbers have these bounds; those not named here must be at least 0.
 NUMBERS: Mapping[str, Mapping[str, float]] = {
     "load": {"above": 0.0},
     "traffic": {"above": 0.0},

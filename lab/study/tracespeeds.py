@@ -20,7 +20,7 @@ KINDS: Mapping[Value, type[Saturating | SharedLinks | SharedCpu | Linear]] = {
     "shared-cpu": SharedCpu,
     "linear": Linear,
 }
-# the training models that a speed model knows, where it does not know every model
+# Speed models that do not know every training model know these.
 TABLED: Mapping[Value, Collection[str]] = {"shared-links": DRAGON.keys()}
 
 

@@ -12,12 +12,14 @@ from typing import Any
 
 from extender.clock import Clock
 
-START = 10_000.0  # seconds since the epoch; large enough that an hour earlier is still after the epoch
+# virtual time begins at this time in seconds since the epoch; an hour earlier is still after the epoch
+START = 10_000.0
 Timer = tuple[float, int, "asyncio.TimerHandle | asyncio.Future[None]"]
 
 
 class SimLoop(asyncio.SelectorEventLoop):
-    """An event loop without sockets whose time jumps to the next timer, so that equal programs run equally.
+    """An event loop without sockets whose time jumps to the next timer, so that a program gives the same result in each
+    run.
 
     Timers of the same instant run in the order in which they were made. ``start``: the loop's first time, in seconds.
     """
@@ -30,7 +32,9 @@ class SimLoop(asyncio.SelectorEventLoop):
         self._waiting: deque[asyncio.Handle | asyncio.Future[None]] = self._ready  # type: ignore[attr-defined]
 
     def _run_once(self) -> None:
-        """Run one iteration, like asyncio's own, without polling sockets."""
+        """Run one iteration of the loop as asyncio does, but without polling sockets. If no task can run, move the time
+        to the next timer.
+        """
         timers, waiting = self._timers, self._waiting
         if not waiting and not self._stopping:  # type: ignore[attr-defined]
             while timers and timers[0][2].cancelled():
@@ -52,7 +56,7 @@ class SimLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def get_debug(self) -> bool:
-        return False  # a constant, because asyncio calls get_debug at every callback
+        return False  # the method returns a constant, because asyncio calls it at every callback
 
     def call_soon(  # type: ignore[override]  # its type variables are newer than our oldest Python
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -77,7 +81,7 @@ class SimLoop(asyncio.SelectorEventLoop):
     def run_in_executor(  # type: ignore[override]  # as call_soon
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Run the function at once on this thread; real threads would end at arbitrary virtual times."""
+        """Run the function at once on this thread, because a real thread would end at an arbitrary virtual time."""
         done: asyncio.Future[Any] = self.create_future()
         try:
             done.set_result(func(*args))
@@ -86,7 +90,9 @@ class SimLoop(asyncio.SelectorEventLoop):
         return done
 
     def sleep(self, seconds: float) -> asyncio.Future[None]:
-        """Return a future like asyncio.sleep, but cheaper: half of all events here are wake-ups."""
+        """Return a future that is done after ``seconds`` of virtual time. It costs less than asyncio.sleep, because
+        half of all events in a run are such wake-ups.
+        """
         self._made += 1
         made: asyncio.Future[None] = self.create_future()
         heappush(self._timers, (self._now + seconds, self._made, made))
@@ -97,7 +103,7 @@ class SimLoop(asyncio.SelectorEventLoop):
 
 
 def sim_loop() -> SimLoop:
-    """Return the running loop."""
+    """Return the running event loop. Raises TypeError if it is not a `SimLoop`."""
     loop = asyncio.get_running_loop()
     if not isinstance(loop, SimLoop):
         raise TypeError(f"the running loop must be a SimLoop, is {type(loop).__name__}")
@@ -105,17 +111,17 @@ def sim_loop() -> SimLoop:
 
 
 def loop_time() -> float:
-    """Return the virtual time."""
+    """Return the running event loop's time in seconds, which is virtual under a `SimLoop`."""
     return asyncio.get_running_loop().time()
 
 
 async def sleep(seconds: float) -> None:
-    """Wait so many seconds of virtual time; zero or less only yields to other tasks."""
+    """Wait for ``seconds`` of virtual time; zero or less only yields to other tasks."""
     await (sim_loop().sleep(seconds) if seconds > 0 else asyncio.sleep(0))
 
 
 class VirtualClock(Clock):
-    """A clock that shows the running loop's virtual time, as wall time too."""
+    """A clock whose wall time and monotonic time are both the running loop's virtual time."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,7 @@
-"""Run a trace pod by pod in virtual time: the simulated world, an imitation of kube-scheduler, and optionally Kohort.
+"""Runs a trace in virtual time, with each pod simulated: the simulated world, an imitation of kube-scheduler, and
+optionally Kohort.
 
-``simulate`` runs Kohort's real extender and controller with a policy, ``pod_by_pod`` the default kube-scheduler alone.
+``simulate`` runs Kohort's real extender and controller with a policy, ``pod_by_pod`` runs the default scheduler alone.
 Both return a RunResult, and depend only on their arguments.
 """
 
@@ -35,8 +36,8 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
 HORIZON = 6 * 3600.0
-SEED = 0  # of what a run with a policy draws: the pauses between retries, and generated names
-URL = "http://kohort"  # names the extender in kube-scheduler's configuration; nothing is sent to it over HTTP
+SEED = 0  # a run with a policy draws the pauses between retries and generated names from this seed
+URL = "http://kohort"  # the URL names the extender in kube-scheduler's configuration; nothing is sent to it over HTTP
 
 OnStep = Callable[[SimulatedStep, SimulatedWorld], None]
 Fault = tuple[float, Callable[[SimulatedWorld], object]]
@@ -45,8 +46,8 @@ Fault = tuple[float, Callable[[SimulatedWorld], object]]
 def settings_for(**changes: object) -> Settings:
     """Return the default settings of a service that always leads, with these changes.
 
-    The controller reads the desired state when it changes, and otherwise only every ten seconds, because in a
-    simulated minute without changes each read would take as long as elsewhere.
+    Besides reading the desired state at each change, the controller reads it only every ten seconds, because frequent
+    reads would slow down the simulation of quiet times.
     """
     fixed = {"lease": {"identity": EVERYBODY}, "controller": {"interval_seconds": 10.0}}
     return Settings.model_validate({**fixed, **changes})
@@ -65,10 +66,11 @@ def simulate(
 ) -> RunResult:
     """Run the trace under Kohort with that policy.
 
-    ``settings`` are the service's, but for the policy; by default those of `settings_for`. ``on_step`` is called with
-    every step and the world at that time. ``patience``: a job that holds pods for so many seconds without computing is
-    ended, and counts with that time. KOD2 does not say what ends a deadlocked job, and the answer decides the
-    comparison, so it is an argument. ``faults`` are (seconds after the start, function of the world).
+    ``settings``: the service's settings, whose policy is ignored; by default those of `settings_for`. ``on_step`` is
+    called with every step and the world at that time. ``patience``: a job that holds pods for this many seconds without
+    computing is ended as failed at that time. It is an argument, because KOD2 does not say what ends a deadlocked job,
+    although comparisons depend on it. ``faults``: pairs of a time in seconds after the start and a function that is
+    called then with the world.
     """
     configured = settings or settings_for()
 
@@ -117,12 +119,14 @@ def _in_virtual_time(run: Callable[[], Coroutine[Any, Any, RunResult]]) -> RunRe
 
 
 def _first(error: BaseException) -> BaseException:
-    """Return the first error of a group, which the failure of one task has made, or the error itself."""
+    """Return the first error in an exception group; any other error is returned itself."""
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 class PodRun:
-    """One run: it measures after every moment with changes, injects faults, and ends stalled jobs."""
+    """One simulated run. It updates the measures after every moment with changes, injects faults, and ends stalled
+    jobs.
+    """
 
     def __init__(
         self, trace: Trace, settings: WorldSettings | None, seed: int, horizon: float, patience: float | None
@@ -140,7 +144,8 @@ class PodRun:
     async def until_done(self, policy: str, *parts: Part) -> RunResult:
         """Run until every job has ended, or until the horizon; return the result, under the name ``policy``.
 
-        ``parts`` run beside the cluster. Raises what an observer of the steps raised.
+        ``parts``: coroutine functions that run as tasks beside the cluster. Raises the first error that an observer of
+        the steps has raised.
         """
         stop = START + self._horizon
         async with running(self.cluster.run, *parts):
@@ -152,9 +157,10 @@ class PodRun:
         return self._meter.result(policy, self._horizon)
 
     def recorder(self, on_step: OnStep) -> Record:
-        """Return a function that passes the ledger's steps on to the observer, and keeps an error of the observer.
+        """Return a function that calls ``on_step`` with each step of the ledger and stores the first error of
+        ``on_step``, with which the run then ends.
 
-        The ledger would only log such an error.
+        The ledger itself would only log the error.
         """
 
         def record(
@@ -169,18 +175,22 @@ class PodRun:
         return record
 
     async def inject(self, faults: Iterable[Fault]) -> None:
-        """Inject the faults, each as (seconds after the start, function of the world)."""
+        """Wait for the time of each fault and apply it to the world. A fault is a pair (seconds after the start,
+        function of the world).
+        """
         for at, fault in sorted(faults, key=lambda one: one[0]):
             await self.cluster.clock.sleep(START + at - self.cluster.clock.now())
             self.cluster.bridge.do(partial(_done, fault))
 
     def _observe(self, now: float, changes: list[WorldChange]) -> None:
-        """Note changes of the world; one look covers all changes of a moment."""
+        """Store changes of the world until they are measured; all changes of one moment are measured together."""
         self._unseen += changes
         self._stirred.set()
 
     async def _measure(self) -> None:
-        """Measure until every job has ended; a job that has stalled for longer than the patience is ended."""
+        """Measure until every job has ended; end each job that holds pods without computing for longer than
+        ``patience`` seconds.
+        """
         while not self.cluster.all_ended:
             due = min((since + self._patience for since in self._stalls().values()), default=math.inf)
             with contextlib.suppress(TimeoutError):
@@ -198,7 +208,7 @@ class PodRun:
         self._meter.look(changes)
 
     def _stalls(self) -> dict[str, float]:
-        """Return since when each stalled job holds pods without computing, by UID."""
+        """Return a mapping from each stalled job's UID to the time since which it holds pods without computing."""
         if self._patience == math.inf:
             return {}
         found = {uid: self._meter.stalled_since(uid) for uid in self.cluster.world.store.jobs}
@@ -212,7 +222,7 @@ class PodRun:
 
 
 def _done(fault: Callable[[SimulatedWorld], object], world: SimulatedWorld) -> None:
-    """Inject the fault; what it returns does not matter."""
+    """Apply the fault to the world, and discard what the fault's function returns."""
     fault(world)
 
 

@@ -1,6 +1,7 @@
 """Kohort's extender and controller in one process: their code is the live one, but nothing goes over HTTP.
 
-The verbs and REST are called as functions. The controller writes no Events, because nobody reads them here.
+The verbs and REST are called as functions. The controller writes no Events, because nothing reads Events in a
+simulation.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ DESIRED = "/v1/desired"
 
 
 class InProcessService:
-    """``kohort serve`` and ``kohort controller`` of one replica that always leads."""
+    """Runs the parts of ``kohort serve`` and ``kohort controller`` as one replica that always leads."""
 
     def __init__(self, settings: Settings, policy: Policy, api: Api, clock: Clock, chance: random.Random) -> None:
         self.live = Live(settings, api, clock, chance)
@@ -44,7 +45,7 @@ class InProcessService:
         self._controller = Controller(api, self._fetch, self._post, settings, clock, lease, chance=chance)
 
     async def run(self) -> None:
-        """Run both until cancelled."""
+        """Run the extender and the controller until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.live.run())
             tasks.create_task(self._controller.run())
@@ -73,9 +74,9 @@ def rules_under(policy: Policy, settings: Settings) -> Rules:
 
 
 async def call_verb(verbs: Verbs, verb: str, body: bytes, hung_up: Callable[[], Awaitable[Any]]) -> bytes:
-    """Call the verb, and return the body of its answer.
+    """Call the handler of the verb as kube-scheduler would, and return the body of its answer.
 
-    ``hung_up`` returns when the caller has closed its connection.
+    ``hung_up``: a function to await; it returns when the caller has given up, as if it had closed its connection.
     """
     first = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -91,6 +92,6 @@ async def call_verb(verbs: Verbs, verb: str, body: bytes, hung_up: Callable[[], 
 
 
 async def call_desired(rest: Rest, query: Mapping[str, str]) -> bytes:
-    """Answer the controller's long poll for the desired state."""
+    """Answer the controller's long poll for the desired state, and return the answer as JSON."""
     found = await rest.desired(DesiredParameters.model_validate(dict(query)), CONTROLLER)
     return found.model_dump_json().encode()

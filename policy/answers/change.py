@@ -30,16 +30,16 @@ class Kind(StrEnum):
 
     @property
     def only_waits(self) -> bool:
-        """Whether a change of this kind is only to wait."""
+        """Whether a change of this kind comes about by waiting alone, such as the end of a running job."""
         return self in (Kind.WAIT, Kind.GONE, Kind.END)
 
 
 @dataclass(frozen=True, slots=True)
 class Finer:
-    """The changes of sizes between one candidate and the next smaller candidate, among which the smallest is searched
-    for.
+    """The changes whose sizes lie between a candidate and the next smaller candidate.
 
-    ``at(0)`` is the smallest of them, ``at(count - 1)`` the largest.
+    count: the number of these changes. at: returns the change of a number; ``at(0)`` is the smallest change,
+    ``at(count - 1)`` the largest.
     """
 
     count: int
@@ -48,11 +48,11 @@ class Finer:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change that may admit the job.
+    """A change after which a waiting job may be admitted.
 
-    text: the change in words. size: how large it is, in the unit of its kind (seconds, workers, nodes ...). apply:
-    returns a copy of a snapshot with the change made. wait: seconds until the policy decides about it. finer: the
-    changes of sizes between this one and the next smaller candidate; None if there are none.
+    text: the change in words. size: how large the change is, in the unit of its kind (seconds, workers, nodes ...).
+    apply: returns a copy of a snapshot with the change made. wait: how many seconds later the policy decides. finer:
+    the changes whose sizes lie between this candidate and the next smaller one; None if there are none.
     """
 
     kind: Kind
@@ -64,10 +64,10 @@ class Change:
 
 
 def smallest(changes: Iterable[Change], proved: Callable[[Change], bool]) -> Change | None:
-    """Return the smallest of the candidates that is proved to admit the job; None if none is proved.
+    """Return the smallest change that is proved to admit the job; None if no candidate is proved.
 
-    ``changes`` are the candidates, of growing size. ``proved`` tells whether a change admits the job, and is costly. So
-    the first candidate that is proved is found, and then bisection searches its ``finer`` changes.
+    ``changes``: the candidates, of growing size. ``proved``: tells whether a change admits the job. Because each proof
+    is costly, only the first candidate that is proved is refined, by bisection over its ``finer`` changes.
     """
     found = next(filter(proved, changes), None)
     if found is None or found.finer is None:

@@ -1,4 +1,4 @@
-"""Changes that might admit a waiting job, kind by kind, the smallest first."""
+"""Finds changes after which a waiting job might be admitted, kind by kind, the smallest first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ A_LITTLE_MORE = 1.001
 
 
 def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
-    """Yield, for each kind of change, the changes that may admit the job, smallest first."""
+    """Yield, for each kind of change, the candidates of that kind that may admit the job, smallest first."""
     yield _waits(snapshot, job, policy, now)
     yield _gone(snapshot, job)
     yield chain(_lower_minima(job), _fewer_asked(job))
@@ -43,7 +43,7 @@ def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iter
 
 
 def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """Yield two waits: until the job's back-off ends, and until the job starves and so comes first."""
+    """Yield up to two waits, the shorter first: until the job's back-off ends, and until the job starves."""
     limit = policy.base.starve_limit
     moments = [snapshot.gang(job.uid).tries.not_before, *([job.arrival + limit * A_LITTLE_MORE] if limit else [])]
     for at in sorted(moments):
@@ -52,7 +52,10 @@ def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator
 
 
 def _lower_minima(job: Job) -> Iterator[Change]:
-    """Yield lower minima of workers for an elastic job. They never help under a policy that resizes no job."""
+    """Yield changes that lower an elastic job's minimum of workers, each by one more worker.
+
+    Under a policy that resizes no job, such changes never help.
+    """
     if not job.elastic:
         return
     for least in range(job.min_workers - 1, 0, -1):
@@ -61,9 +64,9 @@ def _lower_minima(job: Job) -> Iterator[Change]:
 
 
 def _fewer_asked(job: Job) -> Iterator[Change]:
-    """Yield lower numbers of workers that the job asks for.
+    """Yield changes that lower the number of workers that the job asks for, each by one more worker.
 
-    They help a rigid job, and any job under a policy that starts jobs with all the workers they ask for.
+    Such changes help a rigid job, and any job under a policy that starts jobs with all the workers they ask for.
     """
     asked = job.worker.replicas if job.worker is not None else 0
     for fewer in range(asked - 1, 0, -1):
@@ -78,7 +81,7 @@ def _fewer_asked(job: Job) -> Iterator[Change]:
 
 
 def _uncordoned(snapshot: Snapshot, job: Job) -> Iterator[Change]:
-    """Yield each node that could be uncordoned alone, then those that the gang needs together."""
+    """Yield changes that uncordon a node: each cordoned node alone, then those that the gang needs together."""
     cordoned = [node for _, node in sorted(snapshot.nodes.items()) if node.unschedulable and node.ready]
     for node in cordoned:
         yield Change(Kind.UNCORDON, f"uncordon node {node.name}", 1, partial(_with_nodes, (node.reopened,)))
@@ -115,7 +118,7 @@ def _with_nodes(nodes: Sequence[Node], snapshot: Snapshot) -> Snapshot:
 
 
 def _gone(snapshot: Snapshot, job: Job) -> Iterator[Change]:
-    """Yield the end of the terminating pods, if any, without which the gang would fit."""
+    """Yield the change that terminating pods are gone without which the gang would fit; nothing if there are none."""
     pods = Holders(snapshot, job.uid).terminating(ask_of(snapshot, job, job.min_workers))
     if pods:
         kept = [f"{pod.key} ({in_words})" if (in_words := kept_in_words(pod)) else pod.key for pod in pods]
@@ -132,7 +135,10 @@ def _without_pods(uids: Sequence[str], snapshot: Snapshot) -> Snapshot:
 
 
 def _fewer_workers(snapshot: Snapshot, job: Job) -> Iterator[Change]:
-    """Yield the removal of the fewest workers, above their jobs' minima, that makes room, whatever the jobs' weight."""
+    """Yield the change that takes the fewest workers from running elastic jobs so that the gang fits.
+
+    The jobs keep their minima; their weight does not matter.
+    """
     room, ask = Room.of(snapshot), ask_of(snapshot, job, job.min_workers)
     running = sorted((other for other in snapshot.running() if other.elastic), key=lambda other: other.key)
     victims = [victim for one in running if (victim := reclaimable_of(snapshot, one.uid)).rooms]
@@ -148,9 +154,10 @@ def _fewer_workers(snapshot: Snapshot, job: Job) -> Iterator[Change]:
 
 
 def _fewest(room: Room, ask: Ask, victims: Sequence[Reclaimable], most: int) -> dict[str, int] | None:
-    """Return the fewest removals (workers by job uid) that make room, if fewer than ``most`` do; None if none is found.
+    """Return by job uid how many workers must go so that the gang fits, as few as possible in all.
 
-    The search ends without a result after ``MOST_LOOKS`` trials.
+    The result is None if fewer than ``most`` workers do not suffice, or if nothing is found in ``MOST_LOOKS`` trials.
+    ``victims``: the room that the workers of each job would give back.
     """
     looks = 0
     for size in range(1, most):
@@ -175,8 +182,9 @@ def _given(room: Room, victims: Sequence[Reclaimable], counts: dict[int, int]) -
 
 
 def _without_workers(counts: dict[str, int], snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot as if ``counts`` (job uid -> number) workers of the highest indices had gone from these
-    jobs.
+    """Return a copy of the snapshot in which jobs have lost their last workers, those with the highest indices.
+
+    counts: how many workers each job has lost, by uid.
     """
     draft = Draft(snapshot)
     for uid, count in counts.items():
@@ -193,7 +201,11 @@ def _without_workers(counts: dict[str, int], snapshot: Snapshot) -> Snapshot:
 
 
 def _ended(snapshot: Snapshot, job: Job) -> Iterator[Change]:
-    """Yield the end of one other job: first finished jobs that still hold room, then running ones; small ones first."""
+    """Yield, for each other job that holds room, the change that the job is gone.
+
+    Finished jobs, which must be deleted, come before running ones. In both groups jobs that request less CPU come
+    first.
+    """
     holders = [one for one in snapshot.jobs.values() if one.uid != job.uid and _holds(snapshot, one)]
     whole = {one.uid: sum(pod.requests["cpu"] for pod in snapshot.every_pod_of(one.uid)) for one in holders}
     for other in sorted(holders, key=lambda one: (not one.finished, whole[one.uid], one.key)):

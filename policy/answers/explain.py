@@ -66,14 +66,14 @@ MENDS: dict[Reason, str] = {
 }
 BARRED = frozenset({Reason.INVALID, Reason.UNSUPPORTED})
 """The reasons that lie in the job object itself; neither room nor other jobs have to do with them."""
-NAMED = 3  # how many members or pods a sentence names
+NAMED = 3  # A sentence names no more members or pods than this.
 KEEPS_ROOM = "its pods hold room: set spec.runPolicy.cleanPodPolicy: Running, or delete the job"
 
 
 def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Explanation | None:
-    """Return why the job is in its present state; None if there is no such job.
+    """Return the explanation why the job is in its present state; None if there is no such job.
 
-    `with_trials` adds the fields that need trial decisions and so take long.
+    The fields that need trial decisions, and so take long, are left empty; ``with_trials`` adds them.
     """
     job = snapshot.jobs.get(job_uid)
     if job is None:
@@ -83,7 +83,7 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
     waits = gang.state not in ADMITTED and not completed
     held = held_room(snapshot, None if waits else job)
     asks = waits and (verdict is None or verdict.reason not in BARRED)
-    sized = asks and job.size > 0  # a job scaled to 0, or a pod group without pods yet, lacks no room
+    sized = asks and job.size > 0  # A job that is scaled to 0, or a pod group without pods yet, needs no room.
     nodes = _nodes(snapshot, job) if sized else ()
     return Explanation(
         waits=in_words(snapshot, verdict) if verdict else None,
@@ -103,10 +103,11 @@ def explain(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> Exp
 
 
 def with_trials(told: Explanation, snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Explanation:
-    """Return the explanation with the fields that need dozens of trial decisions on copies of the snapshot.
+    """Return the explanation ``told`` with the fields added that need dozens of trial decisions on copies of the
+    snapshot.
 
-    They say what would admit the job and when it may start, or why it runs where it does. Because they take long, the
-    caller must not compute them on the event loop.
+    These fields say what would admit the job and when it may start, or why it runs where it does. Because they take
+    long, they must not be computed on the event loop.
     """
     start = foresee(snapshot, policy, now).get(job.uid) if snapshot.leading else None
     changes = unblock(snapshot, job.uid, policy, now)
@@ -132,7 +133,10 @@ def _mend(verdict: Verdict, held: tuple[HeldRoom, ...], gang: Gang) -> str:
 
 
 def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
-    """Return why the job does not run as it should; None if it does, or if all that it needs is on its way."""
+    """Return the verdict that says why the job does not run as it should.
+
+    The result is None if the job runs as planned, or if all that it lacks is on its way, such as its bindings.
+    """
     gang = snapshot.gang(job.uid)
     if not snapshot.synced:
         return Verdict(Reason.NOT_SYNCED)
@@ -152,7 +156,10 @@ def verdict_of(snapshot: Snapshot, job: Job) -> Verdict | None:
 
 
 def _growth(snapshot: Snapshot, job: Job, gang: Gang) -> Verdict | None:
-    """Return why workers that the job was given do not come: they are late, or a ResourceQuota has no room for them."""
+    """Return the verdict that says why workers that the job was given do not come; None if they are not late yet.
+
+    Either the deadline for them has been over once, or a ResourceQuota has no room for their pods.
+    """
     missing, quotas = workers_to_come(snapshot, job, gang), left_in_words(snapshot, job)
     if gang.tries.retried:
         told = f"given {counted(gang.workers, 'worker')}, {gang.awaited} still missing"
@@ -165,9 +172,9 @@ def _growth(snapshot: Snapshot, job: Job, gang: Gang) -> Verdict | None:
 
 
 def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
-    """Return why kube-scheduler refuses members that have a planned node; empty if it does not.
+    """Return in words why kube-scheduler refuses members that have a planned node; empty if it refuses none.
 
-    What it said before they had the node does not count.
+    Refusals from before the members had their planned nodes do not count.
     """
     pods, members = snapshot.pods, snapshot.members.get(gang.job_uid, {})
     planned = ((slot, pods[members[slot]]) for slot in gang.nodes if slot in members)
@@ -176,9 +183,10 @@ def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
 
 
 def _robbed(snapshot: Snapshot, job_uid: str, robbed: Mapping[Slot, str]) -> str:
-    """Return in words which members have lost their nodes, and to which pods.
+    """Return in words which members have lost their nodes to preemption, and to which pods.
 
-    A preemptor that is bound is no longer nominated: then it is one of the pods there that have a higher priority.
+    robbed: the lost node by slot. A preemptor that is bound is no longer nominated; so if no pod is nominated to these
+    nodes, the foreign pods of higher priority that are bound there are named.
     """
     lost = [f"{slot} lost its room on {node}" for slot, node in sorted(robbed.items())]
     nodes, own = frozenset(robbed.values()), priority_of(snapshot, job_uid)
@@ -190,14 +198,14 @@ def _robbed(snapshot: Snapshot, job_uid: str, robbed: Mapping[Slot, str]) -> str
 
 
 def _to_go(snapshot: Snapshot, gang: Gang) -> str:
-    """Return in words how many pods must go before the gang gets their room, and which of them a finalizer keeps."""
+    """Return in words how many pods must go before the gang gets their room, and which of them have a finalizer."""
     pods = [snapshot.pods[uid] for uid in gang.waits_for if uid in snapshot.pods]
     kept = [ending_in_words(pod) for pod in pods if pod.finalizers]
     return "; ".join([f"{counted(len(gang.waits_for), 'pod')} must go first", *kept[:NAMED]])
 
 
 def held_room(snapshot: Snapshot, job: Job | None = None) -> tuple[HeldRoom, ...]:
-    """Return the pods of finished jobs that hold room until their job is deleted; with ``job``, only its own."""
+    """Return the pods of finished jobs that hold room until their job is deleted; with ``job``, only the job's own."""
     jobs = [job] if job is not None else [snapshot.jobs[uid] for uid in sorted(snapshot.jobs)]
     return tuple(
         HeldRoom(one.key, pod.name, pod.node, amounts(pod.requests))
@@ -209,9 +217,9 @@ def held_room(snapshot: Snapshot, job: Job | None = None) -> tuple[HeldRoom, ...
 
 
 def _ahead(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> tuple[Ahead, ...]:
-    """Return the jobs that the policy considers before this one.
+    """Return the waiting jobs that the policy considers before ``job``, in the order of the queue.
 
-    The job that this one's verdict names is added in front if it is not in the queue itself.
+    The job that the verdict of ``job`` names as coming first is put in front, unless it waits in the queue itself.
     """
     verdict, order = reason_of(snapshot, job), places(snapshot, policy, now)
     own = next((place for place in order if place.job.uid == job.uid), None)
@@ -239,7 +247,10 @@ def _needs(job: Job) -> tuple[RoleNeed, ...]:
 
 
 def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
-    """Return the nodes in order of what they lack for the whole gang; those that it may not use come last."""
+    """Return what each node has free and lacks for the whole gang.
+
+    The nodes that lack least come first, and those that the gang may not use come last.
+    """
     ask = ask_of(snapshot, job, job.min_workers)
     rows = []
     for name, node in sorted(snapshot.nodes.items()):
@@ -257,7 +268,10 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
 
 
 def _arithmetic(snapshot: Snapshot, job: Job, nodes: Sequence[NodeRoom]) -> str:
-    """Return in words how much of the minimum would fit now, and what the closest node lacks for all of it."""
+    """Return in words how much of the gang's minimum would fit now, and what the closest node lacks for all of it.
+
+    nodes: what each node lacks, the closest first.
+    """
     ask, room = ask_of(snapshot, job, job.min_workers), Room.of(snapshot)
     if place(room, ask) is not None:
         refused = snapshot.gang(job.uid).refused
@@ -277,9 +291,9 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Sequence[NodeRoom]) -> str:
 
 
 def _outranked(snapshot: Snapshot, room: Room, ask: Ask) -> Iterator[str]:
-    """Yield a sentence that names pods of other schedulers with a lower priority, if the gang would fit without them.
+    """Yield a sentence that names foreign pods of lower priority, if the gang would fit without them.
 
-    Kohort does not preempt such pods.
+    People are told this because Kohort does not preempt such pods.
     """
     lower = [
         pod for pod in snapshot.pods.values()

@@ -1,4 +1,4 @@
-"""The answer to "why does this job wait, or run as it does?": data whose fields REST, command line and page show.
+"""The classes of the answer to "why does this job wait, or run as it does?", which REST, command line and page show.
 
 The descriptions in the fields' metadata go into OpenAPI.
 """
@@ -19,7 +19,7 @@ def _text(description: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Why a job waits: the reason's code and sentence, figures, and the job that comes first."""
+    """Why a job waits: the reason's code and sentence, the job's figures, and the job that comes before it."""
 
     reason: str = field(
         metadata=_text("The reason's code, one of a closed set: filter's answers, metrics and REST use the same codes.")
@@ -98,7 +98,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Grounds:
-    """Why a job runs as it does: its nodes, what crosses the network, and what holds its growth back."""
+    """Why a job runs as it does: its nodes, its traffic between nodes, and what holds its growth back."""
 
     placement: str
     pairs: int = field(metadata=_text("The number of its ps-worker pairs."))
@@ -123,9 +123,9 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a job is in its present state, and what helps. Names of jobs and pods are ``namespace/name``.
+    """Why a job is in its present state, and what would help it. Names of jobs and pods are ``namespace/name``.
 
-    A field with its default value has nothing to say about the job.
+    A field that does not apply to the job has its default value.
     """
 
     waits: Waits | None = field(default=None, metadata=_text("Why the job does not run as planned; null if it does."))

@@ -1,7 +1,7 @@
-"""Foresees when a waiting job may start if no other job comes: running jobs end as they state, and the policy decides.
+"""Computes when a waiting job may start if no other job comes: running jobs end as they state, and the policy decides.
 
 What a running job still has to do is known from its progress reports, or else from its training annotation. A job that
-has neither is taken to run on, and a job that waits for its end has no expected start.
+has neither is assumed to run on without end, and a job that waits for its room has no expected start.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from policy.cluster.training import remaining_seconds
 from policy.systems.base import Policy
 
 MOST_ENDS = 64
-MOST_MOMENTS = 64  # how many moments are tried at which the passing of time alone may change the policy's decision
+MOST_MOMENTS = 64  # No more moments are tried at which the passing of time alone may change the policy's decision.
 HORIZON_SECONDS = 7 * 86_400.0
 LEAST_STEP = 1.0
-# seconds; a job starves only once its limit is exceeded, so the decision is tried just after that moment
+# A job starves only once its limit is exceeded, so the decision is tried this many seconds after the limit.
 JUST_AFTER = 0.01
 NAMED = 3
 REFUSED = "the API server has refused its binding; that is tried again after each back-off"
@@ -38,10 +38,10 @@ def foresee(snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Star
 
 
 class Course:
-    """Plays the cluster's next hours on a copy of the snapshot.
+    """Simulates the cluster's next hours on a copy of the snapshot.
 
-    ``snapshot``: the state that has been reached. ``before``: the state on which the last decision was made. ``_left``:
-    how many worker-seconds of work each job with a known end still has, by uid.
+    ``snapshot``: the state that the simulation has reached. ``before``: the state on which the last decision was made.
+    ``_left``: by uid, how many worker-seconds of work each job with a known end still has.
     """
 
     def __init__(self, snapshot: Snapshot, policy: Policy, now: float) -> None:
@@ -51,9 +51,9 @@ class Course:
         self._ended: list[str] = []
 
     def starts(self, waiting: list[str]) -> dict[str, Start]:
-        """Return the expected starts of these jobs by uid.
+        """Return by uid the expected starts of the jobs with these uids.
 
-        It advances the copy until all of them have started, or no further change is known.
+        The simulation goes on until all of the jobs have started, or no further change is known.
         """
         gangs = self._begun.gangs
         found = {uid: Start(None, REFUSED) for uid in waiting if uid in gangs and backs_off_from_refusal(gangs[uid])}
@@ -67,9 +67,10 @@ class Course:
         return found | {uid: Start(None, self._unknown(jobs[uid])) for uid in waiting if uid not in found}
 
     def moments(self) -> Iterator[float]:
-        """Yield the time now, each end of a job, and each moment at which the policy may decide differently.
+        """Simulate, and yield the time now, each end of a job, and each moment at which the policy may decide
+        differently.
 
-        At each of these times ``snapshot`` has the state after the policy's decision.
+        When a time (in seconds since the epoch) is yielded, ``snapshot`` has the state after the policy's decision.
         """
         ends = idle = 0
         self._to(self._now, "")
@@ -105,8 +106,9 @@ class Course:
         return self._now + self._left[uid] / workers if workers else math.inf
 
     def _next_change(self) -> float:
-        """Return the next moment at which the policy may decide differently by its own statement, or its next time
-        slot.
+        """Return the next moment at which the policy may decide differently, in seconds since the epoch.
+
+        If the policy cannot say, it is the beginning of its next time slot or the end of the next back-off.
         """
         policy = self._policy.base
         change = policy.next_change(self.snapshot, self._now + LEAST_STEP)
@@ -116,9 +118,9 @@ class Course:
         return min([policy.next_moment(self._now), *rests])
 
     def _left_of(self, job: Job) -> float | None:
-        """Return the job's work left in worker-seconds, by its reports or else by its training annotation.
+        """Return how many worker-seconds of work the job has left, by its reports or else by its training annotation.
 
-        A job without workers counts as one worker. None: it has neither reports nor an annotation of its duration.
+        A job without workers counts as one worker. None: the job has neither reports nor an annotation of its duration.
         """
         gang, training = self.snapshot.gang(job.uid), job.training
         workers = max(1, gang.workers)
@@ -139,9 +141,7 @@ class Course:
         return f"if no other job comes, once {self._in_time(job)}" if self._now > self._began else "now"
 
     def _in_time(self, job: Job) -> str:
-        """Return in words which of the job's waits has just ended: its back-off, its starvation limit, or another
-        limit.
-        """
+        """Return in words after which wait the job starts: its back-off, the starvation limit, or another limit."""
         limit = self._policy.base.starve_limit
         if self._began < self._begun.gang(job.uid).tries.not_before <= self._now:
             return "its back-off is over"
@@ -150,7 +150,7 @@ class Course:
         return "a cool-down or a time slot of the policy is over"
 
     def _unknown(self, job: Job) -> str:
-        """Return why the job's start is not known: running jobs without a known end, or what else the job waits for."""
+        """Return in words why the job's start is not known, such as the running jobs whose end is not known."""
         silent = [one.key for one in self.snapshot.running() if one.uid not in self._left]
         reason = reason_of(self._begun, job).reason
         if reason.concern not in (Concern.ROOM, Concern.DECISION) or reason.lasts is Lasts.CHANGE:

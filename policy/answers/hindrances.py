@@ -1,7 +1,8 @@
-"""What holds back the growth of a running job: a set of hindrances without which it grows, with no needless one.
+"""Finds what holds back the growth of a running job: a set of hindrances which must all be lifted so that it grows.
 
-Each can be lifted on a copy of the snapshot. They are lifted one after the other until the job grows. Then each that
-need not be lifted for this is put back. That takes at most two decisions for each hindrance.
+Each hindrance can be lifted on a copy of the snapshot. They are lifted one after the other until the policy grows the
+job. Then each hindrance that need not be lifted for that is put back. The search takes at most two decisions for each
+hindrance.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ NODES_TOLD = 3
 class Hindrance:
     """One possible cause why a running job gets no more workers.
 
-    lift: returns a copy of the snapshot without the hindrance. text: returns the hindrance in words, given a function
-    that makes the copy in which all others are lifted. own: the hindrance counts only if lifting it leads to no other
-    action than growing jobs.
+    lift: returns a copy of a snapshot without the hindrance. text: returns the hindrance in words; its argument is a
+    function that returns the copy in which all other hindrances are lifted. own: the hindrance counts only if the
+    policy, once it is lifted, grows jobs and does nothing else.
     """
 
     lift: Callable[[Snapshot], Snapshot]
@@ -47,10 +48,10 @@ class Hindrance:
 
 
 def held_by(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
-    """Return the hindrances in words; empty if the job would not grow even with all of them lifted."""
+    """Return in words what keeps the job from growing; empty if it would not grow even with all hindrances lifted."""
     every = tuple(_hindrances(snapshot, job, policy, now))
 
-    @cache  # lifting a hindrance costs more than a decision, so each copy is kept for reuse
+    @cache  # To lift a hindrance costs more than a decision, so each copy is cached.
     def lifted(*some: Hindrance) -> Snapshot:
         return some[-1].lift(lifted(*some[:-1])) if some else snapshot
 
@@ -70,7 +71,7 @@ def held_by(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
 def grows(snapshot: Snapshot, job: Job, policy: Policy, now: float, *, alone: bool = False) -> bool:
     """Tell whether the policy would now give the job more workers than it has.
 
-    alone: only if it admits, repairs and shrinks no job in the same decision.
+    alone: the answer is True only if the same decision admits, repairs and shrinks no job.
     """
     resized = False
     for action in decide(snapshot, policy, now).actions:
@@ -86,9 +87,9 @@ def _but(found: Sequence[Hindrance], one: Hindrance) -> tuple[Hindrance, ...]:
 
 
 def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Hindrance]:
-    """Yield the possible hindrances of the job.
+    """Yield what may keep the job from growing, in the order in which the hindrances are lifted.
 
-    Room is near the end, because with more room other jobs would start, and the job would grow only after them.
+    The lack of room comes late, because with more room alone other jobs would start before the job grows.
     """
     base, gang = policy.base, snapshot.gang(job.uid)
     cooldown = base.cooldown
@@ -145,9 +146,7 @@ def _unlimited(snapshot: Snapshot) -> Snapshot:
 
 
 def _mended(snapshot: Snapshot) -> Snapshot:
-    """Lift repairs: return a copy in which gangs in repair are binding, so that they keep their room and get no
-    other.
-    """
+    """Return a copy of the snapshot without repairs: gangs in repair are binding, so they get no further room."""
     draft = Draft(snapshot)
     for uid in snapshot.index.repairing:
         draft.put_gang(replace(snapshot.gang(uid), state=State.BINDING, deadline=None, waits_for=()))
@@ -166,7 +165,7 @@ def _without_queue(snapshot: Snapshot) -> Snapshot:
 
 
 def _others_at_most(job: Job, snapshot: Snapshot) -> Snapshot:
-    """Lift the growth of others: return a copy in which every other job is at its maximum."""
+    """Return a copy of the snapshot in which no other job can grow, because each is at its maximum."""
     draft = Draft(snapshot)
     for uid in snapshot.index.growing:
         if uid != job.uid:
@@ -175,9 +174,9 @@ def _others_at_most(job: Job, snapshot: Snapshot) -> Snapshot:
 
 
 def _more_room(job: Job, snapshot: Snapshot) -> Snapshot:
-    """Lift the lack of room: return a copy in which each of the job's nodes is open to it and has room for a worker.
+    """Return a copy of the snapshot in which each node that the job runs on accepts and has room for one more worker.
 
-    A node that is overcommitted is also made larger by what it lacks.
+    A node that is over-committed is made larger by the amounts that it lacks as well.
     """
     draft, more, refused = Draft(snapshot), worker_demand(snapshot, job), barred(snapshot, job)
     for host in _hosts(snapshot, job):
@@ -196,7 +195,10 @@ def _more_room(job: Job, snapshot: Snapshot) -> Snapshot:
 
 
 def _queue_in_words(snapshot: Snapshot, rest: Snapshot, policy: Policy, now: float) -> str:
-    """Return in words that jobs wait, with the first that waits for room. ``rest``: without the other hindrances."""
+    """Return in words that room is kept for waiting jobs, and name the first job that waits for room.
+
+    ``rest``: the snapshot with all other hindrances lifted.
+    """
     verdicts = policy.decide(rest, now).verdicts
     waiting = [place.job for place in places(snapshot, policy, now)]
     for_room = (
@@ -206,7 +208,10 @@ def _queue_in_words(snapshot: Snapshot, rest: Snapshot, policy: Policy, now: flo
 
 
 def _others_in_words(rest: Snapshot, policy: Policy, now: float, job: Job) -> str:
-    """Return in words that other jobs grow first, naming one, if possible one that grows on this job's nodes."""
+    """Return in words that other jobs grow first, and name one, if possible one that grows on the nodes of ``job``.
+
+    ``rest``: the snapshot with all other hindrances lifted.
+    """
     grown = [one for one in policy.decide(rest, now).actions if isinstance(one, Resize) and one.job_uid != job.uid]
     near = set(rest.gang(job.uid).nodes.values())
     there = (one for one in grown if near & {n for s, n in one.nodes.items() if s not in rest.gang(one.job_uid).nodes})
@@ -215,11 +220,14 @@ def _others_in_words(rest: Snapshot, policy: Policy, now: float, job: Job) -> st
 
 
 def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
-    """Return in words what each node lacks on which the job may grow, and why it may not grow on one with free room."""
+    """Return in words what the nodes lack on which the job may grow.
+
+    If another node has room for a worker, the text says why the job may not grow there.
+    """
     requests, room = worker_demand(snapshot, job), Room.of(snapshot)
     where = policy.base.grows_on
     asked, hosts = in_words(requests), _may_grow_on(snapshot, job, where)
-    # A node has room for a worker, and yet the policy gives none: it divides room by rules of its own.
+    # A node has room for a worker, but the policy gives none, because it divides the room by rules of its own.
     if not all(_lacking(snapshot, job, host, requests) for host in hosts):
         return f"room: {policy.name} would give it one more worker if its nodes were larger by that ({asked})"
     text = f"room: no node that it may grow on has what one more worker asks for ({asked})"
@@ -239,7 +247,10 @@ def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
 
 
 def _lacking(snapshot: Snapshot, job: Job, host: Node, requests: Resources) -> str:
-    """Return why no worker of the job fits on that node; empty if one does."""
+    """Return in words why no further worker of the job fits on that node; empty if a worker fits.
+
+    ``requests``: the requests of one worker.
+    """
     if host.closed:
         return f"{host.name} is {host.closed}"
     if host.name in barred(snapshot, job):
@@ -252,7 +263,7 @@ def _lacking(snapshot: Snapshot, job: Job, host: Node, requests: Resources) -> s
 
 
 def _why_here(snapshot: Snapshot, room: Room, job: Job, where: Where | None, policy: Policy) -> str:
-    """Return why the job may not grow on nodes where it does not run yet; empty if it may."""
+    """Return in words why the job may not grow on nodes where it does not run yet; empty if it may."""
     if where is Where.TOGETHER and could_be_together(snapshot, room, job):
         return "a job that one node could hold whole grows only on nodes that it runs on (scale_out: together)"
     if where is Where.HOSTS:

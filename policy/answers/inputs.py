@@ -1,6 +1,6 @@
 """The figures on which a decision was based.
 
-They are recorded with the decision, because the state on which it was made is not kept.
+The figures are recorded with the decision, because the snapshot on which the decision was made is not kept.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from policy.placement.gang import cross_node_pairs
 from policy.placement.quotaroom import left_in_words
 from policy.systems.base import Policy
 
-MOST = 64  # the figures of at most so many effects are recorded in one step, because a step may resize hundreds of jobs
-SHORT = "its pods"  # the name of the figure that tells which quotas do not admit the pods of the job to be helped
+MOST = 64  # A step may resize hundreds of jobs, so the figures of no more effects than this are recorded in one step.
+# The figure of this name says which quotas do not admit the pods of the job for which another job is shrunk.
+SHORT = "its pods"
 
 
 def inputs_of(
@@ -24,8 +25,8 @@ def inputs_of(
 ) -> dict[int, Mapping[str, str]]:
     """Return the figures (name to text) of each resize, migration and rejection, by its index in ``effects``.
 
-    ``before``: the snapshot before the step, for gangs and room. ``after``: the snapshot after it, for jobs, because it
-    also has those that arrived in the step.
+    ``before``: the snapshot before the step, from which gangs and room are read. ``after``: the snapshot after the
+    step, from which jobs are read, because it also has the jobs that arrived in the step.
     """
     told: dict[int, Mapping[str, str]] = {}
     for at, effect in enumerate(effects):
@@ -72,8 +73,6 @@ def _migrate(before: Snapshot, move: Migrate, now: float) -> Mapping[str, str]:
 
 
 def _weight(snapshot: Snapshot, policy: Policy, name: str, uid: str) -> dict[str, str]:
-    """Return a dict with the job's published weight under the key ``name``; an empty one if the policy has no
-    weights.
-    """
+    """Return a mapping from ``name`` to the job's published weight; an empty mapping if the policy has no weights."""
     weight = weights(snapshot, policy)(snapshot.jobs[uid])
     return {} if weight is None else {name: f"{weight:.4f}"}

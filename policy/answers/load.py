@@ -15,9 +15,9 @@ MOST_RESOURCES: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of a cluster: how many jobs wait and run, and which share of the ready nodes' resources is used.
+    """The load of a cluster: how many jobs wait and run, and which share of the ready nodes' resources is charged.
 
-    used: the share by resource, from 0 to 1.
+    used: the charged share by resource, from 0 to 1.
     """
 
     waiting: int = 0
@@ -26,7 +26,7 @@ class Load:
 
 
 def load(snapshot: Snapshot) -> Load:
-    """Return the load of that snapshot."""
+    """Return the load of the cluster in this snapshot."""
     most: dict[str, int] = defaultdict(int)
     taken: dict[str, int] = defaultdict(int)
     for name, node in snapshot.nodes.items():

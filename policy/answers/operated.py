@@ -1,6 +1,7 @@
 """Runs a copy of the snapshot forward, as if job operators, the controller and kube-scheduler acted at once.
 
-It makes no decision of its own: ``step`` decides, and what a decision orders comes back as facts.
+All decisions are made by ``step``. What a decision orders is turned into the facts that would show it carried out, and
+these are given to the next step.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from policy.cluster.snapshot import Snapshot
 from policy.step import step
 from policy.systems.base import Policy
 
-ROUNDS = 6  # how often decisions are carried out: enough to shrink jobs, start others and grow them
+ROUNDS = 6  # Decisions are carried out at most this many times, which suffices to shrink, start and grow jobs.
 
 
 def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float) -> Snapshot:
     """Return the snapshot after these facts have been applied and the policy's decisions have been carried out.
 
-    ResourceQuotas are left out, because only the API server counts what is used of them. ``now``: seconds since the
-    epoch.
+    ResourceQuotas do not count here, because only the API server knows how much of them is used. ``now``: seconds since
+    the epoch.
     """
     snapshot = replace(snapshot, quotas={}) if snapshot.quotas else snapshot
     batch = [*events, Tick()]
     for _ in range(ROUNDS):
         snapshot, _ = step(snapshot, batch, policy, now)
         if any(_gives_up(snapshot, uid) for uid in snapshot.index.unsettled):
-            # A suspended job's pods take time to go, so the policy decides once more while they are there.
+            # In a real cluster the pods of a suspended job take time to go, so the policy decides once more before.
             snapshot, _ = step(snapshot, [Tick()], policy, now)
         batch = list(_carried_out(snapshot, now))
         if not batch:
@@ -39,10 +40,9 @@ def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: fl
 
 
 def without(snapshot: Snapshot, *uids: str) -> Snapshot:
-    """Return the snapshot as if the jobs ``uids`` had ended and their pods were gone; the policy has not decided about
-    it yet.
+    """Return a copy of the snapshot without the jobs ``uids``, their gangs and their pods.
 
-    Pods that a finalizer keeps stay.
+    Pods that a finalizer keeps stay. The policy has not decided yet about the room that is free then.
     """
     draft = Draft(snapshot)
     for uid in uids:
@@ -63,7 +63,7 @@ def _carried_out(snapshot: Snapshot, now: float) -> Iterator[Event]:
 
 
 def _running(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> Iterator[Event]:
-    """Yield the facts by which surplus workers go, new ones come, and each pod is bound to its planned node."""
+    """Yield the facts that show the gang's plan carried out: surplus pods are gone, and pods run on planned nodes."""
     if job.worker is not None and job.worker.replicas != gang.workers:
         roles = tuple(replace(role, replicas=gang.workers) if role.name == WORKER else role for role in job.roles)
         yield JobSeen(replace(job, roles=roles, version=job.version + 1))
@@ -76,7 +76,7 @@ def _running(snapshot: Snapshot, job: Job, gang: Gang, now: float) -> Iterator[E
             continue
         there.add(slot)
         planned = gang.nodes.get(slot, "")
-        if pod.node and planned not in ("", pod.node) and not pod.kept:  # the job migrates
+        if pod.node and planned not in ("", pod.node) and not pod.kept:  # The gang migrates to its planned nodes.
             yield PodGone(pod.uid)
             yield PodSeen(_fresh(job, slot, planned, now))
         elif planned and not pod.node and not gang.waits_for:
@@ -94,7 +94,7 @@ def _gives_up(snapshot: Snapshot, uid: str) -> bool:
 
 
 def _given_up(snapshot: Snapshot, job: Job, now: float) -> Iterator[Event]:
-    """Yield the facts by which the pods of a released or paused gang go, and new pods wait in their slots."""
+    """Yield the facts that a released or paused gang's pods are gone, and that new, unbound pods have their slots."""
     for pod in list(snapshot.every_pod_of(job.uid)):
         if pod.holds_room and pod.slot is not None and not pod.kept:
             yield PodGone(pod.uid)

@@ -1,4 +1,4 @@
-"""What another policy would decide, step by step, in the same states in which the recorded policy decided."""
+"""Finds what another policy would decide in each state in which the recorded policy decided."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from policy.systems.base import Parts, Policy
 class Told:
     """One action of a policy in words, for the comparison of two policies.
 
-    verb: start, resize, move or reject. job: ``namespace/name``, or ``?`` for a job that is gone. what: the rest, with
-    a leading space or colon.
+    verb: start, resize, move or reject. job: ``namespace/name``, or ``?`` for a job that is gone. what: the rest of the
+    sentence, such as the workers and nodes, with a leading space or colon.
     """
 
     verb: str
@@ -32,7 +32,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The two policies' actions in one step in which they would act differently. at: seconds since the epoch."""
+    """The actions of two policies in a step in which they decide differently.
+
+    at: the time of the step, in seconds since the epoch. mine: the recorded policy's actions. other: those of the other
+    policy.
+    """
 
     at: float
     mine: tuple[Told, ...]
@@ -41,11 +45,10 @@ class Difference:
 
 @dataclass(slots=True)
 class Beside(Policy):
-    """Decides as ``policy`` does, and also asks ``other``, which has its own memory, what it would decide in each
-    state.
+    """A policy that decides as ``policy`` does, and in each state also asks ``other`` what it would decide.
 
-    asked: the number of decisions so far. counts: numbers of actions by policy (``recorded`` or ``other``), then by
-    verb. differences: decisions that differ, since the last call of ``taken``.
+    memory: what ``other`` remembers. asked: the number of decisions so far. counts: the numbers of actions by policy
+    (``recorded`` or ``other``) and verb. differences: the decisions that differ since the last call of ``taken``.
     """
 
     policy: Policy
@@ -66,7 +69,7 @@ class Beside(Policy):
         return self.policy.base.grows
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Return the deciding policy's decision."""
+        """Return the deciding policy's decision, and note the difference if the other policy would decide otherwise."""
         decision = self.policy.decide(snapshot, now)
         answer = self.other.decide(replace(snapshot, memory=dict(self.memory)), now)
         self.memory |= {action.key: action.value for action in answer.actions if isinstance(action, Remember)}
@@ -92,7 +95,7 @@ class Beside(Policy):
         return self.policy.recalled(snapshot, parts)
 
     def taken(self) -> list[Difference]:
-        """Return the differences since the last call, and forget them."""
+        """Return the differences noted since the last call of ``taken``, and forget them."""
         found, self.differences = self.differences, []
         return found
 

@@ -1,4 +1,4 @@
-"""The queue for people: the waiting jobs in the order in which the policy looks at them."""
+"""The queue as it is listed for people: the waiting jobs in the order in which the policy considers them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 from policy.systems.queue import equivalence_classes, in_order
 
-# Reasons that pass without a change of the job: such a job may starve, and then comes first once it can start.
+# A job that cannot start for one of these reasons need not be changed, because the reason passes by itself. So the job
+# may count as starving.
 PASSING: Final = (Reason.BACKING_OFF, Reason.RELEASING, Reason.ROOM_HELD, Reason.ROOM_OF_OTHERS)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One waiting job's place. ``position`` counts from 1; ``weight`` is the published one, None without weights."""
+    """A waiting job's place in the queue.
+
+    position: counted from 1. weight: the published weight; None under a policy without weights. starving: the job has
+    waited for so long that it comes before all weights.
+    """
 
     position: int
     job: Job
@@ -39,9 +44,9 @@ def places(snapshot: Snapshot, policy: Policy, now: float) -> tuple[Place, ...]:
 
 
 def _starving(snapshot: Snapshot, system: Policy, now: float) -> Callable[[Job], bool]:
-    """Return a function that tells whether a job starves and therefore comes first.
+    """Return a function that tells whether a job starves and therefore comes first in the queue.
 
-    It is never true for a job that could not start even if it came first.
+    The function returns False for a job that could not start even if it came first.
     """
     _, barred = equivalence_classes(snapshot, now)
     helpless = {uid for uid, verdict in barred.items() if verdict.reason not in PASSING}
@@ -49,9 +54,10 @@ def _starving(snapshot: Snapshot, system: Policy, now: float) -> Callable[[Job],
 
 
 def weights(snapshot: Snapshot, policy: Policy) -> Callable[[Job], float | None]:
-    """Return a function that computes a job's published weight; None for a malformed job, or without weights.
+    """Return a function that computes a job's published weight.
 
-    The function is costly to make, because it looks at all nodes, and cheap to call: make it once for many jobs.
+    The function returns None for a malformed job, and for every job if the policy has no weights. It is costly to make,
+    because all nodes are looked at, and cheap to call: make it once for many jobs.
     """
     system = policy.base
     weight, published = system.weights(snapshot), system.published

@@ -1,4 +1,4 @@
-"""Which writes the API server refuses, and which jobs are affected by each."""
+"""Lists the writes that the API server refuses, with the jobs that each of them affects."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from policy.cluster.snapshot import Snapshot
 def refusals(snapshot: Snapshot) -> Iterator[tuple[str, str, RefusedWrite]]:
     """Yield for each affected job its uid, the uid of the job whose write was refused, and the refused write.
 
-    Each job's own writes come first. A waiting job is also affected by the refused shrink of a job that was to give it
-    room.
+    First come the jobs whose own writes were refused. Then come waiting jobs that are affected by the refused shrink of
+    a job that was to give them room.
     """
     writes = [(uid, one) for uid, found in snapshot.refused_writes.items() if uid for one in found]
     borne = [(uid, gang.refused) for uid, gang in snapshot.gangs.items() if gang.refused and _stands(snapshot, gang)]
@@ -27,7 +27,7 @@ def refusals(snapshot: Snapshot) -> Iterator[tuple[str, str, RefusedWrite]]:
 
 
 def _stands(snapshot: Snapshot, gang: Gang) -> bool:
-    """Tell whether the refused write is still needed; a pod that is gone or bound needs no binding."""
+    """Tell whether the gang's refused write is still needed; a binding is not, once its pod is gone or bound."""
     if gang.refused is None or gang.refused.write != BIND:
         return gang.refused is not None
     pod = snapshot.pods.get(gang.refused.uid)
@@ -39,5 +39,5 @@ def _waits(gang: Gang) -> bool:
 
 
 def backs_off_from_refusal(gang: Gang) -> bool:
-    """Tell whether the gang lacks no room and only waits until its refused bindings are tried again."""
+    """Tell whether the gang waits because the API server has refused its bindings, and not for room."""
     return gang.state is State.WAITING and gang.refused is not None and gang.refused.write == BIND

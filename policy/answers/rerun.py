@@ -1,9 +1,10 @@
-"""Simulates a recorded cluster again under some policy: external facts are taken from the record, all others are
+"""Simulates a recorded cluster again under any policy: external facts are taken from the record, all others are
 computed.
 
-External are nodes, foreign pods, jobs, and users' changes of jobs. A job that finished in the record finishes here once
-it has had as many worker-seconds; a job that did not finish runs on. Pods are created, bound and deleted at once
-(``operated``), unlike in the record. So compare two policies with each other here, rather than one with the record.
+External facts are about nodes, foreign pods, jobs, and users' changes of jobs. A job that finished in the record
+finishes here once it has run for as many worker-seconds; a job that did not finish runs on. Pods are created, bound and
+deleted at once (``operated``), unlike in the record. So two policies should be compared with each other by two
+simulations, and not one policy with the record.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ AT_WORK = (State.RUNNING, State.MIGRATING, State.REPAIRING)
 
 
 class Works:
-    """How much work each recorded job did until it finished. ``done``: in worker-seconds, by uid."""
+    """Adds up how much work each recorded job did until it finished.
+
+    done: by uid, the worker-seconds of each job that has finished.
+    """
 
     def __init__(self, at: float) -> None:
         self._at = at
@@ -33,13 +37,16 @@ class Works:
         self.done: dict[str, float] = {}
 
     def look(self, snapshot: Snapshot, at: float) -> None:
-        """Add the time from the last call to ``at`` (seconds since the epoch) to each job that runs in ``snapshot``."""
+        """Add the work since the last call to each job that runs in ``snapshot``: the time passed, times its workers.
+
+        at: the present time in the record, in seconds since the epoch.
+        """
         passed, self._at = at - self._at, at
         for uid, workers in _working(snapshot):
             self._so_far[uid] = self._so_far.get(uid, 0.0) + passed * workers
 
     def finish(self, events: Iterable[Event]) -> None:
-        """Record how much work the jobs had done that finish with these events."""
+        """Put the work of the jobs that finish with these events into ``done``."""
         for event in events:
             if isinstance(event, JobSeen) and event.job.finished and event.job.uid not in self.done:
                 self.done[event.job.uid] = self._so_far.pop(event.job.uid, 0.0)
@@ -51,7 +58,7 @@ def finishes(events: Iterable[Event]) -> bool:
 
 
 def _working(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
-    """Yield the uids of the jobs that compute, with their workers; a job without workers counts as one."""
+    """Yield the uid of each job that trains now, with its number of workers; a job without workers counts as one."""
     for uid in snapshot.index.admitted:
         gang = snapshot.gang(uid)
         if gang.state in AT_WORK:
@@ -61,8 +68,9 @@ def _working(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
 class Rerun:
     """The recorded cluster as it would develop under ``policy``.
 
-    begun: the state from which it starts. work: by uid, the worker-seconds after which jobs finish. at: the time at the
-    start. same: the policy is the recorded one, which keeps what it remembered. started, ended: numbers of jobs so far.
+    begun: the snapshot from which the simulation starts. work: by uid, the worker-seconds after which a job finishes.
+    at: the time at the start, in seconds since the epoch. same: the policy is the recorded one, and so keeps its memory
+    in ``begun``. started, ended: how many jobs have started and ended so far.
     """
 
     def __init__(self, begun: Snapshot, policy: Policy, work: Mapping[str, float], at: float, *, same: bool) -> None:
@@ -100,9 +108,9 @@ class Rerun:
         self.ended += 1
 
     def _outside(self, events: Iterable[Event]) -> Iterator[Event]:
-        """Yield the external events, which do not follow from the recorded policy's decisions.
+        """Yield the external events among ``events``: those that do not follow from the recorded policy's decisions.
 
-        All events before the first decision count as external.
+        All events before the first decision count as external, because they are the cluster's state at the start.
         """
         jobs, synced = dict(self._snapshot.jobs), self._snapshot.synced
         for event in events:
@@ -140,9 +148,9 @@ class Rerun:
             self._others.add(event.pod.uid)
 
     def _seen(self, job: Job, known: Job | None) -> Iterator[Event]:
-        """Yield the facts of a new job and its pods; for a known job, what its user has changed.
+        """Yield the facts of a new job and its pods, or of a user's changes of a known job.
 
-        The recorded number of workers of a known job is left out, because the policy decides it here.
+        The recorded number of workers of a known job is not taken over, because the simulated policy decides it.
         """
         if known is None:
             yield from submitted(replace(job, released=False)) if not job.suspended else (JobSeen(job),)
@@ -160,7 +168,7 @@ class Rerun:
             yield from self._resumed(changed)
 
     def _resumed(self, job: Job) -> Iterator[Event]:
-        """Yield the facts of a job that is resumed, with new pods under new uids: the old pods do not come back."""
+        """Yield the facts of a job that is resumed, with new pods under new uids, because the old pods are gone."""
         for event in submitted(job):
             if isinstance(event, PodSeen):
                 yield PodSeen(replace(event.pod, uid=f"{event.pod.uid}@{self._at}"))

@@ -1,6 +1,6 @@
-"""Why a running job runs as it does: its nodes, what crosses the network, and what holds its growth back.
+"""Explains why a running job runs as it does: its nodes, its traffic between nodes, and what holds its growth back.
 
-What holds its growth back is found by asking the policy again on copies of the snapshot (hindrances.py).
+For the growth, the policy decides again on copies of the snapshot (hindrances.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENDS = "its end: some of its workers are done already"
 
 
 def grounds(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Grounds | None:
-    """Return why the job runs as it does; None if it holds no room."""
+    """Return the explanation why the job runs as it does; None if the job holds no room."""
     gang = snapshot.gang(job.uid)
     if gang.state not in ADMITTED or not gang.nodes:
         return None
@@ -50,7 +50,7 @@ def _placement(snapshot: Snapshot, job: Job, gang: Gang) -> str:
     if len(hosts) == 1:
         return f"whole on {next(iter(hosts))}: one node takes all of it, so no traffic leaves it"
     spread = ", ".join(f"{node}: {count}" for node, count in sorted(hosts.items()))
-    if job.invalid:  # the requests of a malformed job cannot be read, so it is not known where it would be placed now
+    if job.invalid:  # The requests of a malformed job cannot be read, so no placement can be tried for it.
         return f"on {len(hosts)} nodes ({spread})"
     room = Room.of(snapshot)
     for slot, node in gang.nodes.items():
@@ -101,7 +101,7 @@ def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
 
 
 def _unsettled(gang: Gang) -> str:
-    """Return which binding or state must end before the gang can grow; empty if none."""
+    """Return in words that the gang cannot grow because of held binds or because of its state; empty if it can."""
     if gang.held:
         return f"its members: {len(gang.held)} of them wait to be bound"
     sure = gang.state is State.RUNNING or (gang.state is State.PLANNED and not gang.tries.misses)
@@ -109,8 +109,9 @@ def _unsettled(gang: Gang) -> str:
 
 
 def _rule(gang: Gang, policy: Policy) -> str:
-    """Return in words by which rule the policy sets numbers of workers; it is the answer where no hindrance was
-    found.
+    """Return in words that the policy itself gives the job no more workers, for want of any other hindrance.
+
+    The text tells a policy that grows jobs into free room from one that keeps to the numbers that it has decided.
     """
     if policy.base.grows:
         return f"the policy {policy.name} gives it no more workers now"

@@ -1,7 +1,7 @@
-"""What would admit a waiting job now: the smallest change of each kind after which the job starts.
+"""Finds what would admit a waiting job now: the smallest change of each kind after which the job starts.
 
-Each change is tried on a copy of the snapshot, on which the policy decides; a change after which the policy does not
-admit the job is not shown. So an answer is never a guess, and there is none if no change suffices.
+Each change is tried on a copy of the snapshot, on which the policy decides. Only changes after which the policy admits
+the job are shown, so the answer may be empty, but it is never a guess.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from policy.cluster.snapshot import Snapshot, queued, reason_of
 from policy.systems.base import Policy
 from policy.systems.quotas import decide
 
-# How many changes of each kind are tried at most: a trial is a decision about the whole cluster, during which the
-# service is slower. MOST_PRICED is for policies whose trial plans a schedule.
+# No more changes of each kind are tried than MOST_PROOFS, because a trial is a decision about the whole cluster, during
+# which the service is slower. MOST_PRICED is the limit for policies whose trial plans a schedule, such as OASiS.
 MOST_PROOFS = 64
 MOST_PRICED = 12
 
@@ -42,7 +42,7 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
     if job is None or not queued(job) or snapshot.gang(job_uid).state not in (State.WAITING, State.PAUSED):
         return ()
     if backs_off_from_refusal(snapshot.gang(job_uid)):
-        return ()  # admitting the job would not start it, because the API server refuses its bindings
+        return ()  # No change would start the job, because the API server refuses its bindings.
     proved = partial(starts, snapshot, job_uid, policy, now)
     tried = (islice(changes, MOST_PROOFS) for changes in _changes(snapshot, job, policy, now))
     found = (smallest(changes, proved) for changes in tried)
@@ -50,25 +50,25 @@ def unblock(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> tup
 
 
 def starts(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change: Change) -> bool:
-    """Tell whether the job starts after the change, and after its wait if it has one.
+    """Tell whether the policy starts the job after the change, and after the wait if the change has one.
 
-    A plan that waits for pods to go is no start if a finalizer keeps one of these pods.
+    A job whose plan waits for pods to go does not count as started if a finalizer keeps one of these pods.
     """
     copy, at = change.apply(snapshot), now + change.wait
     actions = decide(copy, policy, at).actions
     plan = next((one for one in actions if isinstance(one, Admit) and one.job_uid == job_uid), None)
     if plan is not None and not plan.waits_for:
         return True
-    # After the wait, other jobs may first have to pause or start, and that must be carried out before the job's turn.
+    # Other jobs may first have to shrink, pause or start, so the decisions are carried out until the job's turn comes.
     gang = forward(copy, (), policy, at).gang(job_uid) if plan is not None or change.wait > 0 else None
     return gang is not None and gang.admitted and not gang.waits_for
 
 
 def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
-    """Yield the changes of each kind that may help, smallest first.
+    """Yield, for each kind, the changes that may admit the job, smallest first.
 
-    Under a policy that decides about each job only once, these are a wait for the job's time slot, and submitting the
-    job again.
+    Under a policy that decides about each job only once, the changes are to wait for the job's time slot, or to submit
+    the job again.
     """
     concern = reason_of(snapshot, job).reason.concern
     if policy.base.judges_once and concern in (Concern.ROOM, Concern.DECISION):
@@ -82,7 +82,10 @@ def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterat
 
 
 def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """Yield the wait until the time slot in which the job's plan starts it, if running jobs end when they state."""
+    """Yield the wait until the time slot in which the job starts by its plan, if a simulation reaches such a time slot.
+
+    Running jobs are assumed to end when they state.
+    """
     course = Course(snapshot, policy, now)
     for at in course.moments():
         if course.snapshot.gang(job.uid).state in ADMITTED:
@@ -97,13 +100,15 @@ def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Itera
 
 
 def _then(then: Snapshot, _: Snapshot) -> Snapshot:
-    """Return the snapshot ``then``; this is the ``apply`` of a change that only waits."""
+    """Return the snapshot ``then``, whatever the second one is; a change that only waits uses this as ``apply``."""
     return then
 
 
 def _anew(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Iterable[Change]]:
-    """Yield the changes by which a user submits the job again, unchanged or changed, so that it may start in the next
-    time slot.
+    """Yield, for each kind, the changes by which a user submits the job again so that it may start in the next time
+    slot.
+
+    First the job is submitted unchanged. If that does not suffice, the job or the cluster is changed as well.
     """
     at = policy.next_moment(now)
     if math.isinf(at):
@@ -129,7 +134,7 @@ def _anew(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[
     as_it_is = Change(Kind.AGAIN, f"submit it again, for the time slot that begins in {wait:.0f} s", 1, again, wait)
     yield [as_it_is]
     if starts(snapshot, job.uid, policy, now, as_it_is):
-        return  # submitting the job again suffices, so no change of the job has to be tried
+        return  # To submit the job again suffices, so no change of the job has to be tried.
     begun = again(snapshot)
     fresh = begun.jobs[job.uid]
     for kind in (dearer(fresh), with_more_time(fresh), *candidates(begun, fresh, policy, at)):

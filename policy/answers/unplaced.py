@@ -1,4 +1,4 @@
-"""Members of a running gang that have no node: how many, and what they lack."""
+"""Finds members of a running gang that have no node: how many there are, and which resources they lack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policy.placement.holes import holes
 
 
 def unplaced(snapshot: Snapshot) -> Iterator[tuple[Job, list[Slot]]]:
-    """Yield every admitted job that has members without a node, in order of name, with the slots of these members."""
+    """Yield every admitted job that has unplaced slots, in order of name, with these slots."""
     jobs = (snapshot.jobs[uid] for uid in snapshot.index.lacking if uid in snapshot.jobs)
     for job in sorted(jobs, key=lambda one: one.key):
         if missing := unplaced_of(snapshot, job):
@@ -30,7 +30,10 @@ def unplaced_of(snapshot: Snapshot, job: Job) -> list[Slot]:
 
 
 def unplaced_in_words(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Slot]) -> str:
-    """Return in words how many members have no node, and which resource they lack."""
+    """Return in words how many members of the gang have no node, and what keeps them from being placed.
+
+    ``missing``: the slots of these members.
+    """
     size = len(job.slots(gang.workers, gang.ps))
     rigid = [slot for slot in missing if slot.role != WORKER]
     ask = ask_for(snapshot, job, rigid, len(missing) - len(rigid), gang.workers)

@@ -18,7 +18,8 @@ TOP_SCORE = 10
 class FilterAnswer:
     """The answer to the filter verb: the nodes that the pod may use, or why there are none.
 
-    ``missed``: the planned node that kube-scheduler did not offer; the caller reports it as NodeNotOffered.
+    ``missed``: the planned node that kube-scheduler did not offer, for which a NodeNotOffered event is due; empty if
+    none.
     """
 
     nodes: tuple[str, ...] = ()
@@ -27,9 +28,10 @@ class FilterAnswer:
 
 
 def filter_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> FilterAnswer:
-    """Return the nodes, of those offered, that this member of a gang may use.
+    """Return which of the offered nodes this pod may use, or the reason why it may use none.
 
-    That is its planned node; under ``rules.ranked`` it is every node with which the plan still works.
+    A member may use its planned node. Under ``rules.ranked`` it may use every node on which it fits beside all other
+    plans.
     """
     pod = snapshot.pods.get(uid)
     refusal = refuse_pod(snapshot, pod)
@@ -46,14 +48,17 @@ def filter_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> FilterAn
 
 
 def _could_move(snapshot: Snapshot, pod: Pod, slot: Slot, node: str) -> bool:
-    """Tell whether the gang's plan would still be feasible with this member on that node and all others as planned."""
+    """Tell whether the member fits on that node while all other members stay where they are planned."""
     job = snapshot.jobs[pod.job_uid]
     known = snapshot.nodes.get(node)
     return known is not None and demand(job, slot, pod).fits(snapshot.free(node))
 
 
 def prioritize_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> dict[str, int]:
-    """Return scores 0-10: 10 for the planned node, else by the share of the gang's other members planned there."""
+    """Return a score from 0 to 10 for each offered node, by name.
+
+    The planned node has 10; the other nodes have more the more of the gang's other members are planned on them.
+    """
     pod = snapshot.pods.get(uid)
     if pod is None or pod.slot is None:
         return dict.fromkeys(offered, 0)
@@ -70,10 +75,11 @@ def _score(name: str, planned: str | None, others: Sequence[str]) -> int:
 
 
 def preempt_pod(snapshot: Snapshot, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Return the nodes that may be preempted for another pod, with their victims (node -> pod uids).
+    """Return the nodes on which pods may be preempted for another pod, with the uids of these victims.
 
-    A node is left out if taking its victims would leave a running gang below its minimum: half a gang is of no use, and
-    its other members cannot be named here because they are on other nodes.
+    victims: the pods (uids by node) that kube-scheduler wants to preempt. A node is left out if a gang would have bound
+    members left, but fewer than its minimum, because these could not train. The gang's members on other nodes cannot be
+    added to the victims.
     """
     return {node: list(uids) for node, uids in sorted(victims.items()) if not _breaks_a_gang(snapshot, set(uids))}
 

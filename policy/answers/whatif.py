@@ -1,4 +1,6 @@
-"""What would happen: runs the same ``step`` on a copy of the snapshot, and lists the jobs whose standing changes."""
+"""Answers what would happen after some events: runs ``step`` on the snapshot, and lists the jobs whose standing
+changes.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,11 @@ from policy.systems.base import Policy
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A job's standing: its state, target of workers, nodes of its members, and why it waits, if it does.
+    """A job's standing: its state, its target of workers, the nodes of its members, and why it does not run as it
+    should.
 
-    ``position``: in the queue, from 1; None if it does not wait. ``ahead``: the waiting job directly before it.
+    position: the job's position in the queue, from 1; None if it does not wait. ahead: the waiting job directly before
+    it; None if there is none.
     """
 
     state: State
@@ -46,10 +50,10 @@ Standings = Callable[[Job], Standing]
 def what_if(
     snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float, in_force: Policy | None = None
 ) -> tuple[Moved, ...]:
-    """Return the jobs whose standing one decision of ``policy`` with these facts would change, by arrival.
+    """Return the jobs whose standing would change if these events came and ``policy`` decided once, by arrival.
 
-    A shrink is shown as decided but not carried out: the job that it is for waits for the room. ``in_force``: the
-    policy that orders the queue now; None: the same policy.
+    A shrink would then be decided but not carried out yet, so the job for which another one is shrunk still waits for
+    the room. ``in_force``: the policy that orders the queue now; None: the same policy.
     """
     after, _ = step(snapshot, events, policy, now)
     was, would = _standings(snapshot, in_force or policy, now), _standings(after, policy, now)
@@ -57,9 +61,9 @@ def what_if(
 
 
 def submitted(job: Job) -> Iterator[Event]:
-    """Yield the facts of a job with all pods that it asks for, as its operator would have created them.
+    """Yield the facts of a new job and of all pods that it asks for, as its operator would create them.
 
-    A job that asks for fewer workers than its minimum gets pods for its minimum, as it would while it waits.
+    A job that asks for fewer workers than its minimum gets pods for its minimum, as such a job does while it waits.
     """
     yield JobSeen(job)
     workers = max(job.worker.replicas, job.min_workers) if job.worker else 0
@@ -108,6 +112,8 @@ def _standings(snapshot: Snapshot, policy: Policy, now: float) -> Standings:
 
 
 def _compared(standing: Standing) -> tuple[object, ...]:
-    """Return the parts of a standing whose change is shown; a reason's figures and the job ahead are not among them."""
+    """Return the parts of a standing by which two standings are compared: all but the reason's figures and the job
+    ahead.
+    """
     reason = standing.verdict.reason if standing.verdict else None
     return standing.state, standing.workers, standing.nodes, reason, standing.position

@@ -1,10 +1,12 @@
-"""Changes of what a job is worth: its utility for policies with weights; for OASiS, the value and the target (the delay
-after which it falls to half) of its utility curve.
+"""Changes of a job's utility after which a waiting job might be admitted.
 
-A proposed number has four significant figures, and is the smallest such number that admits the job. OASiS's prices
-depend on the highest worth of all jobs, so a higher value may postpone a job that a lower one would start. Values are
-tried in steps, and the smallest is searched for only below the first step that admits the job; a smaller one between
-two steps that fail is not found.
+For policies with weights, the utility itself is raised. For OASiS, either the value of the job's utility curve is
+raised, or the curve's target, the delay after which the utility has fallen to half.
+
+A proposed number has four significant figures, and is the smallest such number that admits the job. OASiS is an
+exception: values are tried in steps, and the smallest value is searched for only below the first step that admits the
+job. Because OASiS's prices depend on the highest utility of all jobs, a value between two steps that fail may admit the
+job; such a value is not found.
 """
 
 from __future__ import annotations
@@ -21,14 +23,15 @@ from policy.systems.base import Policy
 
 FIGURES = 4
 A_STEP_MORE = 1.5
-MOST_STEPS = 12  # how many higher values are tried; the last is about a hundred times the present one
+MOST_STEPS = 12  # This many higher values are tried; the last is about a hundred times the present value.
 MOST_SLOTS = 100
 
 
 def higher_utilities(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
-    """Yield utilities at which the job weighs just more than, or as much as, each job of more weight.
+    """Yield changes that raise the job's utility so that it just outweighs (or equals) each heavier job in turn.
 
-    These are waiting jobs, which come before it, and running jobs, which could be shrunk for it.
+    Heavier jobs are waiting jobs, which come before it, and running jobs, which could be shrunk for it if it were
+    heavier.
     """
     weight = policy.base.weights(snapshot)
     if weight is None or job.utility <= 0:
@@ -47,16 +50,16 @@ def _only(change: Change) -> Finer:
 
 
 def _heavier(job: Job, utility: float) -> Change:
-    """Return the change that sets the job's utility to this number."""
+    """Return the change that raises the job's utility to ``utility``."""
     text = f"raise kohort.dev/utility from {_shown(job.utility)} to {_shown(utility)}"
     made = replace(job, utility=utility, utility_stated=True)
     return Change(Kind.UTILITY, text, utility - job.utility, with_job(made))
 
 
 def dearer(job: Job) -> Iterator[Change]:
-    """Yield higher values of the job, each 1.5 times the one before.
+    """Yield changes that raise the value of the job's utility curve, each to 1.5 times the value before.
 
-    They are tried under a system that judges a job by its value and has no weights, such as OASiS.
+    They suit a system that judges a job by its value and has no weights, such as OASiS.
     """
     value = _value(job)
     tried = value
@@ -78,7 +81,7 @@ def _value(job: Job) -> float:
 
 
 def _worth(job: Job, more: float) -> Change:
-    """Return the change that sets the job's value (the height of its utility curve) to this number."""
+    """Return the change that raises the job's value (the height of its utility curve) to ``more``."""
     training = job.training
     if training is not None and training.utility is not None:
         made = replace(job, training=replace(training, utility=replace(training.utility, value=more)))
@@ -89,7 +92,7 @@ def _worth(job: Job, more: float) -> Change:
 
 
 def with_more_time(job: Job) -> Iterator[Change]:
-    """Yield changes that give the job more time: each makes the target of its utility curve one time slot later.
+    """Yield changes that give the job more time: each makes the target of its utility curve one more time slot later.
 
     The target is the delay after the job's arrival at which the curve has fallen to half of its value (`Utility`).
     """
@@ -121,7 +124,7 @@ def _at_least(value: float) -> float:
 
 
 def _unit(value: float) -> float:
-    """Return the value of the last of four significant figures: 0.01 for 12.34."""
+    """Return the place value of the last of four significant figures of a number: 0.01 for 12.34."""
     return float(10.0 ** (math.floor(math.log10(value)) - FIGURES + 1))
 
 

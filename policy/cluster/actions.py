@@ -48,12 +48,11 @@ class Resize:
 
     @property
     def pauses(self) -> bool:
-        """Whether this action pauses the gang: it names no workers and no nodes.
+        """Return whether this action pauses the gang, which is so if it gives 0 workers and names no nodes.
 
-        A paused gang's members are released, and it holds no room until it is admitted again. Meanwhile it counts as a
-        waiting job, and the policy gives the reason. ``ps`` is then the number of ps that the job object must ask for
-        before the job goes on; it may also be set for a gang without members. A gang without a worker role is always
-        resized to 0 workers, so it is only paused if ``nodes`` is empty, too.
+        The members of a paused gang are released, and the gang holds no room until it is admitted again. Until then the
+        job counts as waiting, with a reason from the policy, and ``ps`` is the number of ps that the job object must
+        ask for before the job goes on. (A gang without a worker role always has 0 workers, so ``nodes`` decides.)
         """
         return not self.workers and not self.nodes
 
@@ -72,9 +71,10 @@ class Migrate:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Give the waiting job no room, with the reason, and its figures in ``detail``.
+    """Give the waiting job no room in this step, for this reason; ``detail`` has the reason's figures in words.
 
-    A job that is refused for good must be remembered by the policy itself (``Remember``).
+    A later step asks the policy about the job again. If the job is refused for good, the policy has to store that fact
+    itself (``Remember``).
     """
 
     job_uid: str
@@ -97,7 +97,7 @@ Action = Admit | Resize | Migrate | Reject | Remember
 class Decision:
     """A policy's decision in one step: its actions, and why each waiting job waits.
 
-    The step carries out all actions, in this order. ``verdicts`` has the reasons by job uid.
+    The step carries out the actions in the order of the tuple. ``verdicts`` maps job uids to reasons.
     """
 
     actions: tuple[Action, ...] = ()
@@ -106,7 +106,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Create this binding now, with the pod's uid as a precondition and with plan and slot as annotations."""
+    """Instruct the service to bind the pod to the node now, with the uid as a precondition.
+
+    The names of the plan and of the slot are written on the pod as annotations.
+    """
 
     uid: str
     namespace: str
@@ -118,7 +121,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class RefuseBind:
-    """Answer kube-scheduler's bind call for this pod with an error that gives the reason."""
+    """Instruct the service to answer kube-scheduler's bind call for this pod with an error that gives the reason."""
 
     uid: str
     reason: Reason
@@ -126,7 +129,7 @@ class RefuseBind:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The gang of the job gave up its plan, for this reason. ``plan``: the name of that plan."""
+    """The gang of the job has given up the plan with the name ``plan``, for this reason."""
 
     job_uid: str
     plan: str
@@ -149,9 +152,9 @@ class Stalled:
 
 @dataclass(frozen=True, slots=True)
 class ShrinkStalled:
-    """A job was shrunk to ``workers``, but the plan that waited for the room was given up before all workers had gone.
+    """A job was shrunk to ``workers`` for another job's plan, but that plan was given up before all workers had gone.
 
-    left: how many of the workers that were to go are still there. on_behalf_of: uid of the job of that plan.
+    left: how many of the workers that were to go are still there. on_behalf_of: uid of the other job.
     """
 
     job_uid: str
@@ -193,11 +196,11 @@ What = Literal["Bound", "Repaired", "Moved", "Shrunk", "Grown", "Paused"]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What was decided for a job has been carried out, as the API shows: it is bound, repaired, resized or moved.
+    """The API shows that a decision about a job has been carried out; ``what`` says which kind of decision.
 
-    members: how many of its pods are bound now. hosts: on how many nodes they are. workers: its number of workers.
-    before: of a resize, the number before it. on_behalf_of: of a shrink, uid of the job for which the workers were
-    taken.
+    members: how many pods of the job are bound now. hosts: on how many nodes they are. workers: its number of workers.
+    before: the number of workers before a resize. on_behalf_of: uid of the job for which a shrink took the workers;
+    empty for anything but a shrink.
     """
 
     job_uid: str

@@ -1,4 +1,4 @@
-"""Free room of the usable nodes, with equal nodes grouped, so that a placement looks at a few groups, not each node."""
+"""The free room of the usable nodes. Equal nodes are grouped, so that a placement looks at groups, not at each node."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Capacity:
     nodes: the usable nodes by name, sorted by name.
     free: the free room of each node, by name.
     kinds: the sorted names of the nodes of each kind.
-    misfits: placement requests that were found to fit nowhere in this room; they need not be tried again in it.
+    misfits: placement requests that were found to fit nowhere in this room, so that they are not tried again in it.
     promised: the room that other schedulers have promised to their pods, by node. It does not count as free, but a pod
     of higher priority may use it.
     """
@@ -90,10 +90,10 @@ class Capacity:
         changed: Iterable[str],
         promised: Preemptions = NONE,
     ) -> Capacity:
-        """Return the capacity after a change of some nodes or of what is taken from them.
+        """Return the capacity after some nodes, or the room that is taken on them, have changed.
 
-        ``changed`` names these nodes; ``nodes`` and ``taken`` have all nodes and all charges after the change. If
-        nothing differs, the same object is returned, so that answers which were kept for it stay valid.
+        ``changed`` names these nodes. ``nodes`` has all nodes after the change, and ``taken`` the room that is taken on
+        each. If the free room is the same as before, the same object is returned, so that cached answers stay valid.
         """
         usable, free = self.nodes, copied(self.free)
         moves: dict[NodeKind, dict[str, bool]] = defaultdict(dict)

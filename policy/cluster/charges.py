@@ -18,7 +18,7 @@ NO_CHARGE: Charge = {}
 
 
 def pod_charge(pod: Pod) -> Charge:
-    """Return the charge of one pod; an empty one unless it is bound and has not ended."""
+    """Return the charge of one pod (uid -> node and requests); empty unless the pod is bound and has not ended."""
     return {pod.uid: (pod.node, pod.requests)} if pod.holds_room else NO_CHARGE
 
 
@@ -34,7 +34,7 @@ def key_of(node: str) -> str:
 
 
 def held_on(facts: Facts, nodes: Iterable[str]) -> dict[str, Resources]:
-    """Return, for each of these nodes, the room of bound pods and of bindings in flight; plans do not count."""
+    """Return, for each of these nodes, the room that bound pods and bindings in flight take; plans do not count."""
     held = dict.fromkeys(nodes, NOTHING)
     for pod in facts.pods.values():
         if pod.holds_room and pod.node in held:
@@ -48,7 +48,7 @@ def held_on(facts: Facts, nodes: Iterable[str]) -> dict[str, Resources]:
 
 
 def planned_charge(facts: Facts, job_uid: str) -> Charge:
-    """Return the charge of a gang beyond its bound pods: its planned slots and its bindings in flight."""
+    """Return what the gang's planned slots and bindings in flight take, without what its bound pods are charged."""
     job, gang = facts.jobs.get(job_uid), facts.gangs.get(job_uid)
     if job is None or gang is None:
         return NO_CHARGE
@@ -73,16 +73,16 @@ def _slots_charge(facts: Facts, job: Job, gang: Gang) -> dict[object, tuple[str,
 
 
 def _takes_itself(pod: Pod | None, node: str) -> bool:
-    """Tell whether the slot planned on ``node`` need not be charged because of its pod.
+    """Tell whether the pod of a slot that is planned on ``node`` makes a charge for the slot unnecessary.
 
-    A pod that is bound there is charged itself, and a pod that has succeeded needs no room any more. The slot of a
-    failed pod stays charged, because the pod is restarted there.
+    That is so if the pod is bound to the node, because then the pod is charged, or if the pod has succeeded and needs
+    no room any more. The slot of a failed pod stays charged, because the pod is restarted there.
     """
     return pod is not None and (pod.phase is Phase.SUCCEEDED or (pod.holds_room and pod.node == node))
 
 
 def _handed_on(facts: Facts, job_uid: str) -> frozenset[tuple[Slot | None, str]]:
-    """Return the slots (with nodes) in which a replaced pod still holds the room that the new pod will take over."""
+    """Return each slot, with the node, in which a replaced pod still holds the room that its successor will use."""
     pods = (facts.pods[uid] for uid in facts.strays.get(job_uid, ()))
     return frozenset((pod.slot, pod.node) for pod in pods if pod.holds_room)
 

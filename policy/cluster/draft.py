@@ -62,12 +62,14 @@ class Draft:
         self._stale: set[str] = set()
         self._news = News()
         self._renewed: set[str] = set()
-        fields_now = SimpleNamespace(**dict(zip(_NAMES, _VALUES(base), strict=True)))  # in the order of fields
+        # The values stay in the order of the fields, because ``view`` passes them on by position.
+        fields_now = SimpleNamespace(**dict(zip(_NAMES, _VALUES(base), strict=True)))
         self.now = cast(Now, fields_now)
         self._now: dict[str, Any] = vars(fields_now)
-        self._own: set[str] = set()  # names of the fields that this draft has copied or replaced
+        # _own has the names of the fields that this draft has copied or replaced.
+        self._own: set[str] = set()
         self._view: Snapshot | None = base
-        # False if a map was replaced since the index was last checked against the maps
+        # _indexed is False if a map was replaced since the index was last compared with the maps.
         self._indexed = True
 
     def edit(self, name: str) -> MutableMapping[Any, Any]:
@@ -100,15 +102,15 @@ class Draft:
         return index
 
     def due(self, now: float) -> list[str]:
-        """Return the uids of the gangs whose barrier window or deadline is over; the index is not updated for it."""
+        """Return the sorted uids of the jobs whose barrier window or deadline is over at ``now``."""
         last = self.now.index
         late = self._news.jobs.union(uid for uid, at in last.deadlines.items() if at <= now)
         return sorted(uid for uid in late if (at := deadline(self.gang(uid))) is not None and at <= now)
 
     def freeing(self) -> frozenset[str]:
-        """Return the uids of the gangs that waited for pods to go when the index was last updated.
+        """Return the uids of the jobs whose plans waited for pods to go when the index was last updated.
 
-        Gangs that changed since then may be missing; they are in ``touched``. The index is not updated for it.
+        This method does not update the index. So a job that has changed since then may be missing; ``touched`` has it.
         """
         return frozenset(self.now.index.freeing)
 
@@ -183,7 +185,7 @@ class Draft:
         self._news.jobs.add(job_uid)
 
     def drop_refusal(self, job_uid: str, node: str) -> None:
-        """Note that the node may be used for the job again."""
+        """Remove the note that the node is not to be used for the job."""
         del self.edit("not_offered")[job_uid, node]
         self._news.jobs.add(job_uid)
 
@@ -198,7 +200,7 @@ class Draft:
         self.edit("gangs")[gang.job_uid] = gang
         self._touched.add(gang.job_uid)
         self._news.jobs.add(gang.job_uid)
-        # a gang's charge depends only on its nodes and its bindings in flight
+        # The charge is computed again only in this case, because it depends on the gang's nodes and bindings in flight.
         if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:
             self._stale.add(gang.job_uid)
 
@@ -259,7 +261,10 @@ class Draft:
             self._share_out(pod.job_uid, pod.slot, uids - {pod.uid} if gone else uids | {pod.uid})
 
     def _share_out(self, job_uid: str, slot: Slot | None, uids: frozenset[str]) -> None:
-        """Make the newest living pod among ``uids`` the member in the slot; the others become strays without a slot."""
+        """Make one pod among ``uids`` the member in the slot: the newest living one, if there is one.
+
+        All other pods among ``uids`` become strays: pods of the job that hold no slot.
+        """
         pods = self.now.pods
         rivals = [pods[uid] for uid in uids if slot is not None and pods[uid].slot == slot]
         best = max(rivals, key=_claim, default=None)
@@ -277,7 +282,7 @@ class Draft:
         elif key in self._now[name]:
             del self.edit(name)[key]
 
-    # -- charges ----------------------------------------------------------------------------------
+    # -- charges: the room that each pod and each plan takes, and their sums by node ---------------
 
     def _recharge(self, key: str, charge: Charge) -> None:
         old = self.now.charges.get(key, NO_CHARGE)
@@ -302,7 +307,7 @@ class Draft:
             self.put_promised(node, known.seen(node, old, new, now + VACATED_SECONDS))
 
     def put_promised(self, node: str, promised: Preemption) -> None:
-        """Replace what other schedulers have promised on the node, and update its charge."""
+        """Replace the record of the room that other schedulers keep on the node, and update the node's charge."""
         before = taken_on(self.now.preemptions, node)
         self._put_or_drop("preemptions", node, promised)
         after = taken_on(self.now.preemptions, node)
@@ -322,9 +327,9 @@ _VALUES = attrgetter(*_NAMES)
 
 
 def _claim(pod: Pod) -> tuple[bool, bool, float, str]:
-    """Return the sort key of a pod among those of one slot; the greatest one is the member.
+    """Return the key by which pods of the same slot are ranked; the pod with the greatest key is the member.
 
-    Every failed pod is below the others whatever its age: a Deployment's failed pods stay, and may be as young as the
-    pods that replace them.
+    Living pods rank above failed ones, and failed ones above terminating ones, whatever their age. Age alone would not
+    do: a Deployment's failed pods stay, and may be as young as the pods that replace them.
     """
     return (pod.phase is not Phase.FAILED and not pod.terminating, not pod.terminating, pod.since, pod.uid)

@@ -14,7 +14,7 @@ from policy.cluster.training import Report
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """The API shows this node, in this version."""
+    """A node was added or has changed; ``node`` is what the API shows now."""
 
     node: Node
 
@@ -28,7 +28,7 @@ class NodeGone:
 
 @dataclass(frozen=True, slots=True)
 class JobSeen:
-    """The API shows this job, in this version."""
+    """A job was added or has changed; ``job`` is what the API shows now."""
 
     job: Job
 
@@ -42,7 +42,7 @@ class JobGone:
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """The API, or kube-scheduler in a filter call, shows this pod."""
+    """A pod was added or has changed; ``pod`` is what the API, or kube-scheduler in a filter call, shows now."""
 
     pod: Pod
 
@@ -56,7 +56,7 @@ class PodGone:
 
 @dataclass(frozen=True, slots=True)
 class QuotaSeen:
-    """The API shows this ResourceQuota, in this version."""
+    """A ResourceQuota was added or has changed; ``quota`` is what the API shows now."""
 
     quota: Quota
 
@@ -101,7 +101,7 @@ class BindHeld:
 
 @dataclass(frozen=True, slots=True)
 class BindDropped:
-    """kube-scheduler has closed the connection of a held bind call, so its checks of the pod no longer count."""
+    """kube-scheduler has closed the connection of a held bind call, so the pod is no longer held at the barrier."""
 
     uid: str
 

@@ -21,9 +21,12 @@ __all__ = [
 INVALID: Final = "invalid"
 SUSPENDED: Final = "suspended"
 ADMITTED: Final = (State.PLANNED, State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)
-FREEING: Final = (State.PLANNED, State.REPAIRING)  # states in which a gang may wait for room that other jobs free
-AWAITING: Final = (State.RUNNING, State.MIGRATING)  # states in which a gang may await members whose nodes are planned
-TRYING: Final = (State.PLANNED, State.BINDING, State.RUNNING)  # states in which it may try a plan or growth again
+# FREEING has the states in which a gang may wait for room that other jobs free.
+FREEING: Final = (State.PLANNED, State.REPAIRING)
+# AWAITING has the states in which a gang may wait for members whose nodes are planned.
+AWAITING: Final = (State.RUNNING, State.MIGRATING)
+# TRYING has the states in which a gang may try a plan or a growth for the second time.
+TRYING: Final = (State.PLANNED, State.BINDING, State.RUNNING)
 NOTHING_HELD: Final[Mapping[str, Slot]] = {}
 
 
@@ -169,12 +172,15 @@ class Gang:
 
     @property
     def window_ends(self) -> float | None:
-        """When the held binds are refused, unless another member's bind comes before; None if none is held."""
+        """The time (seconds since the epoch) at which the held binds are refused, unless another bind call comes first.
+
+        It is None if no bind is held.
+        """
         return self.barrier.window_ends if self.barrier is not None else None
 
     @property
     def hold_ends(self) -> float | None:
-        """When the held binds are refused in any case; None if none is held."""
+        """The latest time (seconds since the epoch) at which the held binds are refused; None if none is held."""
         return self.barrier.hold_ends if self.barrier is not None else None
 
     @property
@@ -185,7 +191,7 @@ class Gang:
 
     @property
     def saving(self) -> bool:
-        """Whether the gang is to be moved and its training has been asked for a checkpoint first."""
+        """Whether the gang's migration waits for the checkpoint for which its training has been asked."""
         return self.deadline is not None and self.deadline.awaits is Awaits.CHECKPOINT
 
     @property
@@ -212,10 +218,10 @@ def no_gang(job_uid: str) -> Gang:
 
 
 def state_name(job: Job, gang: Gang) -> str:
-    """Return the state's name for people.
+    """Return the name of the job's state for people.
 
-    It is ``invalid`` for a malformed job, and ``suspended`` or ``releasing`` for a job without a plan that its user or
-    Kohort has suspended; else it is the name of the gang's state.
+    A malformed job is ``invalid``. A job without a plan is ``suspended`` if its user has suspended it, and
+    ``releasing`` if Kohort has. Any other job has the name of its gang's state.
     """
     if job.invalid:
         return INVALID

@@ -93,7 +93,7 @@ class Index:
     deadlines: when each gang's barrier window or deadline ends, the earlier of both (job uid -> seconds since the
     epoch). rests: when each gang's back-off ends (job uid -> seconds since the epoch).
     listed: the names of the lists that each job is on, by job uid.
-    room: the free room of the nodes. emptied: the free room as if no job of Kohort's had any.
+    room: the free room of the nodes. emptied: the free room as if no job of Kohort's held any.
     memo: the cache of answers. basis: the maps that the index was made from.
     """
 

@@ -40,7 +40,8 @@ def until_job_changes(ask: Callable[Concatenate[S, J, P], T]) -> Callable[Concat
     """
     asked: Any = ask
 
-    # Called thousands of times in a step. So there are two variants without a helper that both would call.
+    # The two functions below repeat code, because they are called thousands of times in a step and a shared helper
+    # would cost time.
     def alone(snapshot: S, job: J) -> Any:
         uid: Any = job
         if type(job) is not str and snapshot.jobs.get(uid := job.uid) is not job:  # type: ignore[union-attr]
@@ -123,10 +124,10 @@ G = TypeVar("G")
 def of_each_job(
     snapshot: Indexed, name: Hashable, given: Callable[[], G], ask: Callable[[Job, G], float]
 ) -> Callable[[Job], float]:
-    """Return ``ask`` as a function of the job alone, with each answer cached until the job or ``given`` changes.
+    """Return a function of a job that gives ``ask(job, given())`` and caches the answer for each job.
 
-    ``name`` identifies the question, with all its other parameters. ``given`` returns what the answers depend on beside
-    the job; it is called at most once, when the first job is asked about. ``ask`` gets the job and that value.
+    An answer is cached until the job, or the value that ``given`` returns, changes. ``given`` is called at most once,
+    when the first job is asked about. ``name`` identifies the question, with all its other parameters.
     """
     answers = snapshot.index.memo.table(name, most=2 * len(snapshot.jobs))
     found: list[G] = []
@@ -163,8 +164,8 @@ def grouped(
 
 
 def shared(snapshot: Indexed, value: H) -> H:
-    """Return the first object seen that is equal to ``value``.
+    """Return the object equal to ``value`` that was given first; this is ``value`` itself the first time.
 
-    Equal values are then the same object, so that comparing a thousand of them is fast.
+    Equal values thus become the same object, so that comparing a thousand of them is fast.
     """
     return snapshot.index.memo.one(value)

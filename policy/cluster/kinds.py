@@ -61,7 +61,7 @@ def waits(job: Job, gang: Gang) -> bool:
 
 
 def lists_of(case: IndexedJob) -> Iterator[str]:
-    """Yield the names of the index's lists on which the job is (the fields of ``Index`` of these names)."""
+    """Yield the names of the lists of ``Index`` (fields such as ``waiting``) to which the job belongs."""
     job, gang = case.job, case.gang
     if job is not None and waits(job, gang):
         yield "waiting"
@@ -70,6 +70,8 @@ def lists_of(case: IndexedJob) -> Iterator[str]:
         ends = _ends(job, case.pods)
         if job.elastic and gang.workers < job.max_workers and not ends:
             yield "growing"
+        # Where each worker has work of its own (``keeps_ended``: a batch/v1 Job and what is made of Jobs), a worker
+        # that is taken would leave its part undone, and yet the job would count as complete.
         if job.elastic and gang.workers > job.min_workers and not (ends and job.keeps_ended):
             yield "yielding"
         if gang.whole and queued(job) and _lacks(job, gang, case.nodes):
@@ -89,11 +91,7 @@ def lists_of(case: IndexedJob) -> Iterator[str]:
 
 
 def _ends(job: Job, pods: list[Pod]) -> bool:
-    """Tell whether some workers have finished already, so that a new worker would come too late to be of use.
-
-    Where each worker has work of its own (``keeps_ended``: a batch/v1 Job and what is made of Jobs), no worker may be
-    taken either: its part would stay undone, and yet the job would count as complete.
-    """
+    """Tell whether some workers of the job have finished already, so that a new worker would come too late to help."""
     return bool(job.over) or any(pod.phase is Phase.SUCCEEDED and _is_worker(pod) for pod in pods)
 
 
@@ -115,7 +113,7 @@ def keeps(case: IndexedJob) -> bool:
 def _unsettled(case: IndexedJob) -> bool:
     """Tell whether the controller may have something to do for the job.
 
-    It may be true although ``desired.py`` then finds no order for the job, but never false where there is one.
+    A false result is certain: ``desired.py`` has no order for the job. A true result may turn out to be needless.
     """
     job, gang = case.job, case.gang
     if (
@@ -139,7 +137,10 @@ def is_orphan(pod: Pod | None) -> bool:
 
 
 def deadline(gang: Gang) -> float | None:
-    """Return when the gang's barrier window or its deadline ends, the earlier of both; None if it has neither."""
+    """Return the time (seconds since the epoch) at which the gang's barrier window or its deadline ends.
+
+    It is the earlier of both, and None if the gang has neither.
+    """
     if gang.deadline is None:
         return gang.window_ends
     return gang.deadline.at if gang.window_ends is None else min(gang.window_ends, gang.deadline.at)

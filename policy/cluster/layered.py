@@ -1,4 +1,4 @@
-"""A mapping for the maps of a large snapshot: a copy costs time for recent changes only, and not for all entries."""
+"""A mapping for large snapshots that is cheap to copy: a copy takes time for recent changes, not for all entries."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 
-SMALL = 256  # below this size, copying the dict is cheaper than reading through a layer
+# A mapping with fewer than SMALL entries is a plain dict: copying a small dict is cheaper than reading two layers.
+SMALL = 256
 GONE: Any = object()
 
 
 def copied(old: Mapping[K, V]) -> MutableMapping[K, V]:
     """Return a copy that may be changed.
 
-    From then on the original must not be changed, because a large one shares its entries with the copy.
+    From then on the original must not be changed, because a large mapping shares its entries with the copy.
     """
     if len(old) < SMALL:
-        return old.copy() if isinstance(old, dict) else dict(old)  # dict(old) is far slower after deletions
+        # A dict's copy() is used, because dict(old) is far slower once entries have been deleted.
+        return old.copy() if isinstance(old, dict) else dict(old)
     return old.branch() if isinstance(old, Layered) else Layered(dict(old))
 
 
 class Layered(MutableMapping[K, V]):
     """A mapping in two layers: a base dict that is never changed, and a small dict of the changes since.
 
-    Its order is that of a dict with the same history. Both layers are merged into a new base when all entries are read,
-    and when the small dict has grown to four times the square root of the number of entries. With this limit a copy and
-    its share of the merges both cost time in proportion to that square root.
+    The entries have the same order as in a dict with the same changes. Both layers are merged into a new base dict when
+    all entries are read, or when a copy is made and the small dict is longer than four times the square root of the
+    length of the base. With this limit a copy costs, on average, time in proportion to that square root.
     """
 
     __slots__ = ("_layers", "_len")
 
     def __init__(self, base: dict[K, V], over: dict[K, V] | None = None) -> None:
-        # both layers are replaced in one assignment, because other threads read them
+        # Both layers are kept in one attribute and replaced by one assignment, because other threads read them.
         self._layers = base, {} if over is None else over
         self._len = len(base)
 
@@ -82,7 +84,7 @@ class Layered(MutableMapping[K, V]):
         if key not in self:
             self._len += 1
             if key in self._layers[1]:
-                # merged first, because a key that was deleted and is set again must come last, as in a dict
+                # The layers are merged, because a key that is set after its deletion must come last, as in a dict.
                 self._lay_in()
         self._layers[1][key] = value
 

@@ -22,7 +22,7 @@ from typing import Final
 
 
 class State(Enum):
-    """The states of a gang; docs/architecture.md describes what leads from one to the next."""
+    """The states of a gang, from waiting to completed; docs/architecture.md says what leads from each to the next."""
 
     WAITING = "waiting"
     PLANNED = "planned"
@@ -64,7 +64,7 @@ class Awaits(Enum):
     REPAIR: lost members are replaced.
     RELEASE: the operator deletes the pods of a suspended job.
     OUTCOMES: the outcomes of bindings in flight become known; the gang waits for nothing else.
-    EARLIER_TERM: the same for bindings that were in flight when this replica began to lead.
+    EARLIER_TERM: the outcomes become known of bindings that were already in flight when this replica began to lead.
     """
 
     ROOM = "room"

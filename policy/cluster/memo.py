@@ -14,14 +14,15 @@ from policy.cluster.sortedgroups import GroupEntry, SortedGroups
 
 FEW = 1_000
 T = TypeVar("T", bound=Hashable)
-_Changes = tuple[Iterable[str], Any] | None  # a linked list: the jobs of the last change, and the earlier changes
+# _Changes is a linked list of changes, the last one first: the uids of the jobs that changed, and the earlier changes.
+_Changes = tuple[Iterable[str], Any] | None
 
 
 class Memo:
-    """A cache of values that were computed from a snapshot; snapshots that are equal share it.
+    """A cache of values computed from a snapshot; later snapshots share it while what the values depend on is the same.
 
-    empty: answers about the cluster as if no job ran, by question. same: maps each value to the first equal object that
-    was seen, so that equal values are one object.
+    empty: by question, the answers about the cluster as if no job ran. same: maps each value to the first equal object
+    that was seen, so that equal values are one object.
     """
 
     __slots__ = ("_groups", "_jobs", "_tables", "empty", "same")
@@ -31,7 +32,7 @@ class Memo:
     def __init__(self) -> None:
         self._jobs: MutableMapping[str, dict[Hashable, Any]] = {}
         self._tables: dict[Hashable, dict[str, Any]] = {}
-        # For each question: the last answer, the number of changes since then, and the jobs of each change.
+        # _groups has, by question, the last sorted groups, the number of changes since, and the jobs of each change.
         self._groups: dict[Hashable, tuple[SortedGroups, int, _Changes]] = {}
         self.empty: dict[Any, Any] = {}
         self.same: dict[Any, Any] = {}
@@ -44,7 +45,7 @@ class Memo:
         return found
 
     def one(self, value: T) -> T:
-        """Return the first object seen that is equal to ``value``, so that equal values are the same object."""
+        """Return the object equal to ``value`` that was given first, so that equal values become the same object."""
         found: T = self.same.setdefault(value, value)
         return found
 
@@ -65,10 +66,10 @@ class Memo:
         return found
 
     def table(self, question: Hashable, most: int) -> dict[str, Any]:
-        """Return the cache of one question for answers that are never dropped when facts change.
+        """Return the cache (key -> answer) of one question, which is kept when facts change.
 
-        Each answer has to be stored with what it was computed from, and the caller compares that before it uses the
-        answer. A table with far more than ``most`` entries is replaced by an empty one.
+        The caller must store with each answer what the answer was computed from, and compare that before using the
+        answer. A cache with far more than ``most`` entries is replaced by an empty one.
         """
         found = self._tables.get(question)
         if found is None or len(found) > most + FEW:
@@ -76,9 +77,9 @@ class Memo:
         return found
 
     def without(self, jobs: Collection[str]) -> Memo:
-        """Return a memo without the answers about these jobs, for the next snapshot.
+        """Return a copy of the memo for the next snapshot, without the answers about these jobs, which have changed.
 
-        It is a new memo even if it has no answer about them yet, because the two snapshots will have different ones.
+        A copy is needed even if the memo has no answer about them yet: later answers differ for the two snapshots.
         """
         other = self._copy()
         other._jobs = copied(self._jobs)
@@ -87,15 +88,16 @@ class Memo:
         other._groups = {
             question: (found, count + 1, (jobs, changes))
             for question, (found, count, changes) in self._groups.items()
-            # drops groupings that were not asked for during so many changes that sorting all jobs again would cost less
+            # A grouping is dropped if it was not asked for during so many changes that sorting all jobs is cheaper.
             if count <= FEW or count <= FEW + len(found.places)
         }
         return other
 
     def for_other_room(self, nodes: bool = False) -> Memo:
-        """Return a memo without the answers about the cluster as if no job ran, for a change of foreign pods or nodes.
+        """Return a copy of the memo for a snapshot in which foreign pods or nodes have changed.
 
-        If ``nodes`` is true, the sorted groups are left out, too, because they may depend on the nodes.
+        The copy lacks the answers about the cluster as if no job ran. If ``nodes`` is true, it lacks the sorted groups,
+        too, because they may depend on the nodes.
         """
         other = self._copy()
         other.empty = {}

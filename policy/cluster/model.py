@@ -29,7 +29,8 @@ class Slot(NamedTuple):
         return f"{self.role}-{self.index}"
 
 
-@lru_cache(maxsize=256)  # a bounded cache, because only the gang sizes that are in use now are asked for again
+# The cache of worker_slots is bounded, because only the gang sizes that are in use now are asked for again.
+@lru_cache(maxsize=256)
 def worker_slots(count: int) -> tuple[Slot, ...]:
     """Return the slots of ``count`` workers, from index 0."""
     return tuple(Slot(WORKER, index) for index in range(count))
@@ -135,8 +136,8 @@ class Role:
     ``replicas`` is the number that the job object asks for now. ``requests`` is what one pod of the role asks for.
     ``unsupported`` names the fields of the pod template that a plan cannot promise (``topologySpreadConstraints`` ...);
     a job that has any is refused, and the refusal names them.
-    Only ResourceQuotas count the others: ``limits`` of one pod, ``priority_class``, the name of its PriorityClass, and
-    ``ends``, whether it has an activeDeadlineSeconds.
+    The other fields matter to ResourceQuotas alone: ``limits`` are the limits of one pod, ``priority_class`` is the
+    name of its PriorityClass, and ``ends`` says whether it has an activeDeadlineSeconds.
     """
 
     name: str
@@ -240,7 +241,7 @@ class Job:
 
     @property
     def ps_varies(self) -> bool:
-        """Whether the job's number of ps may differ from one time slot of its schedule to the next (OASiS)."""
+        """Whether the number of ps may change after the job's start, while the job runs or is suspended (for OASiS)."""
         return self.ps_elastic or self.ps_restarts
 
     @property
@@ -332,8 +333,8 @@ class Pod:
     gated: whether Kohort's scheduling gate still keeps it from kube-scheduler.
     places: the placement constraints of the pod after admission; None if unknown, as for pods that did not opt in.
     refused: whether kube-scheduler has written the condition PodScheduled=False. refusal: the condition's message.
-    failed_attempt: whether that was because the attempt ended with an error (a volume that did not come in time, for
-    example), and not because no node takes the pod.
+    failed_attempt: whether kube-scheduler wrote it because its attempt ended with an error (a volume that did not come
+    in time, for example), and not because no node takes the pod.
     volumes: the names of its PersistentVolumeClaims.
     limits: its limits, which only ResourceQuotas count; empty for pods that did not opt in.
     unchecked: for an unbound pod that opted in, the parts of its spec at which kube-scheduler's plugins look and which
@@ -402,7 +403,7 @@ class Pod:
 
     @property
     def kept(self) -> bool:
-        """Whether the pod is terminating and a finalizer keeps it, so that it goes only when somebody removes that."""
+        """Whether the pod is terminating and stays until its finalizers are removed."""
         return self.terminating and bool(self.finalizers)
 
     @property
@@ -417,15 +418,15 @@ class Pod:
     def misreported(self) -> bool:
         """Whether the pod is bound although its condition PodScheduled says that it is not.
 
-        kube-scheduler writes that when its attempt fails because the pod has been bound meanwhile.
+        kube-scheduler writes this wrong condition when its own attempt fails because Kohort has just bound the pod.
         """
         return self.refused and self.opted_in and self.holds_room and not self.terminating
 
     @property
     def misnumbered(self) -> bool:
-        """Whether the pod's annotation names another slot than its own.
+        """Whether the annotation by which the pod's controller orders deletions names another slot than the pod's.
 
-        Its controller deletes pods in the order of these annotations, so it would delete a wrong pod first.
+        With such an annotation the controller would delete a wrong pod first.
         """
         moved = None not in (self.numbered, self.slot) and self.numbered != self.slot
         return moved and self.holds_room and not self.terminating

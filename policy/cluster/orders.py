@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PodOrder:
-    """One change to one pod; ``Desired`` says which one.
+    """One change to one pod; the field of ``Desired`` that has the order says what is changed.
 
-    ``value`` is the plan's name for wake and checkpoint, the node for nominate (empty removes the nomination), and the
-    slot for renumber.
+    ``value`` is what is written: the plan's name for ``wake`` and ``checkpoint``, the node for ``nominate`` (empty
+    removes the nomination), and the slot for ``renumber``. It is empty for all other changes.
     """
 
     uid: str
@@ -25,8 +25,8 @@ class ReplicaOrder:
 
     replicas: the number that the object has now. version: the resourceVersion for which this was decided; the patch has
     it as a precondition.
-    min_workers, max_workers: the bound that follows from the replicas now; it is written on the object together with
-    the change, because it would be lost otherwise. None if the object states the bound.
+    min_workers, max_workers: a bound that the object does not state, so that it follows from the replicas. It is
+    written on the object together with the change, which would alter it otherwise. None if the object states the bound.
     """
 
     uid: str
@@ -79,7 +79,7 @@ class NoteOrder:
 class Desired:
     """All that the controller has to do now; every tuple is empty when the cluster is as it should be.
 
-    gate: whether a job waits for room, so that new pods are to get Kohort's scheduling gate (setting ``when-queued``).
+    gate: whether new pods get Kohort's scheduling gate, because a job waits for room (setting ``when-queued``).
     ungate: pods whose gate is removed. wake: pods that kube-scheduler is made to try again, by an annotation.
     nominate: pods that get or lose a nominated node. renumber: pods on which their slot is written.
     replicas: jobs whose number of workers changes. suspend: jobs that are suspended or resumed.

@@ -16,7 +16,7 @@ from policy.cluster.frozen import quick, replace
 from policy.cluster.model import Pod
 from policy.cluster.resources import NOTHING, Resources, total
 
-# The room of a victim that is gone is kept for so long, because the preemptor's nomination may be seen only later.
+# The room of a victim is kept for VACATED_SECONDS after its end, because the preemptor's nomination may be seen later.
 VACATED_SECONDS = 5.0
 
 
@@ -45,9 +45,10 @@ class Vacated(NamedTuple):
 @quick
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """What other schedulers have promised on one node.
+    """The room on one node that other schedulers have promised to preemptors, which are not bound yet.
 
-    ``claims`` and ``victims`` are sorted by uid, ``vacated`` by time.
+    claims: the nominated preemptors, sorted by uid. victims: the preempted pods that still hold room, sorted by uid.
+    vacated: the room of victims that are gone, sorted by time.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -58,12 +59,11 @@ class Preemption:
         return bool(self.claims or self.victims or self.vacated)
 
     def taken(self, priority: int | None = None) -> Resources:
-        """Return the room that is promised to preemptors and that a pod of that priority may not use, beyond what bound
-        pods hold.
+        """Return the promised room that a pod of that priority may not use; room that bound pods hold is left out.
 
-        It is the sum of the claims of the same or a higher priority, less the room that victims still hold for them. If
-        victims that are gone have vacated more than that, the vacated room counts, because a nomination is still to
-        come. If ``priority`` is None, all claims count.
+        It is the sum of the claims of the same or a higher priority (all claims, if ``priority`` is None), less what
+        victims still hold. If victims that are gone have vacated more than that, the vacated room is returned, because
+        a nomination is then still to come.
         """
         claimed = total(claim.requests for claim in self.claims if priority is None or claim.priority >= priority)
         rest = claimed - total(victim.requests for victim in self.victims)
@@ -78,10 +78,10 @@ class Preemption:
         return self.taken() - self.taken(priority)
 
     def seen(self, node: str, old: Pod | None, new: Pod | None, until: float) -> Preemption:
-        """Return what is promised on ``node`` after a pod has changed from ``old`` to ``new``.
+        """Return the promises on ``node`` after a pod has changed from ``old`` to ``new``.
 
-        ``old`` is None for a new pod, ``new`` for a deleted one. ``until`` is the time until which the room of a victim
-        that has just gone is kept.
+        ``old`` is None for a new pod, ``new`` for a deleted one. If the pod is a victim that has just gone, its room is
+        kept until ``until`` (seconds since the epoch).
         """
         found = self
         uid = new.uid if new is not None else old.uid if old is not None else ""
@@ -98,9 +98,9 @@ class Preemption:
         return found
 
     def _spent(self, requests: Resources) -> Preemption:
-        """Return what is promised after a preemptor with these requests was bound or has given up its claim.
+        """Return the promises after a preemptor with these requests was bound or has given up its claim.
 
-        The room that was vacated first was vacated for this preemptor, so it is kept no longer.
+        As much vacated room as the preemptor asks for is dropped, the oldest first: it was vacated for this preemptor.
         """
         left, rest = requests, list(self.vacated)
         while rest and any(amount > 0 for amount in left.amounts.values()):
@@ -108,13 +108,13 @@ class Preemption:
         return replace(self, vacated=tuple(rest)) if len(rest) != len(self.vacated) else self
 
     def by(self, now: float) -> Preemption:
-        """Return these promises without the vacated room that is no longer kept at that time."""
+        """Return the promises without the vacated room that is kept only until ``now`` or earlier."""
         left = tuple(gone for gone in self.vacated if gone.until > now)
         return self if len(left) == len(self.vacated) else replace(self, vacated=left)
 
 
 NOTHING_PROMISED = Preemption()
-Preemptions = Mapping[str, Preemption]  # by node
+Preemptions = Mapping[str, Preemption]  # The keys of Preemptions are names of nodes.
 E = TypeVar("E", Claim, Victim)
 
 
@@ -130,8 +130,8 @@ def concerns(*pods: Pod | None) -> set[str]:
 
 
 def outranked(promised: Preemptions, priority: int) -> dict[str, Resources]:
-    """Return, by node, the room that is promised to preemptors of a lower priority, so that a pod of that priority may
-    use it (``Preemption.outranked``).
+    """Return, by node, the room that is promised only to preemptors of a lower priority, so that a pod of that priority
+    may use it (``Preemption.outranked``).
     """
     found = {node: one.outranked(priority) for node, one in promised.items() if one.claims}
     return {node: room for node, room in found.items() if room}
@@ -164,7 +164,7 @@ def _claim_of(pod: Pod | None) -> Claim | None:
 
 
 def _but(known: tuple[E, ...], uid: str, left: E | None) -> tuple[E, ...]:
-    """Return the entries with the pod's entry replaced by ``left``, or removed if that is None."""
+    """Return the entries, sorted by uid, with the entry of pod ``uid`` replaced by ``left`` (None: removed)."""
     found: list[E] = [one for one in known if one.uid != uid]
     found += [left] if left is not None else []
     return tuple(sorted(found, key=attrgetter("uid")))

@@ -16,7 +16,8 @@ from policy.cluster.resources import Resources
 PODS: Final = "pods"
 POD_OBJECTS: Final = "count/pods"
 LIMITS: Final = "limits."
-COMPUTE: Final = ("cpu", "memory")  # a pod without any request or limit of these is of the class BestEffort
+# A pod without any request or limit of cpu and memory is in the QoS class BestEffort.
+COMPUTE: Final = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,10 @@ class Quota:
         return Resources({name: most - self.used[name] for name, most in self.hard.amounts.items()})
 
     def counts(self, role: Role) -> bool:
-        """Tell whether pods of that role are counted.
+        """Tell whether the quota counts pods of that role, because they meet all its scopes.
 
-        No pod meets a scope that is not known here; of Kubernetes 1.36 that is CrossNamespacePodAffinity.
+        No pod meets a scope that Kohort does not know; of the scopes of Kubernetes 1.36 that is only
+        CrossNamespacePodAffinity.
         """
         return all(_meets(role, scope) for scope in self.scopes)
 
@@ -62,7 +64,7 @@ def exceeded(charge: Resources, left: Mapping[str, int]) -> list[str]:
 
 
 def charged(requests: Resources, limits: Resources) -> Resources:
-    """Return what a quota counts for a pod with these requests and limits."""
+    """Return what a quota counts for a pod with these requests and limits: also the pod itself, as 1 of ``pods``."""
     limited = {f"{LIMITS}{name}": amount for name, amount in limits.amounts.items()}
     return Resources({**requests.amounts, **limited, PODS: 1, POD_OBJECTS: 1})
 

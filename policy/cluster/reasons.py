@@ -1,7 +1,7 @@
 """The closed list of reasons, each with one constant text.
 
-A text never holds a count, a name or a time. kube-scheduler writes the text into the pod's condition, and each change
-of the condition makes it try the pod again at once (observed with varying texts: 17 filter calls a second for one pod).
+A text never holds a count, a name or a time. kube-scheduler writes the text into the pod's condition, and tries the pod
+again at once after each change of the condition. (Texts that varied led to 17 filter calls a second for one pod.)
 """
 
 from __future__ import annotations
@@ -11,27 +11,45 @@ from enum import Enum
 
 
 class Concern(Enum):
-    """The subject of a reason: what keeps the job from running."""
+    """The subject of a reason: what keeps the job from running.
 
-    ROOM = "room"  # the gang lacks room, or nodes that may take it
-    RELEASE = "release"  # pods of the gang's last run still hold room
-    DECISION = "decision"  # the policy has decided to give the gang no room
-    JOB = "job"  # the job object is malformed, suspended, finished or being deleted
-    PODS = "pods"  # pods of the gang are missing, or cannot be placed
-    ATTEMPT = "attempt"  # a plan has failed, or a write was refused
-    SERVICE = "service"  # this process cannot decide now
+    ROOM: the gang lacks room, or nodes that may take it.
+    RELEASE: pods of the gang's last run still hold room.
+    DECISION: the policy has decided to give the gang no room.
+    JOB: the job object is malformed, suspended, finished or being deleted.
+    PODS: pods of the gang are missing, or cannot be placed.
+    ATTEMPT: a plan has failed, or a write was refused.
+    SERVICE: this process cannot decide now.
+    """
+
+    ROOM = "room"
+    RELEASE = "release"
+    DECISION = "decision"
+    JOB = "job"
+    PODS = "pods"
+    ATTEMPT = "attempt"
+    SERVICE = "service"
 
 
 class Lasts(Enum):
-    """Until when a reason holds: what must happen before the job can run."""
+    """How long a reason holds: what must happen before the job can run.
 
-    TURN = "turn"  # until other jobs end and this job's turn comes
-    LIMIT = "limit"  # until the limit of resizes per minute allows another resize
-    TIME = "time"  # until a known time, such as the end of a back-off
-    FREED = "freed"  # until pods of Kohort's jobs have freed their room
-    OTHERS = "others"  # until foreign pods have freed their room
-    CHANGE = "change"  # until the job, the nodes or the settings are changed
-    MOMENT = "moment"  # only for the moment: the next event about the job may end it
+    TURN: other jobs end, and this job's turn comes.
+    LIMIT: the limit of resizes per minute allows another resize.
+    TIME: a known time is reached, such as the end of a back-off.
+    FREED: pods of Kohort's jobs free their room.
+    OTHERS: foreign pods free their room.
+    CHANGE: the job, the nodes or the settings are changed.
+    MOMENT: the next event about the job may already end the reason.
+    """
+
+    TURN = "turn"
+    LIMIT = "limit"
+    TIME = "time"
+    FREED = "freed"
+    OTHERS = "others"
+    CHANGE = "change"
+    MOMENT = "moment"
 
 
 class Reason(Enum):
@@ -91,7 +109,7 @@ class Reason(Enum):
 
     @property
     def lasts(self) -> Lasts:
-        """What must happen before this reason ends."""
+        """What must happen before this reason no longer holds, as a Lasts."""
         return CLASSES[self][1]
 
     @property

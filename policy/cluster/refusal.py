@@ -1,4 +1,4 @@
-"""Why one pod has no node now: the reason that filter answers, and that decides whether the pod stays gated."""
+"""Why one pod has no node now: the reason is filter's answer, and decides whether the pod keeps its scheduling gate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def refuse_pod(snapshot: Snapshot, pod: Pod | None) -> Reason | None:
     if not snapshot.synced:
         return Reason.NOT_SYNCED
     if not snapshot.leading and not (pod is not None and pod.node):
-        return Reason.NOT_LEADING  # only the replica that leads makes plans
+        return Reason.NOT_LEADING  # Only the replica that leads makes plans.
     job = snapshot.jobs.get(pod.job_uid) if pod is not None else None
     if pod is None or job is None:
         return Reason.UNKNOWN_JOB

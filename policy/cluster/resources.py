@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 HOST_PORT = "hostport/"
-GPU_SUFFIX = "/gpu"  # the end of a GPU resource's name: nvidia.com/gpu, amd.com/gpu
-BANDWIDTH = "kohort.dev/network-bandwidth"  # in Mbit/s: what a node's network card has, and what a member reserves
+GPU_SUFFIX = "/gpu"  # The names of GPU resources end with GPU_SUFFIX: nvidia.com/gpu, amd.com/gpu.
+# BANDWIDTH is a resource in Mbit/s: nodes have as much as their network card, and members request a part of it.
+BANDWIDTH = "kohort.dev/network-bandwidth"
 
 
 def largest_share(part: Mapping[str, int], whole: Mapping[str, int]) -> float:
@@ -82,7 +83,7 @@ class Resources(_Hashed):
         return Resources({name: amount * count for name, amount in self.amounts.items()})
 
     def fits(self, free: Resources) -> bool:
-        """Tell whether a request of these amounts fits into ``free``; resources that it does not name are ignored."""
+        """Tell whether a request of these amounts fits into ``free``; resources that are not requested are ignored."""
         available = free.amounts
         for name, amount in self.amounts.items():
             if 0 < amount > available.get(name, 0) and not (

@@ -30,7 +30,8 @@ from policy.cluster.words import ending_in_words, listed
 
 MINUTE = 60.0
 MOST_NAMED = 3
-# What one pod or one plan takes. The keys are a pod's uid, a planned slot, the uid of a binding in flight, or a node.
+# A charge maps each part of what a pod or a plan takes to a node and the resources taken there. A part is named by a
+# pod's uid (bound, or with a binding in flight), a planned slot, or a node (for room that is promised there).
 Charge = Mapping[object, tuple[str, Resources]]
 
 
@@ -45,7 +46,7 @@ class Rules:
     gangs: whether the policy binds members together; if so, a job that is partly bound after a restart is repaired.
     stores: whether the policy's memory of a job must be on the job object before the job first gets room.
     resizes_per_minute: how many jobs an elastic policy may shrink or grow within a minute; 0 sets no limit.
-    ranked: whether kube-scheduler may choose another node than the planned one (setting ``answer: ranked``).
+    ranked: whether kube-scheduler may place a pod on another node than the planned one (setting ``answer: ranked``).
     commit_first: whether an eligible gang is bound at its first bind call (setting ``barrier.commit: first``).
     plugins: the plugins that kube-scheduler's profile has beyond its defaults (setting ``scheduler.plugins``).
     """
@@ -208,9 +209,9 @@ def demand(job: Job, slot: Slot, pod: Pod | None) -> Resources:
 
 
 def priority_of(facts: Facts, job_uid: str) -> int:
-    """Return the lowest priority among the job's pods; 0 if it has none yet.
+    """Return the lowest priority among the job's pods; 0 if the job has none yet.
 
-    It counts as the gang's priority, because every member outranks what this pod outranks.
+    This priority counts for the whole gang, because all members outrank whatever their lowest one outranks.
     """
     pods = facts.pods
     return min((pods[uid].priority for uid in facts.members.get(job_uid, {}).values()), default=0)
@@ -236,7 +237,7 @@ def missing_pods(snapshot: Snapshot, job: Job) -> str:
 
 
 def members_there(snapshot: Snapshot, job: Job) -> dict[str, tuple[int, int]]:
-    """Return by role how many pods of the job exist or have done their work, and how many its minimum needs."""
+    """Return, by role, how many pods of the job exist or have done their work, and how many its minimum needs."""
     pods, members = snapshot.pods, snapshot.members.get(job.uid, {})
     there = {slot for slot, uid in members.items() if _living(pods[uid])}
     there |= {slot for slot in job.over if is_over(job, slot, snapshot.member(job.uid, slot))}
@@ -248,15 +249,15 @@ def members_there(snapshot: Snapshot, job: Job) -> dict[str, tuple[int, int]]:
 
 
 def ending(snapshot: Snapshot, job: Job) -> str:
-    """Return in words which pods of the job are terminating, and what keeps them; empty if none is."""
+    """Return in words which pods of the job are terminating, and which finalizers keep them; empty if none is."""
     pods = [pod for pod in snapshot.every_pod_of(job.uid) if pod.terminating]
     return listed([ending_in_words(pod) for pod in pods], MOST_NAMED)
 
 
 def is_over(job: Job, slot: Slot, pod: Pod | None) -> bool:
-    """Tell whether the slot is done: no pod will come for it again, and ``pod``, the last one there, has ended.
+    """Tell whether the slot is done: no pod will come for the slot again, and its last pod has ended.
 
-    ``pod`` is None if there is no pod in the slot.
+    ``pod`` is that last pod; None if there is no pod in the slot.
     """
     return slot in job.over and (pod is None or pod.ended)
 
@@ -311,5 +312,5 @@ def resizes_left(snapshot: Snapshot, now: float) -> float:
 
 
 def recent_resizes(resizes: tuple[float, ...], now: float) -> tuple[float, ...]:
-    """Return those of the times (seconds since the epoch) that lie within the last minute."""
+    """Return those of the times of resizes (seconds since the epoch) that lie within the minute before ``now``."""
     return tuple(at for at in resizes if now - at < MINUTE)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from policy.cluster.layered import copied
 
-E = TypeVar("E", bound=Any)  # the type of an entry: a name, or a tuple that ends with a name
+E = TypeVar("E", bound=Any)  # E is an entry of a sorted tuple: a name, or a tuple that ends with a name.
 
 
 def in_sorted(names: tuple[str, ...], name: str) -> bool:
@@ -37,7 +37,7 @@ def with_changes(old: tuple[E, ...], belongs: Mapping[E, bool]) -> tuple[E, ...]
     return old if new is None else tuple(new)
 
 
-# A group's key, and the job's entry in that group: a tuple to sort by, which ends with the job's uid.
+# A group entry is a pair: the key of a group, and the tuple by which one job is sorted there, with the uid at its end.
 GroupEntry = tuple[Hashable, tuple[Any, ...]]
 
 
@@ -53,10 +53,10 @@ class SortedGroups:
     groups: Mapping[Hashable, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
 
     def after(self, changed: Mapping[str, tuple[GroupEntry, ...]]) -> SortedGroups:
-        """Return the groups after a change of some jobs.
+        """Return the groups after some jobs have changed.
 
-        ``changed`` has all groups and entries of each changed job, by uid; a job without any is removed. If no job has
-        another place than before, the same object is returned.
+        ``changed`` maps the uid of each changed job to all its groups, with its entry in each; a job without groups is
+        removed. If nothing differs from before, the same object is returned.
         """
         moved = {uid: now for uid, now in changed.items() if self.places.get(uid, ()) != now}
         if not moved:

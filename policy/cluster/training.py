@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 DUST = 1e-9
-SLOT_SECONDS = 600.0  # the time slot of utility curves, unless a setting gives another length
+SLOT_SECONDS = 600.0  # SLOT_SECONDS is the length of a time slot of utility curves, unless a setting gives another.
 
-MOST_TEXT = 4096  # a longer annotation with a job's reports (in characters) is ignored
+MOST_TEXT = 4096  # An annotation with more than MOST_TEXT characters of reports is ignored.
 MOST_VALUE = 1e15
-AHEAD_SECONDS = 60.0  # a report's time may be this far in the future, because clocks differ
-REPORTS_KEPT = 8  # reports that are kept of a job: the first one, and the last seven
+AHEAD_SECONDS = 60.0  # A report's time may be AHEAD_SECONDS in the future, because clocks differ.
+REPORTS_KEPT = 8  # Of a job's reports only the first one and the last seven are kept.
 
 
 class Goal(Enum):
@@ -104,8 +104,8 @@ class Training:
     def worker_slots(self, slot_seconds: float) -> int:
         """Return how many time slots of one worker the whole training takes (OASiS, equation 29).
 
-        A worker trains whole chunks in a time slot of ``slot_seconds``. A chunk that takes longer is trained over
-        several time slots; the result is then the sum in OASiS's constraint (2), rounded up.
+        A worker trains whole chunks in a time slot of ``slot_seconds``. If one chunk takes longer than a time slot, it
+        is trained over several, and the result is the time of all chunks (OASiS, constraint 2), rounded up.
         """
         chunks = self.epochs * self.chunks
         chunk = self.batches * self.step_seconds / slot_seconds
@@ -169,7 +169,7 @@ def timed(training: Training | None, chunks: int, seconds: float) -> Training:
 def remaining_seconds(reports: Sequence[Report], now: float) -> float | None:
     """Return for how many seconds from ``now`` the job still trains, at the pace between its last two progress reports.
 
-    None: the pace is not known.
+    The result is None if the pace is not known, because there are fewer than two such reports or no progress.
     """
     told = [(report.at, report.done) for report in reports if report.done is not None]
     if len(told) < 2:

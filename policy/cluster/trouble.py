@@ -11,17 +11,17 @@ from collections.abc import Collection
 from policy.cluster.index import Facts
 from policy.cluster.model import Pod, Slot
 
-OWN = "kohort: "  # the start of each of Kohort's texts; kube-scheduler copies them into the condition
-LONGEST = 300  # a message of kube-scheduler is cut after so many characters
+OWN = "kohort: "  # Kohort's own texts begin with OWN, so that they are recognised in a pod's condition.
+LONGEST = 300  # A message of kube-scheduler is cut to LONGEST characters.
 
 
 def is_turned_away(pod: Pod) -> bool:
-    """Tell whether kube-scheduler's plugins refuse every node for the waiting pod, also the planned one."""
+    """Tell whether kube-scheduler's plugins refuse every node, the planned one included, for a pod that waits."""
     return _is_pending(pod) and pod.refused and not pod.failed_attempt and bool(pod.refusal) and OWN not in pod.refusal
 
 
 def _has_failed(pod: Pod) -> bool:
-    """Tell whether kube-scheduler's last attempt for the waiting pod ended with an error that is not Kohort's.
+    """Tell whether kube-scheduler's last attempt to place the waiting pod ended with an error.
 
     An attempt that failed because Kohort refused to bind the pod does not count.
     """

@@ -11,7 +11,8 @@ from policy.cluster.resources import HOST_PORT, Resources
 
 BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _PLAIN = re.compile(r"[ -~]*")
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # control characters, bidi marks, surrogates
+# _UNSEEN has the Unicode categories of control characters, bidi marks, surrogates and other signs that cannot be seen.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 SIZES = {"EiB": 2**60, "PiB": 2**50, "TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
 
 
@@ -31,7 +32,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def and_more(number: int, what: str = "", shown_by: str = "") -> str:
-    """Return the end of a list that is cut short: ``and 3 more``, ``and 3 more that are older; -o wide shows all``.
+    """Return the words that end a list with left-out entries: ``and 3 more that are older; -o wide shows all``.
 
     number: how many entries are not shown. what: words to put after "more". shown_by: the option or command that shows
     all entries; empty if there is none.
@@ -40,7 +41,7 @@ def and_more(number: int, what: str = "", shown_by: str = "") -> str:
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """Return the first ``most`` names, and how many were left out: ``a, b and 3 more``."""
+    """Return the first ``most`` names as one text, with the number of names left out: ``a, b and 3 more``."""
     shown = ", ".join(names[:most])
     return f"{shown} {and_more(len(names) - most)}" if len(names) > most else shown
 
@@ -77,7 +78,7 @@ def said(name: str, amount: int) -> str:
 
 
 def ending_in_words(pod: Pod) -> str:
-    """Return in words that the pod is terminating, where, and which finalizers keep it."""
+    """Return the words that the pod is terminating, on which node, and which finalizers keep it."""
     where = f" on {pod.node}" if pod.node else ""
     return ", ".join(part for part in (f"{pod.key}{where} is terminating", kept_in_words(pod)) if part)
 

@@ -17,56 +17,56 @@ LONGEST_NAME = 512
 
 
 class SpoiltError(ValueError):
-    """A value in an annotation is not one that Kohort could have written."""
+    """Raised for a value in an annotation that Kohort cannot have written."""
 
 
 def whole(value: object, most: int = 10**15, least: int = 0) -> int:
-    """Return ``value``, a whole number from ``least`` to ``most``. Raises SpoiltError."""
+    """Return ``value`` if it is a whole number from ``least`` to ``most``; else raise SpoiltError."""
     if type(value) is not int or not least <= value <= most:
         raise SpoiltError(f"{value!r:.60} is no whole number from {least} to {most}")
     return value
 
 
 def number(value: object) -> float:
-    """Return ``value``, a finite number of an absolute value of at most ``MOST``, as a float. Raises SpoiltError."""
+    """Return ``value`` as a float if it is a number from -``MOST`` to ``MOST``; else raise SpoiltError."""
     if type(value) not in (int, float) or not math.isfinite(value) or abs(value) > MOST:  # type: ignore[arg-type]
         raise SpoiltError(f"{value!r:.60} is no number")
     return float(value)  # type: ignore[arg-type]
 
 
 def maybe(value: object) -> float | None:
-    """Return ``value``, which is None or a number as for ``number``. Raises SpoiltError."""
+    """Return None if ``value`` is None, else the number as ``number`` does, which may raise SpoiltError."""
     return None if value is None else number(value)
 
 
 def truth(value: object) -> bool:
-    """Return ``value``, true or false. Raises SpoiltError."""
+    """Return ``value`` if it is true or false; else raise SpoiltError."""
     if type(value) is not bool:
         raise SpoiltError(f"{value!r:.60} is not true or false")
     return value
 
 
 def word(value: object, longest: int = LONGEST_NAME) -> str:
-    """Return ``value``, a text of at most ``longest`` characters. Raises SpoiltError."""
+    """Return ``value`` if it is a text of at most ``longest`` characters; else raise SpoiltError."""
     if type(value) is not str or len(value) > longest:
         raise SpoiltError(f"{value!r:.60} is no text of at most {longest} characters")
     return value
 
 
 def rows(value: object, size: int | None = None) -> list[Any]:
-    """Return ``value``, a list of ``size`` items, or of at most ``MOST_ROWS`` if that is None. Raises SpoiltError."""
+    """Return ``value`` if it is a list of ``size`` items (None: at most ``MOST_ROWS``); else raise SpoiltError."""
     if type(value) is not list or len(value) > MOST_ROWS or (size is not None and len(value) != size):
         raise SpoiltError(f"{value!r:.60} is no list of {size or 'at most ' + str(MOST_ROWS)}")
     return value
 
 
 def table(value: object) -> Mapping[str, Any]:
-    """Return ``value``, a mapping of at most ``MOST_ROWS`` entries. Raises SpoiltError."""
+    """Return ``value`` if it is a mapping of at most ``MOST_ROWS`` entries; else raise SpoiltError."""
     if type(value) is not dict or len(value) > MOST_ROWS:
         raise SpoiltError(f"{value!r:.60} is no mapping")
     return value
 
 
 def resources(value: object) -> Resources:
-    """Return the resources of a mapping from resource names to whole amounts. Raises SpoiltError."""
+    """Return ``value``, a mapping from resource names to whole amounts, as Resources; raise SpoiltError for others."""
     return Resources({word(name): whole(amount) for name, amount in table(value).items()})

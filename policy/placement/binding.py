@@ -1,7 +1,8 @@
-"""Which constraints keep a gang from being placed: what holds the room, closed nodes, taints, or an amount.
+"""Which constraints keep a gang from being placed: holders of room, closed nodes, taints, labels, or amounts.
 
-Each constraint can be lifted on a working copy of the room. The binding constraints are a set with two properties: the
-gang can be placed once all of them are lifted, and it cannot while any one of them is left.
+To lift a constraint is to assume, on a working copy of the room or of the gang's request, that it does not exist. The
+binding constraints are a set with two properties: the gang can be placed once all of them are lifted, and it cannot be
+placed while any one of them is left.
 """
 
 from __future__ import annotations
@@ -40,16 +41,17 @@ may also be the field metadata.name.
 """
 MOST_NODES_NAMED: Final = 3
 T = TypeVar("T")
-# returns the room as if these of HOLDERS and CLOSED were lifted; its callers must not change the room
+# A RoomWithout function returns the room as if the given constraints (of HOLDERS and CLOSED) did not exist. Its callers
+# must not change the room.
 RoomWithout = Callable[[frozenset[str]], Room]
 
 
 def needed_of(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: int | None = None) -> tuple[T, ...]:
-    """Return a part of the items that is enough and of which no item can be left out; empty if all items are not
-    enough.
+    """Return a selection of the items that is enough, and is no longer enough without any one of its items.
 
-    Items at the front are preferred. ``enough`` must stay true if items are added; it is called about log2(n) times for
-    each item of the result. The search ends when ``most`` items are found.
+    The result is empty if even all items are not enough. ``enough`` tells whether a selection is enough; it must stay
+    true if items are added, and is called about log2(n) times for each item of the result. Items at the front are
+    preferred. The search ends when ``most`` items are found, even if they are not enough.
     """
     found: list[T] = []
     left = list(items)
@@ -66,8 +68,8 @@ def needed_of(items: Sequence[T], enough: Callable[[Sequence[T]], bool], most: i
 class Blocker:
     """One thing that keeps a gang from being placed.
 
-    kind: who holds the room, or ``CLOSED``, ``REFUSED`` or ``SHAPE``. values: the names of the resources, pods, jobs or
-    nodes in ``text``, which describes it in words.
+    kind: one of ``HOLDERS`` (who holds the room), or ``CLOSED``, ``REFUSED`` or ``SHAPE``. text: the blocker in words.
+    values: the names of the resources, pods, jobs or nodes in the text.
     """
 
     kind: str
@@ -79,9 +81,10 @@ class Blocker:
 class Binding:
     """The constraints that keep a gang from being placed.
 
-    names: the constraints that must all be lifted; empty if the gang could not be placed even with every constraint
-    lifted. instead: if ``names`` is one constraint of kind ``SHAPE``, the others of that kind each of which could be
-    lifted in place of it.
+    ask: the gang's request. names: the constraints without which the gang could be placed; empty if it could not be
+    placed even without any constraint. instead: if ``names`` is one constraint of kind ``SHAPE``, the other constraints
+    of that kind without any one of which, instead, the gang could also be placed. without: returns the room as if given
+    constraints did not exist.
     """
 
     ask: Ask
@@ -90,9 +93,9 @@ class Binding:
     without: RoomWithout
 
     def shape(self, what: str = "") -> Iterator[Blocker]:
-        """Yield the amounts and rules of the gang that keep it from being placed.
+        """Yield a blocker with the gang's requested amounts and placement rules that keep it from being placed.
 
-        ``what`` is added to the amounts that nodes have, for example " free".
+        ``what`` is a word that the text puts after the amounts that nodes have, for example " free".
         """
         lifted = frozenset(self.names)
         if names := [name for name in (*self.names, *self.instead) if is_shape(name)]:
@@ -103,7 +106,10 @@ class Binding:
             yield Blocker(SHAPE, (), "there is no node that takes pods")
 
     def lacking(self, what: str) -> Iterator[Blocker]:
-        """Yield the resources that the holders of room among ``names`` leave too little of."""
+        """Yield a blocker with the resources of which the holders of room among ``names`` leave too little.
+
+        ``what`` has the same meaning as in ``shape``.
+        """
         lifted = frozenset(self.names)
         if not lifted.isdisjoint(HOLDERS):
             held = self.without(lifted.difference(HOLDERS))
@@ -112,10 +118,11 @@ class Binding:
 
 
 def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | None:
-    """Return the constraints that keep the gang from fitting; None if it fits.
+    """Return the constraints that keep the gang with the request ``ask`` from fitting; None if it fits.
 
-    ``states``: which of ``HOLDERS``, ``REFUSED`` and ``CLOSED`` may be lifted. They are ordered: a set of constraints
-    without the last ones is preferred. Resources and rules are in the result only if lifting all states is not enough.
+    ``without`` returns the room as if given constraints did not exist. ``states`` has those of ``HOLDERS``, ``REFUSED``
+    and ``CLOSED`` that are tried; the result has a later one only if the earlier ones are not enough. The result has
+    resources, taints and labels only if all states together are not enough.
     """
 
     def enough(lifted: Sequence[str]) -> bool:
@@ -131,12 +138,12 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
 
 
 def is_shape(name: str) -> bool:
-    """Tell whether the constraint is in the gang's own requests (``SHAPE``)."""
+    """Tell whether the constraint is a resource, taint or label in the gang's own requests and rules (``SHAPE``)."""
     return name not in HOLDERS and name not in (REFUSED, CLOSED)
 
 
 def lift(ask: Ask, lifted: Collection[str]) -> Ask:
-    """Return the gang's request without those of these constraints that are of kind ``SHAPE`` or ``REFUSED``."""
+    """Return the gang's request without these constraints; only those of kind ``SHAPE`` and ``REFUSED`` change it."""
     names = {name for name in lifted if is_shape(name)}
     if REFUSED in lifted and ask.barred:
         ask = replace(ask, barred=frozenset())
@@ -149,7 +156,7 @@ def lift(ask: Ask, lifted: Collection[str]) -> Ask:
     worker = _less(ask.worker, names)
     if worker or not ask.workers:
         return replace(ask, rigid=rigid, worker=worker)
-    # One worker stands for all, because workers that ask for nothing fit on any node that accepts them.
+    # One worker is placed for all workers, because workers that ask for nothing fit on any node that accepts them.
     one = (Slot(WORKER, 0), worker, ask.worker_constraints)
     return replace(ask, rigid=(*rigid, one), worker=worker, workers=0)
 
@@ -159,7 +166,7 @@ def _less(requests: Resources, names: Collection[str]) -> Resources:
 
 
 def _rules(room: Room, ask: Ask) -> Iterator[str]:
-    """Yield as constraints the taints that the members do not tolerate, then the labels that they require."""
+    """Yield the names of constraints: taints that the members do not tolerate, then labels that they require."""
     every = sorted(ask.constraints, key=repr)
     yield from sorted(
         {TAINT + taint.key for node in room.nodes.values() for rules in every for taint in untolerated(node, rules)}
@@ -177,7 +184,7 @@ def _relaxed(rules: Constraints, lifted: Collection[str]) -> Constraints:
     terms = tuple(Term(_kept(term.labels, lifted), _kept(term.fields, lifted)) for term in rules.terms)
     return Constraints(
         node_selector=tuple((key, value) for key, value in rules.node_selector if LABEL + key not in lifted),
-        # a term without requirements accepts every node
+        # A term from which all requirements were lifted accepts every node, so that the other terms no longer matter.
         terms=terms if all(term.labels or term.fields for term in terms) else (),
         tolerations=(*rules.tolerations, *tolerated),
     )
@@ -193,9 +200,10 @@ def _told(room: Room, ask: Ask, name: str, what: str) -> str:
 
 
 def _in_words(room: Room, ask: Ask, name: str, what: str) -> str:
-    """Return in words how much of the resource the members ask for, and how much the nodes that accept them have.
+    """Return in words how much of the resource ``name`` the members ask for, and how much the nodes have for them.
 
-    If members differ in the nodes that accept them, the text is about the first members for which there is too little.
+    Only nodes count that accept the members. If members differ in these nodes, the text is about the first members for
+    which there is too little.
     """
     alike = [_Alike.of(room, ask, name, rules) for rules in sorted(ask.constraints, key=repr)]
     told = (text for one in alike if (text := one.lack(what)))
@@ -204,8 +212,10 @@ def _in_words(room: Room, ask: Ask, name: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """The members with the same taints and affinity rules, and one resource: how much each asks for, and what nodes
-    have free.
+    """The members of a gang with the same placement rules, and one resource.
+
+    name: the resource. asked: each member's role, and the amount that it asks for. free: the amounts that are free on
+    the nodes that accept these members. such: words for a text if some nodes do not accept them.
     """
 
     name: str
@@ -229,8 +239,9 @@ class _Alike:
         return sum(1 for _, amount in self.asked if amount)
 
     def lack(self, what: str) -> str:
-        """Return in words that no node has enough for one member, or that all nodes together have too little; empty
-        otherwise.
+        """Return in words that no node has enough for the largest member, or that all nodes together have too little.
+
+        The result is empty if neither is so. ``what`` is put after the amounts that nodes have.
         """
         if self.name.startswith(HOST_PORT):
             return self._lack_of_port()
@@ -253,7 +264,7 @@ class _Alike:
         )
 
     def pieces(self, what: str) -> str:
-        """Return in words that the nodes have enough of the resource together, but in pieces that are too small."""
+        """Return in words that the nodes together have enough, but in pieces that are too small for the members."""
         if self.name.startswith(HOST_PORT):
             return f"{said(self.name, 1)} asked for by {counted(self.members, 'member')}, and a node has it once"
         have = f"{said(self.name, sum(max(0, free) for free in self.free))}{what}"

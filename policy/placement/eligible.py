@@ -1,7 +1,7 @@
-"""Whether a gang may be bound at its first bind call (``barrier.commit: first``), when plugins have seen one member.
+"""Whether a gang may be bound at its first bind call (setting ``barrier.commit: first``).
 
-Everything that kube-scheduler's plugins would look at must be absent from every member, or be checked here. The first
-thing that is in the way is returned in words, so that ``kohort explain`` can show it.
+At that time kube-scheduler's plugins have checked one member only. So whatever they would look at in the others must be
+absent from them, or be checked here. The first obstacle is returned in words, so that ``kohort explain`` can show it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ EVERY_NAMESPACE = "*"
 
 
 def looked_at(snapshot: Snapshot, job_uid: str) -> str:
-    """Return in words what kube-scheduler's plugins would look at in the job's pods and Kohort does not check.
+    """Return in words the first thing in the job's pods that kube-scheduler's plugins would check and Kohort does not.
 
-    It is empty if there is nothing, so that the gang may be bound at its first bind call once it is complete. With the
-    setting ``barrier.commit: all`` the result says nothing about how the gang is bound.
+    The result is empty if there is nothing, so that the complete gang may be bound at its first bind call. It does not
+    depend on the setting ``barrier.commit``.
     """
     return next(_lasting(snapshot, job_uid), "")
 
@@ -46,7 +46,10 @@ def sends_all(snapshot: Snapshot, uid: str) -> bool:
 
 
 def _lasting(snapshot: Snapshot, job_uid: str) -> Iterator[str]:
-    """Yield what depends on kube-scheduler's profile and on the specs of pods alone."""
+    """Yield in words the lasting obstacles to binding the gang at its first bind call.
+
+    They are plugins in kube-scheduler's profile that Kohort does not know, and what Kohort does not check in the pods.
+    """
     for plugin in unknown(snapshot.rules.plugins):
         yield f"kube-scheduler has the plugin {plugin}, which Kohort does not know"
     for pod in snapshot.pods_of(job_uid):
@@ -61,21 +64,25 @@ def _lasting(snapshot: Snapshot, job_uid: str) -> Iterator[str]:
 
 
 def _repelled(snapshot: Snapshot, pod: Pod) -> str:
-    """Return in words which pod has a required anti-affinity that may concern this one; empty if there is none.
+    """Return in words which other pod has a required anti-affinity that may concern ``pod``; empty if none has.
 
-    Only the namespaces of the anti-affinity are compared: its labels and its topology are not, which is never wrong.
+    Only the namespaces of the anti-affinity are compared. So the pod that is named may turn out to be harmless, but a
+    pod that matters is never overlooked.
     """
     for uid, namespaces in sorted(snapshot.repelling.items()):
         if uid != pod.uid and (pod.namespace in namespaces or EVERY_NAMESPACE in namespaces):
             other = snapshot.pods[uid]
-            # Whoever asks about the job may not know other namespaces.
+            # The text names no pod of another namespace, because its reader may lack the right to see that namespace.
             which = f"pod {other.name}" if other.namespace == pod.namespace else "a pod of another namespace"
             return f"{which} has a required anti-affinity, at which {REPELS} would look"
     return ""
 
 
 def _passing(snapshot: Snapshot, gang: Gang) -> Iterator[str]:
-    """Yield what will change: members that are not there yet, and nodes that do not take them now."""
+    """Yield in words the passing obstacles to binding the gang with one bind call.
+
+    They are, for example, members without a pod, and planned nodes that do not take their members now.
+    """
     job = snapshot.jobs.get(gang.job_uid)
     if job is None or not queued(job) or gang.state not in ADMITTED or gang.waits_for:
         yield "the gang has no plan whose room is free"
@@ -97,7 +104,7 @@ def _passing(snapshot: Snapshot, gang: Gang) -> Iterator[str]:
 
 
 def _of_member(snapshot: Snapshot, slot: Slot, pod: Pod | None, name: str) -> Iterator[str]:
-    """Yield why the member cannot be bound to its planned node now; nothing if it can, or if it is bound."""
+    """Yield in words why the member cannot be bound to its planned node ``name`` now; nothing if it can or is bound."""
     node = snapshot.nodes.get(name)
     if pod is None or pod.terminating or pod.ended:
         yield f"{slot} has no pod yet"

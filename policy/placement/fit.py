@@ -1,6 +1,6 @@
 """Whether a node accepts a pod, by taints, node selector and node affinity, as kube-scheduler's plugins decide.
 
-Free room is not looked at here.
+The node's free room plays no part here.
 """
 
 from __future__ import annotations

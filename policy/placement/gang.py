@@ -118,7 +118,7 @@ def ask_for(snapshot: Snapshot, job: Job, rigid: Iterable[Slot], equal: int, wor
 
 
 def done_slots(snapshot: Snapshot, job: Job) -> frozenset[Slot]:
-    """Return the slots that need no room any more: those of succeeded members, and those that get no pod again."""
+    """Return the slots that need no room any more: their member has succeeded, or no pod will come for them again."""
     members, pods = snapshot.members.get(job.uid, {}), snapshot.pods
     over = (slot for slot in job.over if is_over(job, slot, snapshot.member(job.uid, slot)))
     return frozenset((*over, *(slot for slot, uid in members.items() if pods[uid].phase is Phase.SUCCEEDED)))
@@ -191,13 +191,13 @@ def takes_all(node: Node, ask: Ask) -> bool:
 
 
 def _first_to_take(room: Room, alike: Alike, ask: Ask) -> str | None:
-    """Return the first of these nodes that ``takes_all``; None if there is none."""
+    """Return the name of the first node in the group that accepts every member (``takes_all``); None if none does."""
     return next((name for name in alike.names if takes_all(room.nodes[name], ask)), None)
 
 
 def _on_one_node(room: Room, ask: Ask) -> dict[Slot, str] | None:
     whole, later, each = ask.whole, ask.later, ask.worker
-    # Room beside the gang for workers that may join later: on another node than its ps, a worker costs network traffic.
+    # Nodes with room for later workers, too, come first: a worker on another node than its ps costs network traffic.
     fitting = [(min(later, each.how_many(alike.free - whole)) if later else 0, alike) for alike in room.alike(whole)]
     for most in sorted({count for count, _ in fitting}, reverse=True):
         roomiest = (alike for count, alike in fitting if count == most)
@@ -223,7 +223,7 @@ def _on_few_nodes(room: Room, ask: Ask) -> dict[Slot, str] | None:
 
 
 def _layouts(room: Room, ask: Ask) -> Iterator[dict[Slot, str]]:
-    """Yield one placement for each node that is a good first choice for the rigid members (``_first_nodes``)."""
+    """Yield placements of the whole gang, one for each node of ``_first_nodes`` as first choice for rigid members."""
     takers = [(ask.worker.how_many(alike.free), alike) for alike in room.alike(ask.worker)]
     most = sum(count * alike.most for count, alike in takers)
     counts = _counts(room, ask, takers) if most >= ask.workers else {}
@@ -242,10 +242,10 @@ def _layouts(room: Room, ask: Ask) -> Iterator[dict[Slot, str]]:
 
 
 def _counts(room: Room, ask: Ask, takers: Iterable[tuple[int, Alike]]) -> dict[str, int]:
-    """Return how many workers each node can take, by name.
+    """Return how many workers each node can take, by the node's name.
 
-    ``takers`` has groups of equal nodes with the number of workers that such a node can take. Of the nodes with the
-    same number, only as many are returned as one placement could use.
+    ``takers`` has groups of equal nodes, each with the number of workers that one node of the group can take. Of the
+    nodes with the same number, only as many are in the result as one placement could use.
     """
     enough = ask.workers + len(ask.rigid) + 1
     by_count: dict[int, list[str]] = defaultdict(list)
@@ -255,7 +255,7 @@ def _counts(room: Room, ask: Ask, takers: Iterable[tuple[int, Alike]]) -> dict[s
 
 
 def _open(room: Room, alike: Alike, constraints: Constraints, ask: Ask) -> Iterator[str]:
-    """Return the names in ``alike`` whose taints and labels suit the constraints, and that are not barred."""
+    """Return the names of the nodes in ``alike`` that accept the constraints (taints, labels) and are not barred."""
     return (name for name in alike.names if name not in ask.barred and accepts(room.nodes[name], constraints))
 
 

@@ -48,8 +48,8 @@ class FreedRoom(NamedTuple):
 def freed_rooms(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[FreedRoom]:
     """Yield the room of each worker that may be taken from the job, in the order in which its operator removes them.
 
-    That is from the highest index down to the minimum. A worker that has succeeded gives nothing, because its room is
-    free already.
+    The worker with the highest index comes first, and workers of the minimum are left out. A worker that has succeeded
+    gives no amounts, because its room is free already.
     """
     members, pods = snapshot.members.get(job.uid, {}), snapshot.pods
     for slot in reversed(worker_slots(gang.workers)[job.min_workers :]):
@@ -91,9 +91,9 @@ def _some_node_holds(nodes: Iterable[Node], ask: Ask) -> bool:
 
 
 def could_grow(snapshot: Snapshot, room: Room, job: Job, gang: Gang, where: Where) -> bool:
-    """Tell whether ``grow`` may find a node for one more worker; a cheap test before ``grow``.
+    """Tell, by a cheap test, whether ``grow`` may find a node for one more worker of the job.
 
-    If it is false, it stays false as long as no room becomes free.
+    A false result is certain, and stays so as long as no room becomes free.
     """
     requests = worker_demand(snapshot, job)
     if any(room.takes(node, requests) for node in dict.fromkeys(gang.nodes.values())):
@@ -103,18 +103,18 @@ def could_grow(snapshot: Snapshot, room: Room, job: Job, gang: Gang, where: Wher
     return snapshot.member(job.uid, Slot(WORKER, gang.workers)) is not None
 
 
-ROAMING = ""  # group of the jobs that may grow on any node
-LINGERING = None  # group of the jobs that still have a pod in the slot of their next worker
+ROAMING = ""  # ROAMING is the key of the group of jobs that may grow on any node.
+LINGERING = None  # LINGERING is the key of the group of jobs that still have a pod in the slot of their next worker.
 
 
 def growers(snapshot: Snapshot, room: Room, where: Where) -> set[str]:
     """Return the uids of the jobs below their maximum for which ``could_grow`` may be true.
 
-    These are the jobs that may grow on a node with room for one of their workers. A job that is not among them need not
-    be looked at.
+    These are the jobs that may grow on a node with room for one of their workers, or that still have a pod in the slot
+    of their next worker. No other job can grow now.
     """
     if room.nodes is not snapshot.index.room.nodes:
-        # Some nodes are left out of this room, so its answers must not be cached for the whole snapshot.
+        # ``room`` leaves out some nodes here, so answers about it must not be cached for the whole snapshot.
         return set(snapshot.index.growing)
 
     def by_demand(uid: str) -> tuple[GroupEntry, ...]:
@@ -135,10 +135,10 @@ def growers(snapshot: Snapshot, room: Room, where: Where) -> set[str]:
 
 
 def _open_among(room: Room, homes: Mapping[Hashable, object], requests: Resources) -> Iterator[Hashable]:
-    """Yield the keys of ``homes`` (nodes on which jobs may grow, and ``ROAMING``) that have room for the request.
+    """Yield the keys of ``homes`` (names of nodes on which jobs may grow) that have room for the request.
 
-    ``ROAMING`` is yielded if any node has room. To look at few nodes, this goes through the nodes with enough room if
-    they are fewer than the keys, and else through the keys.
+    ``ROAMING`` is yielded, too, if any node has room. The function goes through the nodes with enough room or through
+    the keys, whichever are fewer.
     """
     kinds = list(room.alike(requests))
     if not kinds:
@@ -199,9 +199,9 @@ def _idlest_of(room: Room, groups: Iterable[list[str]]) -> str | None:
 
 
 def _still_there(snapshot: Snapshot, job: Job, gang: Gang) -> dict[Slot, str]:
-    """Return the workers that an earlier shrink took but that still run, with their nodes.
+    """Return the slots and nodes of the workers that a shrink has taken from the job but that still run.
 
-    When the job grows again, they simply stay, and need no further room.
+    If the job grows again, these workers stay where they are, and need no further room.
     """
     there: dict[Slot, str] = {}
     for index in range(gang.workers, job.max_workers):

@@ -38,7 +38,7 @@ HOLD: Final = {
     OTHERS: "pods that Kohort does not schedule hold the room",
 }
 MOST_NAMED: Final = 3
-Taken = dict[str, Resources]  # by node
+Taken = dict[str, Resources]  # The keys of Taken are names of nodes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _pod_part(snapshot: Snapshot, pod: Pod, kind: str, requests: Resources) -> P
 
 def _kind_of(snapshot: Snapshot, pod: Pod) -> str:
     job = snapshot.jobs.get(pod.job_uid)
-    # the room of a terminating pod becomes free, except that of a preempted pod, which is promised to the preemptor
+    # The room of a terminating pod becomes free, but a preempted pod's room does not: it is promised to the preemptor.
     if pod.terminating and not pod.preempted:
         return LEAVING
     if not pod.opted_in or job is None or pod.preempted:
@@ -148,9 +148,9 @@ class Holders:
         self._rooms: dict[frozenset[str], Room] = {}
 
     def without(self, lifted: frozenset[str]) -> Room:
-        """Return the room if these holders released theirs, and with all nodes open if ``CLOSED`` is among them.
+        """Return the room as it would be if the kinds of holders in ``lifted`` released theirs.
 
-        Callers must not change the result.
+        If ``CLOSED`` is in ``lifted``, all nodes count as open, too. Callers must not change the result.
         """
         lifted = lifted & ROOMS
         kept = [part for part in self._own if part.kind in lifted]
@@ -163,11 +163,11 @@ class Holders:
         return self._rooms[lifted]
 
     def binding(self, ask: Ask) -> Binding | None:
-        """Return the constraints that keep the gang from the room that is free now; None if it fits."""
+        """Return the constraints that keep a gang with this request from the room that is free now; None if it fits."""
         return binding(self.without, ask, (LEAVING, JOBS, HELD, REFUSED, OTHERS, CLOSED))
 
     def blockers(self, ask: Ask) -> Iterator[Blocker]:
-        """Yield what keeps the gang from the room that is free now: pods, jobs and nodes by name, then amounts."""
+        """Yield what keeps a gang from the room that is free now: pods, finished jobs and nodes, then amounts."""
         found = self.binding(ask)
         if found is None:
             return
@@ -182,13 +182,13 @@ class Holders:
         yield from found.shape()
 
     def terminating(self, ask: Ask) -> list[Pod]:
-        """Return the terminating pods that the gang waits for, if it would fit without them; none if it would not."""
+        """Return the terminating pods for whose room the gang waits; none unless it would fit once they are gone."""
         found = self.binding(ask)
         chosen = self._chosen(LEAVING, found) if found is not None and found.names == (LEAVING,) else ()
         return [part.pod for part in chosen if part.pod is not None]
 
     def _named(self, kind: str, found: Binding) -> Iterator[Blocker]:
-        """Yield the holders of that kind that must let their room go."""
+        """Yield as blockers the holders of that kind whose room the gang needs."""
         chosen = self._chosen(kind, found, MOST_NAMED)
         if kind == LEAVING:
             ending = [part.pod for part in chosen if part.pod is not None]
@@ -198,7 +198,10 @@ class Holders:
         yield Blocker(kind, names, f"{HOLD[kind]}: {', '.join(names)}")
 
     def _chosen(self, kind: str, found: Binding, most: int | None = None) -> tuple[Part, ...]:
-        """Return the holders of that kind that must let their room go, the largest ones if there is a choice."""
+        """Return the parts of room of that kind that the gang needs, at most ``most`` of them.
+
+        If there is a choice, the largest parts are taken.
+        """
         rest = self.without(frozenset(found.names) - {kind})
         ask = lift(found.ask, found.names)
 
@@ -231,10 +234,10 @@ class Holders:
 
 @until_emptied_room_changes
 def emptied_without(snapshot: Snapshot, lifted: frozenset[str]) -> Room:
-    """Return the room as if no job of Kohort's ran, without the holders and closed nodes in ``lifted``.
+    """Return the room as if no job of Kohort's ran and the constraints in ``lifted`` did not exist.
 
-    ``lifted`` may have ``HELD``, ``OTHERS`` and ``CLOSED``. Callers must not change the result. A terminating pod that
-    Kohort does not schedule is one of ``OTHERS``.
+    ``HELD`` in ``lifted`` frees the room of pods that finished jobs keep, ``OTHERS`` the room of foreign pods, also of
+    terminating ones, and ``CLOSED`` opens all nodes. Callers must not change the result.
     """
     if lifted <= {HELD}:
         room = Room.without_jobs(snapshot)
@@ -265,9 +268,9 @@ def binding_of_empty(snapshot: Snapshot, ask: Ask) -> Binding | None:
 
 
 def blockers_of_empty(snapshot: Snapshot, found: Binding) -> Iterator[Blocker]:
-    """Yield the constraints that ``binding_of_empty`` has found.
+    """Yield as blockers the constraints that ``binding_of_empty`` has found.
 
-    To be fast, it names no holders of room, and only the first of the closed nodes.
+    To be fast, this names no holders of room, and in the text only the first of the closed nodes.
     """
     if CLOSED in found.names:
         closed = [
@@ -283,15 +286,16 @@ def blockers_of_empty(snapshot: Snapshot, found: Binding) -> Iterator[Blocker]:
 
 
 def _shut(node: Node) -> str:
-    """Return why the node is closed to new pods; empty if it is open.
+    """Return in words why the node is closed to new pods; empty if it is open.
 
-    For a moment after a node is uncordoned or becomes ready again, Kubernetes leaves its taint in place.
+    A taint is one of the reasons, because Kubernetes removes the taint only a moment after a node is uncordoned or
+    becomes ready again.
     """
     return node.closed or ("still tainted as closed" if node.taints != node.reopened.taints else "")
 
 
 def refused(ask: Ask) -> Blocker:
-    """Return as a blocker the nodes that kube-scheduler did not offer for the gang."""
+    """Return a blocker that names the nodes that kube-scheduler did not offer for the gang."""
     names = tuple(sorted(ask.barred))
     return Blocker(REFUSED, names, f"kube-scheduler's plugins refuse {listed(names, MOST_NAMED)}")
 

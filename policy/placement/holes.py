@@ -50,7 +50,7 @@ def _bound(snapshot: Snapshot, job: Job, slot: Slot) -> bool:
 
 
 def fill(snapshot: Snapshot, room: Room, job: Job, gang: Gang, missing: list[Slot]) -> dict[Slot, str]:
-    """Return nodes for the slots in ``missing``, as far as they find one, and take their room from ``room``.
+    """Return nodes for as many slots in ``missing`` as possible, and take their room from ``room``.
 
     Nodes that host the gang already come first, and then the one with the smallest free share.
     """
@@ -74,9 +74,9 @@ def fill(snapshot: Snapshot, room: Room, job: Job, gang: Gang, missing: list[Slo
 
 
 def ask_for_holes(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Slot]) -> Ask | None:
-    """Return the placement request for what the gang lacks to reach its minimum; None if it lacks nothing.
+    """Return the placement request for the members that the gang lacks of its minimum; None if it lacks none.
 
-    These are the rigid members among ``missing``, and as many workers as are needed for the minimum.
+    They are the rigid members among ``missing``, and as many workers as are needed for the minimum.
     """
     rigid = tuple(slot for slot in missing if slot.role != WORKER)
     lacking = [slot for slot in missing if slot.role == WORKER]
@@ -87,15 +87,15 @@ def ask_for_holes(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Slot])
 
 
 def into_holes(nodes: Mapping[Slot, str], missing: list[Slot]) -> dict[Slot, str]:
-    """Return the placement of a request of ``ask_for_holes``, with its workers in the missing worker slots.
+    """Return the nodes found for a request of ``ask_for_holes`` by the slots that the gang really lacks.
 
-    The request numbers its workers from 0; here they get the slots in ``missing``.
+    The request numbers its workers from 0; in the result they have the worker slots in ``missing``, in order.
     """
     workers = iter(slot for slot in missing if slot.role == WORKER)
     return {next(workers) if slot.role == WORKER else slot: node for slot, node in sorted(nodes.items())}
 
 
 def closed_for(room: Room, job: Job, missing: list[Slot]) -> list[str]:
-    """Return the nodes whose taints and labels suit a missing member, so that no other job may take room there."""
+    """Return the names of the nodes to keep from other jobs: those whose taints and labels suit a missing member."""
     wanted = {role.constraints for slot in missing if (role := job.role(slot.role)) is not None}
     return [name for name in room if any(accepts(room.nodes[name], constraints) for constraints in wanted)]

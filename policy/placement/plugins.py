@@ -1,4 +1,4 @@
-"""What each plugin of kube-scheduler 1.37 looks at when it decides whether a node takes a pod, and who checks it here.
+"""What each plugin of kube-scheduler 1.37 looks at when it decides whether a node takes a pod, and what Kohort checks.
 
 With ``barrier.commit: first`` Kohort binds members that no plugin has seen. That is safe only if each plugin would look
 at nothing but what Kohort's own placement checks (``policy/placement/fit.py``, ``room.py``). The sources are
@@ -31,10 +31,10 @@ MOUNT_OPTIONS: Final = "bindMountOptions"
 class Plugin:
     """One plugin of kube-scheduler.
 
-    fields: the parts of a pod's spec that make the plugin look at the pod and that Kohort does not check.
-    checked: what else the plugin looks at; Kohort's placement checks it. Both are empty for a plugin that only orders
-    or scores, or that only acts after nodes have been refused: it can refuse no node.
-    others: whether pods that are already there can make the plugin refuse a node for another pod.
+    fields: the parts of a pod's spec at which the plugin looks and which Kohort does not check.
+    checked: what else the plugin looks at, in words; Kohort's placement checks it. Both are empty for a plugin that can
+    refuse no node, because it only orders or scores, or acts after nodes have been refused.
+    others: whether pods that are already bound can make the plugin refuse a node for another pod.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Plugin:
 _ROWS: Final = (
     Plugin("SchedulingGates", (GATES,)),
     Plugin("PrioritySort"),
-    # A pod whose spec names a node never enters the queue.
+    # The plugin NodeName refuses no node, because a pod whose spec names a node never enters kube-scheduler's queue.
     Plugin("NodeName"),
     Plugin("NodeUnschedulable", checked="spec.unschedulable of the node"),
     Plugin("TaintToleration", checked="the node's taints and the pod's tolerations"),
@@ -66,7 +66,7 @@ _ROWS: Final = (
     Plugin("ImageLocality"),
     Plugin("DefaultBinder"),
     Plugin("NodeDeclaredFeatures", (RESTART_ALL, USER_NAMESPACE, MOUNT_OPTIONS)),
-    # The following are off by default. DeferredPodScheduling looks only at bound pods that wait for a resize.
+    # The last plugins are off by default. DeferredPodScheduling looks only at bound pods that wait for a resize.
     Plugin("DeferredPodScheduling"),
     Plugin("GangScheduling", (GROUP,)),
     Plugin("TopologyPlacementGenerator", (GROUP,)),
@@ -84,5 +84,5 @@ def plugins_at(field: str) -> tuple[str, ...]:
 
 
 def unknown(names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the plugins that are not in the table, in order."""
+    """Return those of the plugins' names that are not in the table ``PLUGINS``, in the given order."""
     return tuple(name for name in names if name not in PLUGINS)

@@ -23,7 +23,8 @@ class Pods(NamedTuple):
     number: int = 1
 
 
-Lacks = Mapping[str, Collection[str]]  # by the quota's key: the resources of which the quota leaves too little
+# Lacks maps the key of a quota to the names of the resources of which the quota leaves too little.
+Lacks = Mapping[str, Collection[str]]
 
 
 class QuotaRoom:
@@ -34,20 +35,23 @@ class QuotaRoom:
         self._left = {quota.key: dict(quota.left.amounts) for quota in self._quotas}
 
     def lacks(self, pods: Collection[Pods]) -> Lacks:
-        """Return the resources of which there is too little to create these pods; empty if they can be created."""
+        """Return, by the quota's key, the resources of which too little is left to create these pods.
+
+        The result is empty if all of the pods can be created.
+        """
         found = {quota.key: exceeded(_counted(quota, pods), self._left[quota.key]) for quota in self._quotas}
         return {key: names for key, names in found.items() if names}
 
     def take(self, pods: Collection[Pods]) -> None:
-        """Count these pods as created."""
+        """Take what the quotas count for these pods from the unused amounts, as if the pods were created."""
         self._shift(pods, -1)
 
     def give(self, pods: Collection[Pods]) -> None:
-        """Count these pods as gone."""
+        """Give what the quotas count for these pods back to the unused amounts, as if the pods were gone."""
         self._shift(pods, 1)
 
     def how_many(self, role: Role, charge: Resources, most: int) -> int:
-        """Return how many pods of that role can be created, up to ``most``."""
+        """Return how many pods of that role, each with that charge, can be created, up to ``most``."""
         left = (self._left[quota.key].items() for quota in self._quotas if quota.counts(role))
         shares = [max(0, amount) // charge[name] for amounts in left for name, amount in amounts if charge[name]]
         return min([most, *shares])
@@ -70,7 +74,7 @@ def _counted(quota: Quota, pods: Iterable[Pods]) -> Resources:
 
 
 def adds_to(snapshot: Snapshot, lacks: Lacks, pods: Pods) -> bool:
-    """Tell whether the end of one of these pods would free some of the resources in ``lacks``."""
+    """Tell whether a quota would get back some of the resources in ``lacks`` if one of these pods ended."""
     quotas = ((snapshot.quotas[key], names) for key, names in lacks.items())
     return any(quota.counts(pods.role) and any(pods.charge[name] for name in names) for quota, names in quotas)
 
@@ -131,8 +135,9 @@ def _exceeds(snapshot: Snapshot, job: Job, pods: Collection[Pods]) -> bool:
 
 
 def short_of_pods(snapshot: Snapshot, now: float) -> list[str]:
-    """Return the uids of the jobs whose missing pods the quotas do not admit, even after the pods that leave now are
-    gone.
+    """Return the uids of the jobs that are short of pods: quotas admit their missing pods neither now nor soon.
+
+    Pods that are leaving (``pods_leaving``) count as gone, and jobs that arrived earlier get their pods first.
     """
     short: list[str] = []
     for space, jobs in waiting_for_pods(snapshot).items():
@@ -177,7 +182,7 @@ def _leaves(snapshot: Snapshot, pod: Pod, now: float) -> bool:
 
 
 def workers_to_come(snapshot: Snapshot, job: Job, gang: Gang) -> int:
-    """Return how many of the workers that the job was given have no pod yet, counted from the highest index down."""
+    """Return how many workers with the highest indices, of those that the job was given, have no pod yet."""
     for index in reversed(range(gang.workers)):
         if worker_pod(snapshot, job, index) is not None or is_over(job, Slot(WORKER, index), None):
             return gang.workers - 1 - index
@@ -191,9 +196,10 @@ def worker_pod(snapshot: Snapshot, job: Job, index: int) -> Pod | None:
 
 
 def left_in_words(snapshot: Snapshot, job: Job) -> str:
-    """Return the quotas that leave no room for pods of the job: ``ResourceQuota team/few has 0 of 10 pods left``.
+    """Return in words which quotas leave no room for pods of the job: ``ResourceQuota team/few has 0 of 10 pods left``.
 
-    These are the pods of its minimum that do not exist; for a running job, the workers that it was given.
+    The pods meant are those of the job's minimum that do not exist yet, or else those of workers that an admitted job
+    was given and that do not exist yet.
     """
     gang, worker = snapshot.gang(job.uid), pod_of_role(snapshot, job, WORKER)
     pods = pods_awaited(snapshot, job)

@@ -1,4 +1,4 @@
-"""The free room of the nodes as a working copy, from which room is taken, and to which it is given back."""
+"""The free room of the nodes as a working copy: placements take room from it and give room back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_APART = 32
 class Alike(NamedTuple):
     """A group of nodes that have the same free and the same allocatable resources.
 
-    names: their names, in order. most: an upper bound of how many there are.
+    names: the names of the nodes, in order. most: an upper bound of the number of nodes.
     """
 
     free: Resources
@@ -27,9 +27,9 @@ class Alike(NamedTuple):
     most: int
 
     def idleness(self, taken: Resources = NOTHING) -> float:
-        """Return the free share of such a node after ``taken`` is taken from it, too: from 0 (full) to 1 (empty).
+        """Return the free share of a node of the group once ``taken`` is taken from it: from 0 (full) to 1 (empty).
 
-        It is the mean of the free shares of all resources but ``pods``.
+        The free share is the mean over all resources but ``pods``.
         """
         free, gone = self.free.amounts, taken.amounts
         shares = [
@@ -49,9 +49,9 @@ class Room:
     def __init__(self, capacity: Capacity) -> None:
         self.nodes: Mapping[str, Node] = capacity.nodes
         self._capacity = capacity
-        # The free room of the nodes on which room was taken or given; the other nodes are as in the capacity.
+        # _changed has the free room of nodes on which room was taken or given; all others are as in the capacity.
         self._changed: dict[str, Resources] = {}
-        # No node has more free than this, so most requests that fit nowhere are refused without looking at any node.
+        # _most is an upper bound of what any node has free, by which requests are refused without looking at nodes.
         self._most = capacity.most
 
     @classmethod
@@ -72,7 +72,7 @@ class Room:
 
     @property
     def misfits(self) -> set[Hashable]:
-        """The requests that are known to fit nowhere in this room; a room that was changed has an empty set."""
+        """The requests that are known to fit nowhere in this room; none are known for a room that was changed."""
         return set() if self._changed else self._capacity.misfits
 
     def free(self, node: str) -> Resources:
@@ -143,7 +143,7 @@ class Room:
                 yield Alike(free, self.nodes[name].allocatable, (name,), 1)
 
     def _gather(self) -> None:
-        """Put the changed nodes into the groups of equal nodes again, once there are more of them than groups."""
+        """Put the changed nodes back into groups of equal nodes, if there are many more changed nodes than groups."""
         if len(self._changed) > MOST_APART + len(self._capacity.kinds):
             self._capacity, self._changed = self._capacity.with_free(self._changed), {}
 
@@ -170,7 +170,7 @@ class Room:
         return sorted(name for alike in self.alike(requests) for name in alike.names)
 
     def idleness(self, node: str, taken: Resources = NOTHING) -> float:
-        """Return the free share of the node after ``taken`` is taken from it, too: from 0 (full) to 1 (empty)."""
+        """Return the node's free share once ``taken`` is taken from it: from 0 (full) to 1 (empty)."""
         return Alike(self.free(node), self.nodes[node].allocatable, (node,), 1).idleness(taken)
 
 

@@ -2,8 +2,8 @@
 
 The caller gives the order of the victims. Within a job only the last workers can be taken, because the operator removes
 the highest index first. If a node can be cleared for the whole gang, workers are taken from that node, unless the
-caller asks otherwise: victims that are chosen without a look at nodes cost two thirds of the gain (measured with
-DRAGON's Table 1).
+caller asks otherwise. The choice by node matters: without it, two thirds of DRAGON's gain were lost on the jobs of its
+paper's Table 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from policy.placement.grow import FreedRoom, freed_rooms
 from policy.placement.room import Room
 
 NOBODY = ""
-# how many removals are tried first (twice the gang's members, if that is more): a gang rarely needs more of them
+# At first FEW removals are tried (or twice the gang's members, if that is more), because few gangs need more.
 FEW = 32
 
 
@@ -43,14 +43,14 @@ class Reclaimable:
 
     @classmethod
     def of(cls, job_uid: str, rooms: tuple[FreedRoom, ...]) -> Reclaimable:
-        """Return the value for these removals; their sum by node is computed here."""
+        """Return the Reclaimable of the job with these removals, and compute their sum by node."""
         freed = dict[str, Resources]()
         for node, requests, _ in rooms:
             freed[node] = freed[node] + requests if node in freed else requests
         return cls(job_uid, rooms, freed)
 
     def first(self, count: int) -> Reclaimable:
-        """Return the value with only the first ``count`` removals."""
+        """Return a Reclaimable of the same job with only the first ``count`` removals."""
         return self if count == len(self.rooms) else Reclaimable.of(self.job_uid, self.rooms[:count])
 
 
@@ -69,9 +69,9 @@ class Shrink:
     room: Room
 
 
-# a function that returns all removals in order, each as the index of the victim that gives the worker
+# An Order function returns all removals in order, each as the index of the victim that gives the worker.
 Order = Callable[[Sequence[Reclaimable]], list[int]]
-Counts = dict[int, int]  # index of a victim -> number of workers that are taken from it
+Counts = dict[int, int]  # Counts maps the index of a victim to the number of workers that are taken from it.
 
 
 @until_job_changes
@@ -81,7 +81,7 @@ def reclaimable_of(snapshot: Snapshot, job_uid: str) -> Reclaimable:
 
 
 def one_by_one(victims: Sequence[Reclaimable]) -> list[int]:
-    """Return the order that takes all workers of one victim before those of the next (an ``Order``)."""
+    """Return the removals in the order that takes all workers of one victim before those of the next (an ``Order``)."""
     return [index for index, victim in enumerate(victims) for _ in victim.rooms]
 
 
@@ -119,13 +119,13 @@ def _removals(victims: Sequence[Reclaimable]) -> int:
     return sum(len(victim.rooms) for victim in victims if victim.job_uid != NOBODY)
 
 
-# -- one node ------------------------------------------------------------------------------------
+# -- clearing one node for the whole gang ---------------------------------------------------------
 
 
 def _on_one_node(room: Room, ask: Ask, victims: Sequence[Reclaimable], order: Order) -> list[Reclaimable] | None:
     """Return what is taken from each victim to clear one node for the gang; None if no node can be cleared.
 
-    Of all nodes it is the one with the fewest removals, and among equals the one with the earliest victims.
+    The node that needs the fewest removals is cleared, and among equals the one whose victims come first.
     """
     if not any(ask.whole.fits(node.allocatable) for node in room.nodes.values()):
         return None
@@ -158,10 +158,11 @@ def _rooms_at(host: str, victims: Sequence[Reclaimable]) -> list[FreedRoom]:
 def _may_be_better(
     room: Room, ask: Ask, victims: Sequence[Reclaimable], host: str, first: tuple[int, str], best: tuple[Any, ...]
 ) -> bool:
-    """Tell whether clearing ``host`` may take fewer workers than ``best``, or as many from earlier victims.
+    """Tell whether ``host`` may be cleared with fewer removals than the best node, or as many from earlier victims.
 
-    This is a cheap estimate before ``_clear``. ``first`` has the place of the earliest victim on the node, and ``best``
-    the removals, the victims' places, the node and the plan of the best node so far.
+    This is a cheap estimate before ``_clear``. ``victims`` are those with workers on ``host``. ``first`` has the place
+    of the earliest of them. ``best`` has the removals, the victims' places, the name and the plan of the best node so
+    far.
     """
     if ask.whole.fits(room.free(host)):
         return True
@@ -173,9 +174,9 @@ def _may_be_better(
 
 
 def _least_removals(room: Room, ask: Ask, rooms: Sequence[FreedRoom], host: str) -> float:
-    """Return a lower bound of the removals that clear ``host``.
+    """Return a lower bound of the number of removals that clear ``host`` for the gang; ``rooms`` is what each gives.
 
-    It is computed as if every removal gave, of each resource, the most that any of them gives.
+    The bound assumes that every removal gives, of each resource, as much as the largest one.
     """
     most = reduce(Resources.or_more, (freed_room.requests for freed_room in rooms))
     short = ask.whole.shortfall(room.free(host)).amounts
@@ -187,8 +188,8 @@ def _least_removals(room: Room, ask: Ask, rooms: Sequence[FreedRoom], host: str)
 def _clear(room: Room, ask: Ask, victims: Sequence[Reclaimable], order: Order, host: str) -> list[Reclaimable] | None:
     """Return what is taken from each victim so that the gang fits on ``host``; None if it cannot fit there.
 
-    Workers are taken in ``order``, from each victim down to its lowest index on ``host`` at most. Those that turn out
-    not to be needed are given back.
+    Workers are taken in ``order``, but none from a victim whose workers on ``host`` are all taken. Workers that turn
+    out not to be needed are given back.
     """
     if host not in room.nodes or not ask.whole.fits(room.nodes[host].allocatable):
         return None
@@ -226,7 +227,7 @@ def _least(
     """Return how many workers must be taken from each victim, after giving back those that are not needed.
 
     The workers are tried from the last one in ``turns`` to the first. ``spares`` tells whether the gang still fits if
-    that room is given back; if so, it counts the room as given back from then on.
+    the room of one worker is given back; if so, ``spares`` counts that room as given back in later calls.
     """
     left, needed = dict(counts), set[int]()
     for index in reversed(turns):
@@ -244,17 +245,17 @@ def _free_there(room: Room, victims: Sequence[Reclaimable], counts: Counts, host
 
 
 def _cut(victims: Sequence[Reclaimable], counts: Counts) -> list[Reclaimable]:
-    """Return what is taken from each victim by these counts, in the victims' order."""
+    """Return what is taken from each victim if these numbers of workers are taken, in the victims' order."""
     return [victims[index].first(count) for index, count in sorted(counts.items()) if count]
 
 
-# -- several nodes -------------------------------------------------------------------------------
+# -- freeing room for the gang on several nodes ----------------------------------------------------
 
 
 def _on_several(room: Room, ask: Ask, victims: Sequence[Reclaimable], order: Order) -> list[Reclaimable] | None:
     """Return what is taken from each victim so that the gang fits, on any nodes; None if all removals do not suffice.
 
-    These are the fewest first removals in ``order`` that suffice, without those that turn out not to be needed.
+    Workers are taken in ``order`` until the gang fits. Those that turn out not to be needed are then given back.
     """
     turns = order(victims)
 

@@ -1,7 +1,7 @@
 """Placement of members one by one on the least allocated node, as kube-scheduler does with its default scores.
 
-``Order`` chooses how closely this follows kube-scheduler, because DRAGON's gain over the default scheduler depends on
-how that one spreads its pods.
+``Order`` says how closely the placement follows kube-scheduler. DRAGON's gain over the default scheduler depends on how
+the default scheduler spreads its pods.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from policy.placement.fit import accepts
 from policy.placement.gang import Ask
 from policy.placement.room import Room
 
-# The resources that NodeResourcesFit scores by default (LeastAllocated); GPUs are not among them.
+# kube-scheduler's plugin NodeResourcesFit scores the resources in SCORED by default (LeastAllocated), but no GPUs.
 SCORED = ("cpu", "memory")
 
 
@@ -40,8 +40,8 @@ class Order(Enum):
 def spread(room: Room, ask: Ask, ties: str = "", order: Order = Order.APART) -> dict[Slot, str] | None:
     """Return a node for every slot, or None if the gang cannot be placed. ``room`` is not changed.
 
-    ``order`` is the sort key of the nodes for each member; nodes with equal keys are ties. ``ties`` is a seed text by
-    which one of several tied nodes is drawn; if it is empty, the first by name is taken.
+    ``order`` (APART, LEAST or CHANCE) says which node each member prefers. ``ties`` is a seed text by which one of
+    several nodes that are equal in this order is drawn; if it is empty, the first by name is taken.
     """
     room = room.past(ask.priority)
     groups = [
@@ -63,7 +63,7 @@ def spread(room: Room, ask: Ask, ties: str = "", order: Order = Order.APART) -> 
 
         heap: list[tuple[int, float, int, str]] = []
         for slot in slots:
-            if ties or not heap:  # ties are drawn again for each member, so the heap of sort keys is rebuilt
+            if ties or not heap:  # The heap is rebuilt, because ties are drawn again for each member.
                 heap = [rank(name, slot) for name in names if requests.fits(trial.free(name))]
                 heapify(heap)
             *_, node = heap[0]
@@ -80,8 +80,8 @@ def spread(room: Room, ask: Ask, ties: str = "", order: Order = Order.APART) -> 
 def in_turn(room: Room, ask: Ask, turn: int) -> dict[Slot, str] | None:
     """Return a node for every slot, or None if the gang cannot be placed. ``room`` is not changed.
 
-    The nodes take turns in the order of their names, and a node that does not take the member is passed over. ``turn``
-    is the number of members of all gangs that were placed before, and so says whose turn it is.
+    The members go on one node after another, in the order of the nodes' names; a node that does not take the member is
+    passed over. ``turn`` is the number of members, of all gangs, that were placed before: it gives the first node.
     """
     room = room.past(ask.priority)
     trial, names, nodes = room.branch(), list(room), dict[Slot, str]()
@@ -99,7 +99,7 @@ def in_turn(room: Room, ask: Ask, turn: int) -> dict[Slot, str] | None:
 def _holds(room: Room, requests: Resources, constraints: Constraints, ask: Ask, wanted: int) -> bool:
     """Tell whether the nodes together have room for ``wanted`` equal members."""
     for alike in room.alike(requests):
-        each = requests.how_many(alike.free) or wanted  # how_many returns 0 for a request of nothing, which always fits
+        each = requests.how_many(alike.free) or wanted  # A request of nothing always fits, but how_many returns 0.
         for name in alike.names:
             if _takes(room, name, constraints, ask):
                 wanted -= each

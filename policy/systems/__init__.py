@@ -38,18 +38,18 @@ SYSTEMS: dict[str, type[Any]] = {
     "rrh": Rrh,
 }
 POD_BY_POD = frozenset({"fifo-pod"})
-# The rebalancers, which may move jobs under another system, as in ``kod2+specon``.
+# A rebalancer may move the jobs of another system, as in ``kod2+specon``.
 REBALANCERS: dict[str, type[Any]] = {"specon": SpeCon, "guests": Guests}
-# Documented names, with their unit, of parameters that some systems name without it; both names are accepted.
+# The documentation names these parameters with their unit, some systems without it. A user may write either name.
 WITH_UNIT = {"starve_limit_seconds": "starve_limit", "cooldown_seconds": "cooldown"}
 
 
 def make_policy(name: str, **parameters: object) -> Policy:
-    """Return the system of that name, with parameters given as plain values (an enum by its value).
+    """Return the scheduling system called ``name`` with these parameters, as plain values (an enum by its value).
 
-    In ``BASE+REBALANCER`` the rebalancer moves jobs that the base's decision leaves alone. A parameter that begins with
-    the rebalancer's name and a dot, ``specon.interval``, belongs to it; the others belong to the base. An unknown name
-    or a wrong value raises a ValueError that names it.
+    In a name ``BASE+REBALANCER`` the rebalancer moves jobs that the base's decision leaves alone. A parameter that
+    begins with the rebalancer's name and a dot, such as ``specon.interval``, belongs to the rebalancer; all other
+    parameters belong to the base. An unknown name or a wrong value raises a ValueError that names it.
     """
     base, plus, above = name.partition("+")
     own = {key: value for key, value in parameters.items() if plus and key.startswith(f"{above}.")}
@@ -72,9 +72,9 @@ def _make(name: str, parameters: dict[str, object]) -> Policy:
 
 
 def built(name: str, system: type[Any], parameters: dict[str, object]) -> Any:
-    """Return the system or rebalancer ``system`` with these parameters, given as plain values.
+    """Return an instance of the class ``system`` (a system or rebalancer) with these parameters, as plain values.
 
-    A wrong value raises a ValueError that names the parameter.
+    An unknown parameter or a wrong value raises a ValueError that names the parameter.
     """
     known = {field.name: field for field in fields(system)}
     told = {long: short for long, short in WITH_UNIT.items() if short in known}
@@ -88,7 +88,10 @@ def built(name: str, system: type[Any], parameters: dict[str, object]) -> Any:
 
 
 def _plain(system: str, field: Field[object], value: object) -> object:
-    """Return the value in the type of the field's default: an enum member, a truth value, a whole or another number."""
+    """Return the value converted to the type of the field's default, such as an enum member or a float.
+
+    A value that does not suit the type raises a ValueError.
+    """
     like = type(field.default) if field.default is not MISSING else str
     try:
         if issubclass(like, Enum):

@@ -1,9 +1,10 @@
 """FIFO with EASY backfill (Lifka, JSSPP 1995): younger jobs use idle room where that does not delay the oldest one.
 
-The oldest job that does not fit has a reservation: the earliest time at which enough running jobs have ended, and the
-room that it takes then. A younger job starts if it ends before that time, or if it fits beside that room. A job's
-duration is what its annotation states (``kohort.dev/training``) for the number of workers that it has, less the share
-that it has reported as done. Jobs that state nothing are assumed to end after all others, in the order of their starts.
+The oldest job that does not fit (the head) has a reservation: the earliest time at which enough running jobs have
+ended, and the room that the head takes then. A younger job starts if it ends before that time, or if it fits beside the
+reserved room. A job's duration is what its annotation states (``kohort.dev/training``) for the number of workers that
+it has, less the share that it has reported as done. Jobs that state no duration are assumed to end after all others, in
+the order of their starts.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class FifoBackfill(Policy):
     name: ClassVar[str] = "fifo-backfill"
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Start whole jobs with the workers they ask for, in order of arrival, then those that may pass the
-        reservation's job.
+        """Start whole jobs in order of arrival, with the workers they ask for; when one does not fit, start those
+        younger jobs that do not delay it.
         """
         return BackfillCycle(snapshot, now).run()
 
@@ -48,14 +49,15 @@ class BackfillCycle:
         self._given: dict[str, Gang] = {}
         self._actions: list[Action] = []
         self._head: Job | None = None
-        self._reserved: tuple[float, Room] | None = None  # when the head may start, and what is free beside it then
+        # The head's reservation has the time at which the head may start, and the room that it leaves free then.
+        self._reserved: tuple[float, Room] | None = None
 
     def run(self) -> Decision:
         """Return the decision: start the jobs that fit with the workers they ask for, and say why the others wait."""
         found = queue(self._snapshot, self._now)
         verdicts = dict(found.barred)
         known = misfits(self._snapshot, FifoBackfill.__name__)
-        # requests that found no room only because this cycle has started jobs, so they may fit in the next one
+        # These requests found no room after jobs had started in this cycle. The next cycle must try them again.
         crowded_out: set[Ask] = set()
         for job in found.ready:
             ask = ask_of(self._snapshot, job, asked_workers(job))
@@ -87,9 +89,9 @@ class BackfillCycle:
         return True
 
     def _reservation(self, ask: Ask) -> tuple[float, Room] | None:
-        """Return the head's reservation: when it may start, and what is free beside it then.
+        """Return the head's reservation: the time at which it may start, and the room that it leaves free then.
 
-        None if the head would not fit even after all running jobs had ended: then no job can delay it.
+        The result is None if the head would not fit even after all running jobs had ended; then no job can delay it.
         """
         running = {job.uid: self._snapshot.gang(job.uid) for job in self._snapshot.running()} | self._given
         ends = sorted((self._ends(gang), gang.admitted_at or self._now, uid) for uid, gang in running.items())
@@ -111,7 +113,10 @@ class BackfillCycle:
         return (ends[count - 1][0] if count else self._now), room
 
     def _ends(self, gang: Gang) -> float:
-        """Return when a running job ends, by its annotation and reports; infinite if it does not state its duration."""
+        """Return when a running job ends, in seconds since the epoch, by its annotation and its progress reports.
+
+        The time is infinite if the annotation states no duration.
+        """
         job, began = self._snapshot.jobs[gang.job_uid], gang.admitted_at or self._now
         told = [report for report in self._snapshot.reports.get(job.uid, ()) if report.done is not None]
         whole = _seconds(job, gang.workers)
@@ -120,8 +125,8 @@ class BackfillCycle:
 
 
 def _seconds(job: Job, workers: int) -> float:
-    """Return how long the job trains with ``workers`` workers, by its annotation; infinite if that states no
-    duration.
+    """Return for how many seconds the job trains with ``workers`` workers, by its annotation; infinite if the
+    annotation states no duration.
     """
     training = job.training
     if training is None or not training.is_timed or workers == 0:

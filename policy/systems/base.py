@@ -13,15 +13,15 @@ from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 
-# What is written on one job's object of a policy's memory, by system; values of JSON's types,
-# which must be checked when they are read.
+# The part of a policy's memory that is written to one job's object, as a mapping from the system's name to values of
+# JSON's types. The values must be checked when they are read back, because anybody may have changed them.
 Parts = Mapping[str, object]
 
 
 class Promised:
-    """The room that a system's plans need later, which a rebalancer must respect when it moves jobs.
+    """The room that a system's plans need later, which a rebalancer must leave free when it moves jobs.
 
-    This class stands for a system that plans nothing ahead.
+    This base class is for a system that plans nothing ahead: it allows every move and remembers none.
     """
 
     def leaves(self, job_uid: str, node: str) -> bool:
@@ -29,10 +29,10 @@ class Promised:
         return True
 
     def moved(self, job_uid: str, node: str) -> None:
-        """Take into account that the job runs on that node from now on."""
+        """Change the system's plans for a move by the rebalancer: the job runs on that node from now on."""
 
     def actions(self) -> tuple[Action, ...]:
-        """Return the actions by which the system remembers these moves."""
+        """Return the actions by which the system remembers the moves that ``moved`` was told of."""
         return ()
 
 
@@ -40,9 +40,9 @@ class Promised:
 class Drift:
     """How far a job is behind its schedule or ahead of it, in worker-slots (one worker for one time slot).
 
-    needed: what the job still needs by its last report; scheduled: what its schedule has for it from then on; whole:
-    all of its work. at: time of the report, seconds since the epoch. follows: what is done about it, in words; empty:
-    nothing.
+    needed: the work that the job still needs by its last report. scheduled: the work that its schedule has from the
+    report on. whole: all of the job's work. at: the time of the report, in seconds since the epoch. follows: how the
+    schedule will be changed because of the drift, in words; empty if it will not be changed.
     """
 
     needed: float
@@ -60,10 +60,12 @@ class Drift:
 class Policy(ABC):
     """A scheduling system.
 
-    1. It is a frozen bag of parameters; what it must remember lives in ``snapshot.memory`` and changes by ``Remember``.
-    2. ``decide`` reads the snapshot and the time it is given, and nothing else.
-    3. The actions are applied in their order and as a whole: an Admit may count on the Resize before it.
-    4. There is a verdict for every waiting job that is not admitted.
+    1. A system is a frozen set of parameters. What it must remember is in ``snapshot.memory``, and only ``Remember``
+       actions change that.
+    2. ``decide`` reads nothing but the parameters, the snapshot and the time that it is given.
+    3. The actions of a decision are applied in their order, and all of them: an Admit may count on the room that a
+       Resize before it frees.
+    4. A decision has a verdict for every waiting job that it does not admit.
 
     Everything but ``name`` and ``decide`` has a default. Questions about room or the queue go to ``policy.base``: for a
     rebalanced system that is the system below the rebalancer. A subclass may replace a property of this class by a
@@ -98,11 +100,11 @@ class Policy(ABC):
         return math.inf
 
     def next_change(self, snapshot: Snapshot, now: float) -> float | None:
-        """Return a moment, at or after ``now``, until which time alone gives ``decide`` nothing to do.
+        """Return the moment, at or after ``now``, from which on ``decide`` may act without any new fact.
 
-        It may be used if ``decide`` does nothing now. It is in seconds since the epoch; infinite if only new facts can
-        change the decision. A moment that is too early only costs a decision without actions. None: the system does not
-        know, and is asked at every tick.
+        The answer holds only if ``decide`` does nothing now. It is in seconds since the epoch, and infinite if only new
+        facts can change the decision. A moment that is too early only costs a decision without actions. None means that
+        the system does not know the moment; it is then asked at every tick.
         """
         del snapshot, now
         return None
@@ -113,9 +115,9 @@ class Policy(ABC):
         return 0.0
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
-        """Compute in idle time what the next decision may need, and keep it with the snapshot.
+        """Compute in idle time figures that the next decision may need, and cache them with the snapshot.
 
-        This makes the decision faster and does not change it.
+        The cached figures make the decision faster and do not change it.
         """
         del snapshot, now
 
@@ -130,7 +132,7 @@ class Policy(ABC):
         return None
 
     def published(self, weight: float) -> float:
-        """Return that weight in the form in which REST and the page show it."""
+        """Return a job's weight, as ``weights`` computes it, in the form in which REST and the page show it."""
         return weight
 
     def starving(self, job: Job, now: float) -> bool:
@@ -169,7 +171,7 @@ class Policy(ABC):
         return None
 
     def after_idling(self, snapshot: Snapshot, now: float) -> Snapshot:
-        """Return the snapshot as if nothing had changed for longer than ``idle_threshold``."""
+        """Return a copy of the snapshot in which all free room has been idle for longer than ``idle_threshold``."""
         del now
         return snapshot
 
@@ -190,7 +192,7 @@ class Policy(ABC):
         return {}
 
     def promised(self, snapshot: Snapshot, decided: Decision, now: float) -> Promised:
-        """Return the room that the system's plans need later, once the decision ``decided`` is carried out."""
+        """Return the room that the system's plans need later, as it is after the decision ``decided``."""
         del snapshot, decided, now
         return Promised()
 
@@ -222,7 +224,10 @@ class Policy(ABC):
         return {}
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """Return the entries of ``snapshot.memory`` that these parts restore; invalid parts are left out."""
+        """Return the entries of ``snapshot.memory`` that are read back from ``parts``; invalid parts are left out.
+
+        ``parts``: by job uid, what the job's object holds.
+        """
         del snapshot, parts
         return {}
 
@@ -236,10 +241,10 @@ class Rebalancer(Policy):
     def moves(
         self, snapshot: Snapshot, decided: Decision, now: float, promised: Promised | None = None
     ) -> tuple[Action, ...]:
-        """Return moves of running jobs, and actions that remember them.
+        """Return the actions that move running jobs, and those by which the rebalancer remembers the moves.
 
-        decided: the other system's decision in this step; none of its jobs is moved, and no room that it gives away is
-        used. promised: the room that the other system's plans need later, which is not used either.
+        decided: the other system's decision in this step. Jobs that have an action in it are not moved, and room that
+        it gives away is not used. promised: the room that the other system's plans need later; it is not used either.
         """
 
 

@@ -3,8 +3,9 @@
 ``fifo-pod``: no gang; each pod is placed alone, as the default scheduler does, and half-placed jobs hold their room
 (the deadlock of KOD2's experiment). ``kubeflow-spread``: jobs are admitted whole, in order of arrival, and
 spread over the least allocated nodes (DRAGON's published baseline). ``locality-only``: whole jobs on the fewest nodes
-(DRAGON's other baseline). ``fifo``: OASiS's baseline; backfill.py has it with backfill. ``round-robin``: each whole job
-on the next node, which SpeCon's paper calls the default scheduler.
+(DRAGON's other baseline). ``fifo``: whole jobs strictly in order of arrival (OASiS's baseline); its variant with
+backfill is in backfill.py. ``round-robin``: each whole job on the next node, which SpeCon's paper calls the default
+scheduler.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from policy.systems.base import Policy
 from policy.systems.evenly import admit_evenly
 from policy.systems.queue import asked_workers, misfits, next_return, queue
 
-TURN = "spread/turn"  # key in the policy's memory of the number of members that have been placed so far
+# The policy's memory holds under this key how many members have been placed so far; the next node in turn follows.
+TURN = "spread/turn"
 
 
 class Retry(Enum):
@@ -38,9 +40,10 @@ class Retry(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FifoPod(Policy):
-    """Places pod by pod, on the least allocated node, without a barrier. No pod is ever released.
+    """Places each pod for itself on the least allocated node, without a barrier, and never releases a pod.
 
-    ``seed``: chooses the random order in which pods are tried again, under ``Retry.RANDOM``.
+    ``retry``: the order in which pods that found no room are tried again. ``seed``: determines that order if it is
+    random (``Retry.RANDOM``).
     """
 
     name: ClassVar[str] = "fifo-pod"
@@ -55,7 +58,7 @@ class FifoPod(Policy):
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Place every pod without a node on the idlest node that takes it."""
-        del now  # unused: this order of pods does not depend on the time
+        del now  # The time is not used, because the order of the pods does not depend on it.
         room = Room.of(snapshot)
         given: dict[str, dict[Slot, str]] = {}
         verdicts: dict[str, Verdict] = {}
@@ -99,10 +102,10 @@ def _given(snapshot: Snapshot, uid: str, nodes: dict[Slot, str]) -> Action:
 class KubeflowSpread(Policy):
     """Starts whole jobs in order of arrival, with the workers they ask for; it scales no job and ignores locality.
 
-    ``backfill``: every job that fits is started, as DRAGON's code does; otherwise no job passes the oldest one.
-    ``seed``: chooses at random among equal nodes, as kube-scheduler does; if it is below 0, the first node by name is
-    taken. ``order``: which nodes count as equal. Under ``chance`` all do, as nearly all did in kube-schedulers with
-    whole-numbered scores; under ``turn`` none do, because the nodes take turns.
+    ``backfill``: every job that fits is started, as in DRAGON's code; without it no job passes the oldest one.
+    ``seed``: determines the random choice among nodes that count as equal; below 0 the first of them by name is taken.
+    ``order``: which nodes count as equal. Under ``chance`` all nodes do, because whole-numbered scores made nearly all
+    nodes equal in older kube-schedulers. Under ``turn`` the nodes take turns, so none count as equal.
     """
 
     name: ClassVar[str] = "kubeflow-spread"
@@ -146,10 +149,10 @@ class KubeflowSpread(Policy):
 
 @dataclass(frozen=True, slots=True)
 class LocalityOnly(Policy):
-    """DRAGON without scaling (its "locality-aware scheduler"): whole jobs, with the workers they ask for, on the fewest
-    nodes.
+    """DRAGON's baseline without scaling, its "locality-aware scheduler": it starts whole jobs on the fewest nodes.
 
-    Jobs start in order of arrival, and any that fits may pass those that do not (AFCFS in the paper).
+    Jobs start in order of arrival, with the workers they ask for. A job that fits may pass older jobs that do not
+    (AFCFS in the paper).
     """
 
     name: ClassVar[str] = "locality-only"
@@ -193,16 +196,17 @@ Placement = Callable[[Room, Ask, Job], dict[Slot, str] | None]
 
 
 def first_come(name: Hashable, snapshot: Snapshot, now: float, placement: Placement, *, backfill: bool) -> Decision:
-    """Start whole jobs in order of arrival, with the workers they ask for.
+    """Return the decision that starts whole jobs in order of arrival, with the workers they ask for.
 
-    ``name``: identifies the placement with all its parameters, because requests that found no room are cached under it.
-    ``backfill``: younger jobs may pass the oldest job that finds no room.
+    ``placement``: returns a node for each member of a job, or None if there is no room. ``name``: identifies
+    ``placement`` with all its parameters, because requests that found no room are cached under it. ``backfill``:
+    younger jobs may pass the oldest job that finds no room.
     """
     found = queue(snapshot, now)
     verdicts, actions = dict(found.barred), list[Action]()
     room, head = Room.of(snapshot), None
     known = misfits(snapshot, name)
-    # requests that found no room only because this cycle has started jobs, so they may fit in the next one
+    # These requests found no room after jobs had started in this cycle. The next cycle must try them again.
     crowded_out: set[Ask] = set()
     for job in found.ready:
         if head is not None and not backfill:

@@ -27,8 +27,10 @@ from policy.systems.base import Policy, from_0, patience
 from policy.systems.elastic import ElasticCycle, next_moment
 from policy.systems.queue import EquivalenceClass, WaitingQueue, asked_workers, equivalence_classes
 
-ACTED = "dragon/acted"  # when a job was last started or shrunk for another, or a scale-up was last considered
-ROOM = "dragon/room"  # key in the policy's memory of each node's free room, and since when it has been the same
+# The policy's memory holds under this key when a job was last started or shrunk, or a scale-up was last considered.
+ACTED = "dragon/acted"
+# The policy's memory holds under this key the free room of each node, and since when that has been the same.
+ROOM = "dragon/room"
 
 
 class Victims(Enum):
@@ -119,7 +121,9 @@ class Dragon(Policy):
         return self.scale_up
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Start urgent jobs, by scale-down if need be, then all that fit (AFCFS); otherwise scale up (Figure 5)."""
+        """Start urgent jobs, by scale-down if need be, then all jobs that fit (AFCFS); if nothing was started, scale up
+        running jobs (Figure 5).
+        """
         return DragonCycle(self, snapshot, now).run()
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
@@ -127,13 +131,15 @@ class Dragon(Policy):
         DragonCycle(self, snapshot, now).prepare()
 
     def after_idling(self, snapshot: Snapshot, now: float) -> Snapshot:
-        """Return the snapshot as if nothing had changed for longer than ``idle_threshold``."""
+        """Return a copy of the snapshot in which all free room has been idle for longer than ``idle_threshold``."""
         long_ago, room = now - self.idle_threshold - 1.0, Room.of(snapshot)
         idle = {ACTED: long_ago, ROOM: {name: (room.free(name), long_ago) for name in room}}
         return replace(snapshot, memory={**snapshot.memory, **idle})
 
     def next_change(self, snapshot: Snapshot, now: float) -> float:
-        """Return when a job becomes urgent, room was idle long enough, a back-off ends, or a turn no longer counts."""
+        """Return the next time at which a job becomes urgent, room has been idle for long enough, a back-off ends, or a
+        turn (``TURNS`` in elastic.py) no longer counts.
+        """
         acted = snapshot.memory.get(ACTED)
         if self.idle is Idle.NODE or not isinstance(acted, float):
             return now
@@ -155,7 +161,8 @@ class DragonCycle(ElasticCycle):
         in_turn = policy.victims is Victims.QUEUE
         super().__init__(snapshot, now, one_by_one if in_turn else self.largest_surplus, by_node=not blind)
         self.policy = policy
-        self._shares: dict[Resources, float] = {}  # a worker's dominant share of the cluster, by its requests
+        # The dominant share of a worker in the cluster is cached by the worker's requests.
+        self._shares: dict[Resources, float] = {}
 
     def run(self) -> Decision:
         """Carry out the boxes of Figure 5.
@@ -180,10 +187,11 @@ class DragonCycle(ElasticCycle):
     # -- boxes 1 and 2 -----------------------------------------------------------------------------
 
     def _start_urgent(self, classes: Sequence[EquivalenceClass]) -> bool:
-        """Start urgent jobs, the smallest first, in free room or by shrinking others; tell whether one still waits.
+        """Start urgent jobs, the smallest first, in free room or by shrinking other jobs.
 
-        The paper has the reason to stop at the first that cannot start: "If we cannot release enough resources for the
-        smallest job, then the larger urgent jobs certainly cannot be launched as well."
+        Return True if an urgent job still waits. The first that cannot start ends the loop, for the paper's reason: "If
+        we cannot release enough resources for the smallest job, then the larger urgent jobs certainly cannot be
+        launched as well."
         """
         waiting = WaitingQueue(classes, self._urgent_in_order)
         while waiting:
@@ -194,7 +202,11 @@ class DragonCycle(ElasticCycle):
         return False
 
     def _start_in_place_of(self, victims: Sequence[Job], job: Job) -> bool:
-        """Start the job in room that the victims give back; ``strict_surplus`` limits when; tell whether it started."""
+        """Start the job in room that the victims give back, and tell whether it was started.
+
+        Under ``strict_surplus`` it is started only if the victims together have more workers beyond their minima than
+        the job's minimum.
+        """
         if self.policy.strict_surplus:
             surplus = sum(self.gangs[victim.uid].workers - victim.min_workers for victim in victims)
             if surplus <= job.min_workers:
@@ -208,7 +220,11 @@ class DragonCycle(ElasticCycle):
         return (*self._size(alike.ask), arrival, key) if urgent else None
 
     def _size(self, least: Ask) -> tuple[float, int]:
-        """Return the size of an urgent job: the dominant share of its minimum, then its minimum of workers."""
+        """Return the size by which urgent jobs are sorted, as the parameter ``smallest`` says.
+
+        ``least`` is the placement request of the job's minimum. By default the size is the dominant share of this
+        request, and between equal shares the number of workers.
+        """
         if self.policy.smallest is Urgent.ARRIVAL:
             return 0.0, 0
         if self.policy.smallest is Urgent.WORKERS:
@@ -223,9 +239,11 @@ class DragonCycle(ElasticCycle):
         return self.gangs[job.uid].admitted_at or self.now, job.uid
 
     def largest_surplus(self, victims: Sequence[Reclaimable]) -> list[int]:
-        """Return indices of victims in the order in which they give: first room that is being freed anyway.
+        """Return the indices of the victims in the order in which they give, one index for each worker that may be
+        taken.
 
-        Then follow the workers, one by one, each from the job whose surplus is the largest at that moment.
+        Room that is being freed anyway comes first. Then each worker is taken from the job whose surplus (workers
+        beyond its minimum) is the largest at that moment.
         """
         turns = [index for index, victim in enumerate(victims) if victim.job_uid == NOBODY]
         given = ((index, victim) for index, victim in enumerate(victims) if victim.job_uid != NOBODY)
@@ -234,7 +252,9 @@ class DragonCycle(ElasticCycle):
         return turns
 
     def _surpluses(self, given: Iterable[tuple[int, Reclaimable]]) -> Iterator[tuple[float, int]]:
-        """Yield, for each worker that can be taken, its job's surplus before that, negated, and the job's index."""
+        """Yield a pair for each worker that can be taken: the negated surplus of its job before the worker is taken,
+        and the job's index. The surplus is counted as a share of the cluster.
+        """
         for index, victim in given:
             share = self._share(worker_demand(self.snapshot, self.snapshot.jobs[victim.job_uid]))
             for left in range(len(victim.rooms), 0, -1):
@@ -282,9 +302,9 @@ class DragonCycle(ElasticCycle):
             self.grow_greedily(jobs, self.policy.scale_up)
 
     def _has_been_idle(self) -> bool:
-        """Tell whether nothing was done for ``idle_threshold``.
+        """Tell whether no job was started or shrunk for ``idle_threshold`` seconds, so that jobs may be scaled up.
 
-        The clock starts at the first call, and again at each scale-up.
+        The time is counted again from each call that answers True; the very first call only begins to count.
         """
         acted = self.snapshot.memory.get(ACTED)
         idle = isinstance(acted, float) and self.now - acted > self.policy.idle_threshold
@@ -293,7 +313,7 @@ class DragonCycle(ElasticCycle):
         return idle
 
     def _close_busy_nodes(self) -> None:
-        """Close the nodes whose free room has changed lately: jobs grow only into room that has long been idle."""
+        """Give no more room in this cycle on nodes whose free room has changed within ``idle_threshold``."""
         known, seen = self.snapshot.memory.get(ROOM), dict[str, tuple[Resources, float]]()
         before: Mapping[str, tuple[Resources, float]] = known if isinstance(known, Mapping) else {}
         for name in self.room:
@@ -306,7 +326,10 @@ class DragonCycle(ElasticCycle):
         self.close(name for name, (_, since) in seen.items() if self.now - since <= self.policy.idle_threshold)
 
     def _worth_it(self, job: Job) -> bool:
-        """Tell whether the job still runs for at least twice as long as the restart that growing costs it."""
+        """Tell whether the job still runs for at least twice ``restart_seconds``, the time that growing stops it.
+
+        The answer is True if its training does not report how long it still takes.
+        """
         left = remaining_seconds(self.snapshot.reports.get(job.uid, ()), self.now)
         return left is None or left >= 2 * self.policy.restart_seconds
 

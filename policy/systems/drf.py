@@ -16,10 +16,10 @@ from policy.systems.shares import Orders, Pools
 
 @dataclass(frozen=True, slots=True)
 class Drf(Policy):
-    """The job with the least dominant share gets the next worker, with the ps that it needs, until nothing fits.
+    """Gives the next worker, with the ps that it needs, to the job with the least dominant share, until nothing fits.
 
     The shares depend only on which jobs there are, so they change when a job comes or ends, as in OASiS's paper. A job
-    that cannot start for a reason other than room gets no share, because the others would lose it for nothing.
+    that cannot start for a reason other than room gets no share, because no job could use the room of that share.
     """
 
     name: ClassVar[str] = "drf"
@@ -35,7 +35,10 @@ class Drf(Policy):
 
 
 def fill(snapshot: Snapshot, jobs: list[Job]) -> dict[str, int]:
-    """Return the number of workers by job uid, by progressive filling; of equal shares the oldest job's is first."""
+    """Return by job uid the number of workers that progressive filling gives the job.
+
+    ``jobs``: in order of arrival; among jobs with equal shares the oldest gets the next worker.
+    """
     pools, given = Pools(snapshot), {job.uid: 0 for job in jobs}
     heap = [(0.0, number) for number in range(len(jobs))]
     heapify(heap)

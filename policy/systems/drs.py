@@ -163,7 +163,10 @@ class DrsCycle(ElasticCycle):
         return -self._utility(job), -self._requirement(job)
 
     def _requirement(self, job: Job) -> float:
-        """Return R, the sum of the shares of the cluster's CPU and memory; the listing adds the plain amounts."""
+        """Return the requirement R of a job: its share of the cluster's CPU plus its share of the memory.
+
+        The article's listing adds the plain amounts, in which bytes of memory would outweigh the CPU.
+        """
         least = self.policy.requirement is Requirement.MINIMUM
         workers = job.min_workers if least else asked_workers(job)
         asked = ask_of(self.snapshot, job, workers).whole
@@ -188,7 +191,7 @@ class DrsCycle(ElasticCycle):
         return head
 
     def _start_who_fits(self, waiting: list[Job]) -> None:
-        """Start all jobs that fit, in their order; the listing starts only one in each pass."""
+        """Start all waiting jobs that fit, in their order; the article's listing starts only one in each pass."""
         for job in waiting:
             if job.uid not in self.gangs and not self.start_with_most(job, asked_workers(job)):
                 self.verdicts[job.uid] = self.no_room(job)
@@ -202,7 +205,12 @@ class DrsCycle(ElasticCycle):
     # -- scale-down and scale-up listings ------------------------------------------------------------
 
     def _victims(self, job: Job) -> list[Reclaimable]:
-        """Return what running jobs can give: least utility first, then smaller requirement, then latest start."""
+        """Return the room that can be taken for the job: first room that is being freed anyway, then running jobs'
+        workers.
+
+        The running jobs come in the order in which they give: the least utility first, then the smaller requirement,
+        then the latest start.
+        """
         utility, lower = self._utility(job), self.policy.victims is Victims.LOWER
         willing = (victim for victim in self.yielding() if self.may_shrink(victim, job))
         victims = [v for v in willing if not (lower and self._utility(v) >= utility)]

@@ -29,8 +29,8 @@ from policy.placement.shrink import NOBODY, Order, Reclaimable, Shrink, one_by_o
 from policy.systems.queue import WaitingQueue
 from policy.systems.runninggangs import RunningGangs
 
-# A turn: a job is shrunk for a plan that fails, and grown back. A job whose plans keep failing must not do that to
-# others without end, so each job has at most two turns in ten minutes.
+# In a turn, a job is shrunk for another job's plan; the plan fails, and the shrunk job is grown back. A job whose plans
+# keep failing must not cause such turns without end, so each job is shrunk for at most two turns in ten minutes.
 TURNS = 2
 TURN_SECONDS = 600.0
 
@@ -64,7 +64,7 @@ def next_moment(snapshot: Snapshot, now: float, patience: float, cooldown: float
 
 
 def may_give(snapshot: Snapshot, victim: Job, gang: Gang, job: Job, now: float) -> bool:
-    """Tell whether the victim may be shrunk for the job now; not if it has had too many turns (``TURNS``).
+    """Tell whether the victim may be shrunk for the job now: it is elastic, runs, and has turns (``TURNS``) left.
 
     ``gang``: the victim's gang.
     """
@@ -72,7 +72,8 @@ def may_give(snapshot: Snapshot, victim: Job, gang: Gang, job: Job, now: float) 
         return False
     scaling = gang.scaling
     if scaling.kept_at is not None and now - scaling.kept_at < TURN_SECONDS:
-        return False  # the operator did not delete its workers at the last shrink; do not shrink it for a while
+        # The operator did not delete the victim's workers at its last shrink, so the victim is not shrunk for a while.
+        return False
     turns = sum(1 for turn in scaling.turns if now - turn < TURN_SECONDS) if scaling.turns else 0
     # If the plan fails once more, the victim is grown back: that turn is counted in advance.
     return turns + 1 < TURNS or not snapshot.gang(job.uid).tries.attempts
@@ -96,7 +97,7 @@ class ElasticCycle:
         self.mending: Job | None = None
         self._order, self._by_node = order, by_node
         self._left = resizes_left(snapshot, now)
-        # jobs that could start only by shrinking others, while the limit of resizes per minute forbids that
+        # These jobs could start only by shrinking others, but the limit of resizes per minute is reached.
         self._limited: set[str] = set()
         self._misfits: set[Ask] = set()
         self._grown: dict[str, dict[Slot, str]] = {}
@@ -104,7 +105,7 @@ class ElasticCycle:
 
     @property
     def room(self) -> Room:
-        """The free room after what this cycle has given away; computed on first use."""
+        """The free room of the nodes, less what this cycle has given to jobs; computed on first use."""
         if self._room is None:
             self._room = Room.of(self.snapshot)
         return self._room
@@ -114,17 +115,18 @@ class ElasticCycle:
         self._room = self.room.but(nodes)
 
     def decision(self) -> Decision:
-        """Return the actions and verdicts of this cycle; each job that has grown is resized once."""
+        """Return the actions and verdicts of this cycle, with one Resize for each job that has grown."""
         grown = [Resize(uid, self.gangs[uid].workers, nodes) for uid, nodes in self._grown.items()]
         return Decision((*self.actions, *grown), self.verdicts)
 
     # -- gangs in repair ---------------------------------------------------------------------------
 
     def mend(self, victims: Callable[[Job], list[Reclaimable]]) -> None:
-        """Shrink other jobs for lost members that find no room; if that does not suffice, keep usable room for them.
+        """Shrink other jobs for gangs in repair whose lost members find no room.
 
-        victims: returns, for a gang in repair, what other jobs can give. The gang's repair deadline ends this: then it
-        is released and queues again. The limit of resizes does not apply.
+        If shrinking does not suffice for a gang, the room that its lost members could use is given to no other job in
+        this cycle. The limit of resizes does not apply. victims: returns, for a gang in repair, the room that other
+        jobs can give.
         """
         for uid in self.gangs.listed(self.snapshot.index.repairing):
             job, gang = self.snapshot.jobs[uid], self.gangs[uid]
@@ -188,40 +190,44 @@ class ElasticCycle:
         self.gangs[job.uid] = Gang(job.uid, State.PLANNED, nodes=nodes, workers=workers, waits_for=waits_for)
 
     def no_room(self, job: Job) -> Verdict:
-        """Return the verdict of a job that found no room: why it waits."""
+        """Return the verdict that says why a job waits that found no room."""
         if job.uid in self._limited:
             most = self.snapshot.rules.resizes_per_minute
             return self.verdict(Reason.RESIZES_LIMITED, f"{most} resizes in any minute are the cluster's limit")
         return self.no_room_for(ask_of(self.snapshot, job, job.min_workers))
 
     def no_room_for(self, ask: Ask) -> Verdict:
-        """Return the verdict of all jobs with that placement request: why they wait."""
+        """Return the verdict that says why jobs with this placement request wait."""
         if self.mending is not None:
             return self.verdict(Reason.BEHIND, f"{self.mending.key} is being repaired", self.mending.uid)
         return ask.no_room
 
     def verdict(self, reason: Reason, detail: str, behind: str = "") -> Verdict:
-        """Return the verdict as the same object as in the last step, so that comparing a thousand verdicts is fast."""
+        """Return a verdict with these fields; an equal verdict of an earlier step is returned as the same object.
+
+        Comparing the verdicts of two steps is fast then.
+        """
         return shared(self.snapshot, Verdict(reason, detail, behind))
 
     def leave_class_waiting(self, waiting: WaitingQueue, first: Verdict) -> None:
-        """Remove the first job, which found no room, and all later jobs of its class; note why they wait.
+        """Remove the first job, which found no room, and all other jobs of its class from ``waiting``; note why they
+        wait.
 
-        first: the first job's verdict. The others find no room either, but nothing was shrunk for them, so their
-        verdict may differ.
+        first: the verdict of the first job. The other jobs find no room either, but the cycle has not tried to shrink
+        jobs for them, so their verdict may differ.
         """
         uid, ask = waiting.first, waiting.ask
         self.leave_waiting(waiting.pop_class(), self.no_room_for(ask))
         self.verdicts[uid] = first
 
     def leave_waiting(self, uids: Iterable[str], verdict: Verdict) -> None:
-        """Note that all of these jobs wait for the same reason."""
+        """Note this verdict for each of the jobs."""
         self.verdicts.update(dict.fromkeys(uids, verdict))
 
     # -- shrinking ---------------------------------------------------------------------------------
 
     def leaving(self) -> list[Reclaimable]:
-        """Return the room that pods of Kohort's jobs will free in any case, and that no plan waits for yet."""
+        """Return the room of pods of Kohort's jobs that are leaving already, without the room that a plan waits for."""
         if not self.snapshot.index.leaving:
             return []
         freeing = self.gangs.listed(self.snapshot.index.freeing)
@@ -239,9 +245,9 @@ class ElasticCycle:
         return {pod.uid for uid in jobs for pod in self.snapshot.every_pod_of(uid)}
 
     def reclaimable(self, victims: Iterable[Job]) -> list[Reclaimable]:
-        """Return the room that is being freed, then what each of these jobs has beyond its minimum.
+        """Return first the room that is being freed anyway, then the room of each victim's workers beyond its minimum.
 
-        The jobs must be unchanged by this cycle.
+        The victims must be jobs that this cycle has not changed.
         """
         return [*self.leaving(), *(reclaimable_of(self.snapshot, victim.uid) for victim in victims)]
 
@@ -267,14 +273,15 @@ class ElasticCycle:
             self.gangs[uid] = replace(gang, workers=gang.workers - count)
             self.scaled.add(uid)
         charge(plan.room, ask, plan.nodes)
-        # Room that is being freed and that the plan does not need is given to no job before it is free.
+        # The plan's room counts room that is still being freed. What is left of that must not be given to other jobs
+        # before it is free, so the room is cut to what was free before.
         self._room = plan.room.at_most(self.room)
 
     # -- growing -----------------------------------------------------------------------------------
 
     @property
     def freeing(self) -> bool:
-        """Whether room is being freed for some gang; then no job grows."""
+        """Whether a gang with a plan waits for room that other jobs' pods still hold; then no job grows."""
         return any(self.gangs[uid].waits_for for uid in self.gangs.listed(self.snapshot.index.freeing))
 
     def could_grow(self, where: Where) -> list[Job]:
@@ -299,9 +306,10 @@ class ElasticCycle:
         return job.elastic and gang.workers < job.max_workers and free
 
     def pays(self, job: Job, restart_seconds: float) -> bool:
-        """Tell whether growing to its maximum would save the job at least ``restart_seconds``, what a change costs it.
+        """Tell whether growing to its maximum would save the job at least ``restart_seconds``.
 
-        It is true if its training does not report how long it still takes.
+        That is the time for which a change of its workers stops the job. The answer is True if the training does not
+        report how long it still takes.
         """
         left = remaining_seconds(self.snapshot.reports.get(job.uid, ()), self.now) if restart_seconds else None
         return left is None or left * (1 - self.gangs[job.uid].workers / job.max_workers) >= restart_seconds

@@ -17,7 +17,8 @@ from policy.placement.gang import Ask, ask_of, charge, place, takes_all
 from policy.placement.room import Room
 from policy.systems.queue import asked_workers, queue
 
-TURN = "evenly/turn"  # key in the policy's memory of the number of jobs that have been placed so far
+# The policy's memory holds under this key how many jobs have been placed so far; the next node in turn follows.
+TURN = "evenly/turn"
 
 
 def admit_evenly(
@@ -58,7 +59,12 @@ def _turn(snapshot: Snapshot) -> int:
 
 
 def _at_turn(room: Room, ask: Ask, turn: int, scored: Mapping[str, float]) -> dict[Slot, str] | None:
-    """Return a node for each member: the first in turn that takes the whole gang, or else as few nodes as possible."""
+    """Return a node for each member, or None if the gang has no room.
+
+    It is the first node in turn that takes the whole gang; if none does, the gang is placed on as few nodes as
+    possible. With scores (``scored``, by node) nodes of lower score come first, and the turn decides only between equal
+    scores.
+    """
     names = list(room)
     whole = set(room.fitting(ask.whole))
     begin = turn % len(names) if names else 0

@@ -41,13 +41,13 @@ class Movable:
 
 
 class Fleet:
-    """The nodes as the moves of this step leave them.
+    """The nodes as they will be after the moves chosen so far in this step.
 
-    ``on``: the containers on each node, by category. ``room``: the free room. ``expected``: nodes to which a job is
-    moving.
+    ``on``: the number of containers on each node, by category. ``room``: the free room. ``expected``: the nodes to
+    which a job is moving.
 
-    ``decided``: the decision of this step so far, whose admissions are counted. ``promised``: the room that the
-    deciding system's plans need later.
+    ``decided``: the decision of this step so far; the jobs that it admits are counted on their nodes. ``promised``: the
+    room that the deciding system's plans need later.
     """
 
     def __init__(
@@ -82,7 +82,8 @@ class Fleet:
     def usage(self, node: str) -> float:
         """Return R(w, t): the share of the node's CPU that is used, or requested where use is not measured.
 
-        It only breaks ties. Requests that this step's decisions add to the node count as use.
+        Requests that this step's decisions add to the node count as use. The share only decides between nodes that are
+        equal otherwise.
         """
         whole, free = self.room.nodes[node].allocatable["cpu"], self.room.free(node)["cpu"]
         if not whole:
@@ -92,8 +93,8 @@ class Fleet:
         return (self.snapshot.usage[node]["cpu"] + self.snapshot.free(node)["cpu"] - free) / whole
 
     def takes(self, node: str, one: Movable) -> bool:
-        """Tell whether the job at its present size fits on that node now, and leaves the room that the system's plans
-        need.
+        """Tell whether the whole job at its present size fits on that node now, without room that the deciding system's
+        plans need later.
         """
         ask = ask_of(self.snapshot, one.job, one.gang.workers)
         fits = node in self.on and ask.whole.fits(self.room.free(node)) and takes_all(self.room.nodes[node], ask)

@@ -1,8 +1,8 @@
 """SpeCon's container monitor (section V-A, Algorithm 1): how fast a job's metric still changes, and so its category.
 
-Reports are not trusted: one that has no metric, or a metric that is not a number or absurdly large, does not count, and
-one that repeats the last value says nothing. A job that has reported nothing new for a while is neutral: it counts like
-a job that has just started, it is never moved, and no job is moved for it.
+Reports are not trusted. A report without a metric, or with one that is not a number or is absurdly large, does not
+count, and a report that repeats the last value changes nothing. A job that has reported nothing new for a while counts
+like a job that has just started: it is never moved, and no job is moved for it.
 
 A job's progress is written to its object, and read back at a restart; no value that is read there is trusted.
 """
@@ -20,10 +20,10 @@ from policy.cluster.frozen import replace
 from policy.cluster.training import Goal, Report
 from policy.cluster.written import SpoiltError, maybe, number, rows, truth, word
 
-BEFORE_RESTART = 10  # the number of fields in older texts, which lack ``restart``
-ABSURD = 1e12  # a metric above this is not believed, because no loss function of a working training returns it
+BEFORE_RESTART = 10  # Older versions of Kohort wrote this number of fields of a job's progress, without ``restart``.
+ABSURD = 1e12  # A metric above this is not believed, because no loss function of a working training returns it.
 SILENT_INTERVALS = 3.0
-SECONDS_OF_ALPHA = 30.0  # alpha is stated as the growth in this many seconds, however long the interval is
+SECONDS_OF_ALPHA = 30.0  # The threshold alpha is a growth within this many seconds, however long the interval is.
 
 
 class Category(Enum):
@@ -74,11 +74,12 @@ class Monitor:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is remembered of one job. The metric E has its sign changed where needed, so that less is better.
+    """What SpeCon remembers of one job. Times are in seconds since the epoch.
 
-    since: when the job started, or last reported something new. first, best: E at first, and the least so far. value,
-    at: E at the last sample, and the time of it; growth: G at the last sample. converged: since when the job is in CC.
-    moved: Algorithm 2 has decided about it; balanced: Algorithm 3 has moved it. restart: when a move of it was last
+    The metric E has its sign changed where more is better, so that less is always better here. since: when the job
+    started, or last reported something new. first, best: the first E, and the least so far. value, at: E at the last
+    sample, and the time of that sample. growth: G at the last sample. converged: since when the job is in CC. moved:
+    Algorithm 2 has decided about the job. balanced: Algorithm 3 has moved it. restart: when a move of the job was last
     seen under way; reports until then are from before the move.
     """
 
@@ -100,13 +101,13 @@ class Progress:
         return self.balanced or self.restart is not None
 
     def silent(self, interval: float, now: float) -> bool:
-        """Tell whether the job has reported nothing new for three of these intervals."""
+        """Tell whether the job has reported nothing new for three intervals of ``interval`` seconds."""
         return now - self.since > SILENT_INTERVALS * interval
 
     def by(self, now: float) -> Progress:
-        """Return the progress without times that are later than ``now``.
+        """Return the progress without times that are later than ``now``; a sample from a later time is forgotten.
 
-        A clock that ran ahead has written such times, and no report would count as newer than they are.
+        Later times were written while the clock ran ahead. If they were kept, every new report would seem too old.
         """
         if max(self.since, self.at or now, self.converged or now, self.restart or now) <= now:
             return self
@@ -123,7 +124,10 @@ class Progress:
         return told.restarting(now)
 
     def restarting(self, now: float) -> Progress:
-        """Return the progress at a time when the move is still under way: reports until then come from the old pods."""
+        """Return the progress with the note that a move of the job is still under way at ``now``.
+
+        Reports until then do not count, because they come from the old pods.
+        """
         return replace(self, restart=now)
 
 
@@ -161,9 +165,10 @@ def _valid(report: Report, now: float) -> bool:
 
 
 def _growth(monitor: Monitor, known: Progress, told: Progress) -> float | None:
-    """Return G between the last sample (``known``) and this one (``told``).
+    """Return the growth G of the metric between the last sample (``known``) and the present one (``told``).
 
-    It is None if there is no last sample, or nothing to divide by.
+    It is None if there is no last sample, or if the metric has not been reduced yet, so that no share of the reduction
+    can be computed.
     """
     if known.value is None or known.at is None or told.value is None or told.at is None:
         return None
@@ -200,7 +205,7 @@ def _slower(monitor: Monitor, told: Progress, now: float) -> Progress:
 
 
 def write_progress(told: Progress) -> list[Any]:
-    """Return the progress as a list for JSON, with the values in the order of the fields."""
+    """Return the progress as a list of JSON values, in the order of the fields of ``Progress``."""
     return [
         told.since, told.category.value, told.first, told.best, told.value, told.at, told.growth, told.converged,
         told.moved, told.balanced, told.restart,

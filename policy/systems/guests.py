@@ -21,8 +21,10 @@ from policy.systems.base import Parts, Promised, Rebalancer, from_0
 from policy.systems.evenly import admit_evenly
 from policy.systems.fleet import Fleet, Movable, at_rest, movable
 
-KEY = "guests/home/"  # a guest's home, by the job's uid; a job without an entry is at home
-CLOCK = "guests/clock"  # key in the policy's memory of the time at which jobs were last moved to empty nodes
+# The policy's memory holds a guest's home under this prefix and the job's uid; a job without an entry is at home.
+KEY = "guests/home/"
+# The policy's memory holds under this key the time at which jobs were last moved to empty nodes.
+CLOCK = "guests/clock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,10 @@ class Guests(Rebalancer):
 
 
 def _gone(snapshot: Snapshot, uid: str) -> bool:
-    """Tell whether the job has ended or was released; the next node on which it is admitted becomes its home."""
+    """Tell whether the job has ended or was released, so that its home is forgotten.
+
+    The next node on which it is admitted becomes its home.
+    """
     return uid not in snapshot.jobs or snapshot.gang(uid).state not in ADMITTED
 
 
@@ -103,9 +108,9 @@ class House:
                     yield from self._move(guest, target)
 
     def invite(self) -> Iterator[Action]:
-        """Move one job to each empty node, from the fullest node that keeps at least as many members as it gives away.
+        """Move one job to each empty node, so that this job and those that it leaves behind become faster.
 
-        The jobs that stay there become faster, too.
+        The job comes from the fullest node on which at least as many members stay as leave.
         """
         for node in [name for name in self.fleet.room if self.fleet.count(name) == 0]:
             ready = [one for one in self.left if self.fleet.count(one.node) >= 2 * one.size]
@@ -115,9 +120,9 @@ class House:
                 yield from self._move(next(one for one in ready if self.fleet.count(one.node) == most), node)
 
     def _move(self, one: Movable, node: str) -> Iterator[Action]:
-        """Move the job to ``node``, and remember the node that it was admitted on, its home.
+        """Yield the actions that move the job to ``node`` and remember its home, the node that it was admitted on.
 
-        It is then no longer in ``left``, so that it is moved at most once in a step.
+        The job is removed from ``left``, so that it is moved at most once in a step.
         """
         self.left.remove(one)
         home = self.homes.setdefault(one.job.uid, one.node)

@@ -86,7 +86,7 @@ class Kod2(Policy):
         return self.scale_out
 
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
-        """Start what fits, heaviest first; scale others in for the head; scale out when nothing waits (Algorithm 1)."""
+        """Start jobs that fit, the heaviest first; shrink jobs for the head; grow jobs if none waits (Algorithm 1)."""
         return Kod2Cycle(self, snapshot, now).run()
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
@@ -94,9 +94,9 @@ class Kod2(Policy):
         Kod2Cycle(self, snapshot, now).prepare()
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float]:
-        """Return the function that computes W' (section 3.1), by which jobs are sorted and compared.
+        """Return the function that computes a job's W' (section 3.1), by which jobs are sorted and compared.
 
-        It is the minimum of workers over the normalised request of one worker.
+        W' is the job's minimum of workers, divided by the normalised request of one worker, times the job's utility.
         """
         name = f"kod2's weights, {self.weighing}"
         return of_each_job(snapshot, name, lambda: largest_node(snapshot, self.weigh_gpus), self._weigh)
@@ -152,7 +152,7 @@ class Kod2Cycle(ElasticCycle):
         super().__init__(snapshot, now, by_node=policy.by_node)
         self.policy = policy
         self._weight = policy.weights(snapshot)
-        self._heaviest: Job | None = None  # the heaviest running job; computed on first use
+        self._heaviest: Job | None = None  # The heaviest running job is looked for on first use.
 
     def run(self) -> Decision:
         """Carry out Algorithm 1, which calls Algorithm 2 (scale-in) and Algorithm 3 (scale-out)."""
@@ -179,9 +179,9 @@ class Kod2Cycle(ElasticCycle):
         return WaitingQueue(classes, self._rank_waiting)
 
     def _mark(self, job: Job) -> tuple[float, str]:
-        """Return what jobs of one equivalence class share beside their requests: their weight.
+        """Return the mark that jobs of one equivalence class share beside their requests: their weight.
 
-        Under a strict gate it includes the uid, so that every job is in a class of its own.
+        Under a strict gate the mark includes the uid, so that every job is in a class of its own.
         """
         return self._weight(job), job.uid if self.policy.gate is Gate.STRICT else ""
 
@@ -207,13 +207,14 @@ class Kod2Cycle(ElasticCycle):
             if self._may_backfill(head):
                 self.leave_class_waiting(waiting, self.verdicts[job.uid])
             else:
-                waiting.pop()  # without backfill no job overtakes the head, not even one with the same demand
+                waiting.pop()  # Without backfill no job passes the head, not even a job with the same requests.
         return head
 
     def _starts(self, job: Job, *, is_head: bool) -> bool:
-        """Start the job at its minimum in free room, or for the head by shrinking others; tell whether it was started.
+        """Start the job at its minimum in free room, and tell whether it was started.
 
-        At a strict gate it starts only if no running job has more weight.
+        For the head other jobs are shrunk if there is not enough free room. Under a strict gate a job starts only if no
+        running job has more weight.
         """
         heavier = self._heavier_running(job) if self.policy.gate is Gate.STRICT else None
         if heavier is not None:
@@ -225,7 +226,7 @@ class Kod2Cycle(ElasticCycle):
         return False
 
     def _may_backfill(self, head: Job) -> bool:
-        """Tell whether others may pass this head.
+        """Tell whether jobs behind this head may start before it.
 
         No job passes a starving head, because a stream of small jobs could keep a large gang waiting without end.
         """
@@ -239,7 +240,7 @@ class Kod2Cycle(ElasticCycle):
         return self.policy.behind_head and not self.policy.starving(head, self.now)
 
     def _heavier_running(self, job: Job) -> Job | None:
-        """Return the heaviest running job if it has more weight than this one, or None."""
+        """Return the heaviest running job if it has more weight than ``job``; otherwise None."""
         if self._heaviest is None:
             running = running_by(self.snapshot, "admitted", self.policy.weighing, self._weight)
             heaviest = [] if not running else [uid for *_, uid in running[max(running)][-1:]]
@@ -253,7 +254,7 @@ class Kod2Cycle(ElasticCycle):
         return self._weight(job), job.uid
 
     def _key(self, job: Job) -> float:
-        """Return the weight of a waiting job: infinite if it starves; running jobs count by their plain weight."""
+        """Return a waiting job's weight for comparisons with running jobs: infinite if the waiting job starves."""
         return math.inf if self.policy.starving(job, self.now) else self._weight(job)
 
     def take(self, job: Job, workers: int, nodes: Mapping[Slot, str], waits_for: Collection[str]) -> None:
@@ -275,9 +276,9 @@ class Kod2Cycle(ElasticCycle):
         return self.start_by_shrinking(job, self.reclaimable(victims))
 
     def _victims(self, job: Job, key: float) -> list[Job]:
-        """Return the jobs that may be shrunk for this one, the lightest first (line 3), of equal ones the latest first.
+        """Return the running jobs that may be shrunk for ``job``: the lightest first (line 3), equal ones latest first.
 
-        No heavier job is among them, and no older one of equal weight (lines 4-8). key: the weight of the job.
+        Heavier jobs are left out, and older ones of equal weight (lines 4-8). key: the weight of ``job``.
         """
         running = self._lightest_first()
         found: list[Job] = []
@@ -295,13 +296,16 @@ class Kod2Cycle(ElasticCycle):
         self._lightest_first()
 
     def _lightest_first(self) -> Mapping[Any, tuple[Any, ...]]:
-        """Return the running jobs with workers to give, by weight; those of equal weight latest first."""
+        """Return by weight the running jobs that have workers beyond their minimum.
+
+        The result maps each weight to the sort keys of its jobs, the latest arrival first; a key ends with the uid.
+        """
         return running_by(self.snapshot, "yielding", self.policy.weighing, self._weight, _latest_first)
 
     # -- Algorithm 3: scale-out ----------------------------------------------------------------------
 
     def _scale_out(self) -> None:
-        """Grow the heaviest job first (line 3), each up to its maximum (lines 7-15).
+        """Grow running jobs, the heaviest first (line 3), each up to its maximum (lines 7-15).
 
         No job grows while room is being freed for a gang.
         """

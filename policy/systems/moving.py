@@ -57,17 +57,17 @@ class Reallocation:
 
 
 def rebalance(fleet: Fleet, ready: Iterable[Movable], balance: Balance) -> Iterator[tuple[Movable, Migrate]]:
-    """Yield the moves of Algorithm 3.
+    """Yield each job that Algorithm 3 moves, with the action that moves it.
 
-    ``ready``: the jobs that it may move; the job that converged last moves first, as it has the most work left (V-C). A
-    node's share of the containers (bf) is at least 1, because otherwise no job would ever be moved to an idle node
-    while there are fewer containers than nodes.
+    ``ready``: the jobs that may be moved; the job that converged last moves first, as it has the most work left (V-C).
+    A node's share of the containers (bf) is at least 1, because with fewer containers than nodes a share of 0 would
+    never let a job move to an idle node.
     """
     names = list(fleet.room)
     share = sum(fleet.count(name) for name in names) // len(names) if names else 0
     idle = [name for name in names if fleet.count(name) == 0]
     if balance is Balance.PRINTED and not idle:
-        # lines 23-31 as printed move no job: they need a node with fewer than bf - 1 containers, and none is left
+        # Lines 23-31 as printed move no job, because they need a node with fewer than bf - 1 containers.
         return
     order = sorted(ready, key=lambda one: (-(one.since or 0.0), one.job.uid))
     while found := _next(fleet, order, idle or names, max(1, share)):
@@ -77,9 +77,10 @@ def rebalance(fleet: Fleet, ready: Iterable[Movable], balance: Balance) -> Itera
 
 
 def _next(fleet: Fleet, order: list[Movable], names: list[str], share: int) -> tuple[Movable, str] | None:
-    """Return the next move: the emptiest node below its share, and the first job in order from the fullest node.
+    """Return the next job to move and its new node: the emptiest of ``names`` that has less than its share.
 
-    Only jobs whose move evens the nodes out count. None: there is no such move.
+    The job is the first in ``order`` on the fullest node whose jobs may move there (``_evens_out``). None: there is no
+    such move.
     """
     for node in sorted(names, key=lambda name: (fleet.count(name), fleet.usage(name), name)):
         if fleet.count(node) >= share:
@@ -93,6 +94,9 @@ def _next(fleet: Fleet, order: list[Movable], names: list[str], share: int) -> t
 
 
 def _evens_out(fleet: Fleet, one: Movable, node: str, share: int) -> bool:
-    """Tell whether the job may move: its node has more than its share, and stays at least as full as the new one."""
+    """Tell whether the job may move to ``node`` because the move evens the nodes out.
+
+    Its present node must have more containers than ``share``, and after the move still as many as ``node`` or more.
+    """
     there = fleet.count(one.node)
     return there > share and there - one.size >= fleet.count(node) + one.size and fleet.takes(node, one)

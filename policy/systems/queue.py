@@ -1,4 +1,4 @@
-"""The waiting jobs: which of them a system may consider now, why the others are barred, and which comes first."""
+"""The waiting jobs: which of them a system may admit now, why the others are barred, and which job comes first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from policy.placement.binding import CLOSED, HELD, OTHERS, REFUSED
 from policy.placement.gang import Ask, ask_of
 from policy.placement.holders import binding_of_empty, blockers_of_empty
 
-_UID = itemgetter(-1)  # returns the uid, which ends every entry
+_UID = itemgetter(-1)  # The last item of every entry is the job's uid.
 
 
 def in_order(jobs: Iterable[Job], weight: Callable[[Job], float], starving: Callable[[Job], bool]) -> list[Job]:
@@ -30,20 +30,24 @@ def in_order(jobs: Iterable[Job], weight: Callable[[Job], float], starving: Call
 
 
 def asked_workers(job: Job) -> int:
-    """Return the workers that a job gets if no policy scales it: what it asks for, within its bounds."""
+    """Return the number of workers that a job asks for, within its bounds; policies that do not scale give this one."""
     return min(max(job.worker.replicas, job.min_workers), job.max_workers) if job.worker else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The waiting jobs. ready: those that could start if there were room, by arrival; barred: why the others cannot."""
+    """The waiting jobs in two parts.
+
+    ready: the jobs that could start if there were room, by arrival. barred: by uid, the verdict that says why a job
+    cannot start whatever the free room.
+    """
 
     ready: tuple[Job, ...]
     barred: Mapping[str, Verdict]
 
 
 def queue(snapshot: Snapshot, now: float) -> Queue:
-    """Sort the waiting jobs into those that a system may admit and those that it may not."""
+    """Return the waiting jobs, divided into those that a system may admit and those that it may not."""
     classes, barred = equivalence_classes(snapshot, now)
     entries = sorted(chain.from_iterable(alike.entries for alike in classes))
     return Queue(tuple(snapshot.jobs[uid] for _, _, uid in entries), barred)
@@ -57,8 +61,8 @@ def next_return(snapshot: Snapshot, now: float) -> float:
 class EquivalenceClass(NamedTuple):
     """Waiting jobs with the same requests and mark: if one of them finds no room, the later ones find none either.
 
-    ``ask``: the placement request of the gang at its minimum. ``entries``: arrival, key and uid of each job, in this
-    order.
+    ``ask``: the placement request of each of these gangs at its minimum. ``mark``: what the jobs share beside it, such
+    as their weight. ``entries``: arrival, key and uid of each job, sorted.
     """
 
     ask: Ask
@@ -69,10 +73,11 @@ class EquivalenceClass(NamedTuple):
 def equivalence_classes(
     snapshot: Snapshot, now: float, marks: Hashable = None, mark: Callable[[Job], Hashable] | None = None
 ) -> tuple[list[EquivalenceClass], dict[str, Verdict]]:
-    """Return the jobs that could start if there were room, grouped into classes, and why the others cannot start.
+    """Return the jobs that could start if there were room, grouped into classes, and by uid why the others cannot.
 
-    ``mark``: what the jobs of a class share beside their demand; it may depend only on the job and the nodes.
-    ``marks``: the name of that function with all its parameters, under which its results are kept from step to step.
+    ``mark``: returns what the jobs of a class share beside their requests, such as their weight; it may depend only on
+    the job and the nodes. ``marks``: identifies that function with all its parameters, because its results are cached
+    from step to step.
     """
     largest = snapshot.rules.largest_gang
 
@@ -86,10 +91,10 @@ def equivalence_classes(
 
 
 def _judged(snapshot: Snapshot, now: float, waiting: SortedGroups) -> tuple[list[EquivalenceClass], dict[str, Verdict]]:
-    """Return the classes without the jobs that cannot start now, and the verdicts of those jobs by uid.
+    """Return the equivalence classes without the jobs that cannot start now, and the verdicts of those jobs by uid.
 
-    ``waiting``: the waiting jobs in groups. A group's key is the verdict that bars its jobs until they change, or the
-    requests and mark of an equivalence class.
+    ``waiting``: the waiting jobs in groups. The key of a group is either the requests and the mark of an equivalence
+    class, or the verdict that bars all jobs of the group until they change.
     """
     resting = {uid for uid, at in snapshot.index.rests.items() if now < at}
     classes, barred = list[EquivalenceClass](), dict[str, Verdict]()
@@ -111,14 +116,15 @@ def _judged(snapshot: Snapshot, now: float, waiting: SortedGroups) -> tuple[list
 class WaitingQueue:
     """The waiting jobs in a system's order; only the first job left of each equivalence class is ranked.
 
-    ``rank``: returns the sort key of a job from its class, arrival and key; None: the rest of its class is left out.
+    ``rank``: returns the sort key of a job from its class, arrival and key. None: this job and the later jobs of its
+    class are left out of the queue.
     """
 
     def __init__(
         self, classes: Iterable[EquivalenceClass], rank: Callable[[EquivalenceClass, float, str], Any]
     ) -> None:
         self._classes, self._rank = list(classes), rank
-        # for each class: its rank, its number, and the index of its first job that is left
+        # The heap has an entry for each class: its first job's rank, the class's number, and that job's index in it.
         self._heap: list[tuple[Any, int, int]] = []
         for number in range(len(self._classes)):
             self._push(number, 0)
@@ -135,7 +141,7 @@ class WaitingQueue:
 
     @property
     def ask(self) -> Ask:
-        """The demand of the first job, which all jobs of its class share."""
+        """The placement request of the first job, which all jobs of its class share."""
         return self._classes[self._heap[0][1]].ask
 
     def pop(self) -> None:
@@ -145,7 +151,7 @@ class WaitingQueue:
             self._push(number, at + 1)
 
     def pop_class(self) -> Iterator[str]:
-        """Remove the first job and all later jobs of its class. Return their uids."""
+        """Remove the first job and all later jobs of its class, and return their uids."""
         _, number, at = heappop(self._heap)
         return map(_UID, self._classes[number].entries[at:])
 
@@ -174,7 +180,10 @@ WHY: Final = {
 
 @until_emptied_room_changes
 def never_fits(snapshot: Snapshot, ask: Ask) -> Verdict | None:
-    """Return why the gang would not fit even if all running jobs ended; None if it would fit then."""
+    """Return the verdict of a gang that would not fit even if all running jobs ended; None if it would fit then.
+
+    ``ask``: the gang's placement request.
+    """
     found = binding_of_empty(snapshot, ask)
     if found is None:
         return None
@@ -183,7 +192,7 @@ def never_fits(snapshot: Snapshot, ask: Ask) -> Verdict | None:
 
 
 def bar(snapshot: Snapshot, job: Job, now: float) -> Verdict | None:
-    """Return why the job cannot be considered now, whatever the free room; None if it can."""
+    """Return the verdict that says why the job cannot be admitted now, whatever the free room; None if it can."""
     lasting = _lasting_until_change(snapshot, job, snapshot.rules.largest_gang)
     if lasting is not None:
         return lasting
@@ -201,7 +210,10 @@ def _backing_off(gang: Gang) -> Verdict:
 
 
 def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
-    """Return what bars the job until the job, its gang or its pods change; None if nothing does."""
+    """Return the verdict that bars the job from starting until the job, its gang or its pods change.
+
+    The result is None if nothing of that kind bars the job.
+    """
     if job.released or snapshot.gang(job.uid).state is State.RELEASING:
         return Verdict(Reason.RELEASING, ending(snapshot, job))
     if unsupported := sorted({name for role in job.roles for name in role.unsupported}):
@@ -212,14 +224,15 @@ def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
     return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else None
 
 
-# only for single jobs: sorted groups are cached themselves, and call the function directly
+# This cache is for questions about a single job. The sorted groups of waiting jobs are cached themselves, and so they
+# call the function without it.
 _lasting_until_change = until_job_changes(_lasting)
 
 
 def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
-    """Return why no pod of the job can be bound; empty if one can.
+    """Return in words that no pod of the job can be bound; empty if a pod can.
 
-    If all its pods have succeeded or are terminating, a plan would keep room that no pod uses.
+    A job whose pods are all bound, done or terminating must not be planned, because no pod would use the plan's room.
     """
     free = any(not (pod.node or pod.terminating) for pod in snapshot.pods_of(job.uid))
     return "" if free else "none that is not done"
@@ -227,10 +240,10 @@ def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
 
 @until_room_changes
 def misfits(snapshot: Snapshot, placement: Hashable) -> set[Ask]:
-    """Return the set of requests for which no placement was found in the snapshot's free room by this way of placing.
+    """Return the cached set of requests that are known to find no room in the snapshot.
 
     The caller adds each request that it cannot place. After every change of the room the set is a new, empty one.
-    ``placement`` identifies the way of placing, with all its parameters.
+    ``placement`` identifies the way in which nodes are chosen, with all its parameters; each way has its own set.
     """
     del snapshot, placement
     return set()

@@ -39,12 +39,14 @@ GRACE_SECONDS: Final = 5.0
 """A job must be short of pods for this long before others are shrunk for it: a new pod and the used amounts of its
 quota come by different watches, and not at the same time.
 """
-Waiting = Mapping[str, Sequence[Job]]  # the jobs that wait for pods, by namespace
+Waiting = Mapping[str, Sequence[Job]]  # This mapping has the jobs that wait for pods, by namespace.
 
 
 def decide(snapshot: Snapshot, policy: Policy, now: float) -> Decision:
-    """Return the policy's decision, with growth cut to what the ResourceQuotas leave beside the pods that jobs wait
-    for.
+    """Return the policy's decision, changed to suit the ResourceQuotas.
+
+    Jobs grow only as far as the quotas have room beside the pods that other jobs wait for. Under a policy that grows
+    jobs, jobs are also shrunk for those that have been short of pods for ``GRACE_SECONDS``.
     """
     decision = policy.decide(snapshot, now)
     if not snapshot.quotas:
@@ -61,12 +63,15 @@ def decide(snapshot: Snapshot, policy: Policy, now: float) -> Decision:
 
 
 def late_moments(snapshot: Snapshot) -> Iterator[float]:
-    """Yield for each job that is short of pods when other jobs may be shrunk for it, in seconds since the epoch."""
+    """Yield, for each job that is short of pods, the time from which other jobs may be shrunk for it.
+
+    The times are in seconds since the epoch.
+    """
     return (since + GRACE_SECONDS for since in snapshot.short.values())
 
 
 def _verdicts(snapshot: Snapshot, decision: Decision) -> Iterator[tuple[str, Verdict]]:
-    """Yield by uid the verdict of each job that is short of pods, with the quotas that have no room for them."""
+    """Yield the uid and the verdict of each job that is short of pods; the verdict names the quotas without room."""
     for uid in (*snapshot.short, *beyond_quotas(snapshot)):
         known, left = decision.verdicts.get(uid), left_in_words(snapshot, snapshot.jobs[uid])
         if left and known is not None and known.reason is Reason.WAITING_FOR_PODS:
@@ -84,9 +89,7 @@ class _Growth:
         self._rooms: dict[str, QuotaRoom] = {}
 
     def within(self, action: Action) -> Iterator[Action]:
-        """Yield the action with as many new workers as the quotas admit; yield nothing if it would then change
-        nothing.
-        """
+        """Yield the action, cut to as many new workers as the quotas admit; yield nothing if no change is left."""
         job = self._snapshot.jobs.get(action.job_uid) if isinstance(action, Admit | Resize) else None
         if isinstance(action, Admit | Resize) and job is not None and job.worker and job.namespace in self._waiting:
             yield from self._cut(action, job, self._has(job))
@@ -105,7 +108,7 @@ class _Growth:
             return
         granted = self._room(job.namespace).how_many(pods.role, pods.charge, more)
         if granted < more and action.ps is not None:
-            granted = 0  # the policy chose the number of ps to suit all of these workers
+            granted = 0  # The policy has chosen the number of ps for all of these workers, so fewer are not given.
         self._room(job.namespace).take([pods._replace(number=granted)])
         given = has + granted
         nodes = {slot: node for slot, node in action.nodes.items() if slot.role != WORKER or slot.index < given}
@@ -113,7 +116,10 @@ class _Growth:
             yield action if granted == more else replace(action, workers=given, nodes=nodes)
 
     def _room(self, space: str) -> QuotaRoom:
-        """Return the quotas' room less the pods that jobs wait for, and the workers that jobs were already given."""
+        """Return the room that the quotas of the namespace ``space`` have for growth.
+
+        Room for the pods that jobs wait for, and for workers that jobs were given before, is taken from it already.
+        """
         if space not in self._rooms:
             room = self._rooms[space] = QuotaRoom(self._snapshot, space)
             for job in self._waiting[space]:
@@ -124,7 +130,7 @@ class _Growth:
 
 
 def _to_come(snapshot: Snapshot, job: Job, space: str) -> tuple[Pods, ...]:
-    """Return the workers that the job was given and that have no pod yet; empty if it is in another namespace."""
+    """Return the job's workers that have no pod yet, with their charge; empty if the job is in another namespace."""
     pods = pod_of_role(snapshot, job, WORKER) if job.namespace == space else None
     return () if pods is None else (pods._replace(number=workers_to_come(snapshot, job, snapshot.gang(job.uid))),)
 
@@ -170,7 +176,7 @@ class _Return:
         return fits and barred is not None and barred.reason is Reason.WAITING_FOR_PODS
 
     def _shrinks_for(self, job: Job, room: QuotaRoom) -> Iterator[Resize]:
-        """Yield the shrinks that make room in the quotas for the job's missing pods, and take that room.
+        """Yield the shrinks that make room in the quotas for the job's missing pods, and charge it to ``room``.
 
         If all the permitted shrinks together do not make enough room, yield nothing.
         """
@@ -211,11 +217,12 @@ class _Return:
         return sorted(found, key=rank)
 
     def _gives(self, victim: Job, trial: QuotaRoom, pods: Sequence[Pods]) -> tuple[int, list[Pods]]:
-        """Take workers from the victim, the last one first, until the pods fit or no worker would free a lacking
-        resource.
+        """Return how many workers the victim loses so that ``pods`` fit into the quotas, and the pods that go with
+        them.
 
-        Return how many workers it loses, and those of their pods that exist, which are counted as gone in ``trial``. A
-        worker without a pod is taken as well, because its pod would be created in the room that becomes free.
+        The workers with the highest indices go first. No more are taken once ``pods`` fit, or once a worker would free
+        no resource that is lacking. The room of their pods is given back to ``trial``. A worker without a pod is taken
+        as well, because its pod would be created in the room that becomes free.
         """
         gone: list[Pods] = []
         gang, role = self._snapshot.gang(victim.uid), victim.worker

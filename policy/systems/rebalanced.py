@@ -1,4 +1,4 @@
-"""A policy made of two, as ``kod2+specon``: a base decides, and a rebalancer moves jobs that it leaves alone."""
+"""A policy made of two systems, such as ``kod2+specon``: the base decides, and a rebalancer then moves running jobs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from policy.systems.base import Parts, Policy, Rebalancer
 
 @dataclass(frozen=True, slots=True)
 class Rebalanced(Policy):
-    """A policy made of two: ``base`` decides which jobs run, where and how large, and gives the verdicts; then
-    ``rebalancer`` moves running jobs.
+    """A policy made of two systems: ``base`` decides which jobs run, on which nodes and with how many workers, and
+    gives the verdicts; then ``rebalancer`` moves running jobs.
     """
 
     base: Policy = field()
@@ -22,15 +22,15 @@ class Rebalanced(Policy):
 
     @property
     def name(self) -> str:
-        """Return both names, ``kod2+specon``."""
+        """Return the names of both systems with a plus sign between them, such as ``kod2+specon``."""
         return f"{self.base.name}+{self.rebalancer.name}"
 
     def next_moment(self, now: float) -> float:
-        """Return when the policy beneath the rebalancer must be asked next."""
+        """Return when ``base`` must be asked next, in seconds since the epoch."""
         return self.base.next_moment(now)
 
     def prepare(self, snapshot: Snapshot, now: float) -> None:
-        """Compute in advance what the next decision of the policy beneath the rebalancer may need."""
+        """Compute in advance what the next decision of ``base`` may need."""
         self.base.prepare(snapshot, now)
 
     @property
@@ -39,7 +39,7 @@ class Rebalanced(Policy):
         return self.base.keeps or self.rebalancer.keeps
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """Return by uid what each job's object should hold for both systems."""
+        """Return by job uid the part of both systems' memory that should be written to the job's object."""
         merged: dict[str, Parts] = {}
         for system in (self.base, self.rebalancer):
             for uid, part in system.parts(memory).items():
@@ -53,8 +53,8 @@ class Rebalanced(Policy):
     def decide(self, snapshot: Snapshot, now: float) -> Decision:
         """Return the actions of both systems in one decision.
 
-        First come the actions of ``base``, then the rebalancer's moves, and then what ``base`` remembers of those
-        moves.
+        First come the actions of ``base``, then the rebalancer's moves, then the actions by which ``base`` remembers
+        these moves.
         """
         decided = self.base.decide(snapshot, now)
         promised = self.base.promised(snapshot, decided, now)

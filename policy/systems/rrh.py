@@ -1,8 +1,8 @@
 """The risk-reward heuristic (Irwin, Grit, Chase, HPDC 2004), a baseline of OASiS.
 
-A job is admitted if its utility, less the utility that other jobs lose because it delays them, is above a threshold.
-Whenever a job comes or ends, the admitted jobs are ranked by what they gain per unit of room and time; the first that
-fit run, and the others pause. A job's number of workers never changes.
+A job is accepted if its utility, less the utility that other jobs lose because it delays them, is above a threshold.
+Whenever a job comes or ends, the accepted jobs are ranked by their utility per unit of room and time. In this order the
+jobs that fit run, and the others pause. A job's number of workers never changes.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ TINY = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The decision that was made when the jobs last changed.
+    """The division of the cluster that was made when a job last came or ended. All fields have uids of jobs.
 
-    jobs: all jobs that were known; chosen: those of them that run, by rank; rejected: jobs that were refused; left_out:
-    known jobs that were barred.
+    jobs: the jobs that were known then. chosen: the jobs that run, by rank. rejected: the jobs that were refused.
+    left_out: known jobs that were not ranked, because they could not start for a reason other than room.
     """
 
     jobs: frozenset[str] = frozenset()
@@ -44,8 +44,8 @@ class Chosen:
 class Rrh(Policy):
     """The heuristic's parameters.
 
-    slot_seconds: length of the time slots of the utility curves. threshold: share of theta1 that a job's net utility
-    must exceed.
+    slot_seconds: the length in seconds of the time slots in which utility curves count delays. threshold: a job is
+    accepted if its utility, less what other jobs lose by it, exceeds this share of theta1, the value of its curve.
     """
 
     name: ClassVar[str] = "rrh"
@@ -99,9 +99,10 @@ class Rrh(Policy):
     def _choose(
         self, snapshot: Snapshot, jobs: dict[str, Job], out: Set[str], before: Chosen, now: float
     ) -> tuple[tuple[str, ...], list[str]]:
-        """Return the jobs that run, by rank, and the jobs that are refused.
+        """Return the uids of the jobs that run, by rank, and those of the jobs that are refused.
 
-        Running jobs are never refused, only paused. ``out``: the jobs that are barred.
+        Running jobs are never refused, only paused. ``out``: jobs that cannot start for a reason other than room; they
+        are not ranked. ``before``: the previous division.
         """
         pools = Pools(snapshot)
         views = {uid: self._view(snapshot, job, pools, now) for uid, job in jobs.items()}
@@ -122,7 +123,7 @@ class Rrh(Policy):
         return view.worth - cost > self.threshold * view.utility.value
 
     def _fill(self, snapshot: Snapshot, uids: Iterable[str], views: dict[str, RankedJob]) -> tuple[str, ...]:
-        """Return the jobs that run: in the order of rank, each job that still fits."""
+        """Return the uids of the jobs that run: in the order of rank, each job that fits beside those before it."""
         pools, chosen = Pools(snapshot), []
         for uid in sorted(uids, key=lambda uid: (-views[uid].score, views[uid].job.arrival, uid)):
             if pools.take(views[uid].job, 0, asked_workers(views[uid].job)):
@@ -138,7 +139,7 @@ class Rrh(Policy):
         return RankedJob(job, utility, (now - job.arrival) / self.slot_seconds, left, share)
 
     def _done(self, snapshot: Snapshot, job: Job, work: int, now: float) -> float:
-        """Return the worker-slots that the job has done: those of its last report, and those it has run for since."""
+        """Return how many worker-slots the job has done: by its last report, and by the time that it has run since."""
         reports = [report for report in snapshot.reports.get(job.uid, ()) if report.done is not None]
         gang = snapshot.gang(job.uid)
         since = max(reports[-1].at if reports else 0.0, gang.admitted_at or now)
@@ -147,7 +148,10 @@ class Rrh(Policy):
 
 
 def _barred(snapshot: Snapshot, now: float) -> dict[str, Verdict]:
-    """Return by uid why jobs cannot start, which includes jobs that could never have all the workers they ask for."""
+    """Return by uid the verdicts of the waiting jobs that cannot start for a reason other than free room.
+
+    Among them are jobs that would not fit into the empty cluster with all the workers they ask for.
+    """
     waiting = queue(snapshot, now)
     found = ((job.uid, never_fits(snapshot, ask_of(snapshot, job, asked_workers(job)))) for job in waiting.ready)
     return {**waiting.barred, **{uid: never for uid, never in found if never is not None}}
@@ -157,7 +161,8 @@ def _barred(snapshot: Snapshot, now: float) -> dict[str, Verdict]:
 class RankedJob:
     """A job with the figures by which it is ranked.
 
-    age, left: time slots since its arrival, and until its end if it runs from now on. share: its dominant share.
+    age: the time slots since its arrival. left: the time slots until its end if it runs from now on. share: its
+    dominant share of the cluster. utility: its utility curve.
     """
 
     job: Job
@@ -168,7 +173,7 @@ class RankedJob:
 
     @property
     def worth(self) -> float:
-        """The utility that the job will have earned if it runs from now on."""
+        """The utility of the job if it runs from now on until it completes."""
         return self.utility.at(math.ceil(self.age + self.left - TINY) - 1)
 
     def loss(self, slots: float) -> float:
@@ -177,7 +182,9 @@ class RankedJob:
 
     @property
     def score(self) -> float:
-        """The rank of the job: its utility now plus what it loses by waiting for one time slot, per unit of share and
-        time.
+        """The figure by which jobs are ranked, the largest first.
+
+        It is the job's utility plus what the job loses by waiting for one time slot, divided by its share of the
+        cluster and by the time slots that it needs.
         """
         return (self.worth + self.loss(1.0)) / (self.share * self.left)

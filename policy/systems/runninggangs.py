@@ -24,11 +24,12 @@ def running_by(
     figure: Callable[[Job], float],
     entry: Callable[[Job], tuple[Any, ...]] = by_uid,
 ) -> Mapping[Any, tuple[Any, ...]]:
-    """Return running jobs grouped by a figure, such as their weight; each group is sorted by the jobs' entries.
+    """Return running jobs grouped by a figure, such as their weight: a mapping from the figure to sorted entries.
 
-    ``listed``: the list of the index that is grouped, "admitted" or "yielding". ``figure``: may depend only on the job
-    and the nodes. ``name``: identifies the figure with all its parameters, because results are kept from step to step.
-    ``entry``: the job's sort key within its group, a tuple that ends with its uid.
+    ``listed``: the jobs that are grouped: "admitted", or "yielding" for those with workers beyond their minimum.
+    ``figure``: returns a job's figure; it may depend only on the job and the nodes. ``name``: identifies ``figure``
+    with all its parameters, because results are cached from step to step. ``entry``: returns a job's sort key within
+    its group, a tuple that ends with the uid.
     """
     jobs = snapshot.jobs
 
@@ -40,7 +41,10 @@ def running_by(
 
 
 class RunningGangs(MutableMapping[str, Gang]):
-    """The gangs of all jobs that hold room, by uid: those of the snapshot in order, then those admitted since."""
+    """The gangs of all jobs that hold room, by uid, as a cycle has changed them so far.
+
+    The gangs that the snapshot has come first, then those that were admitted in this cycle.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -63,7 +67,7 @@ class RunningGangs(MutableMapping[str, Gang]):
         return gang
 
     def running(self, uid: str) -> Gang:
-        """Return the gang of a job that is known to hold room, without a check."""
+        """Return the gang of a job that the caller knows to hold room; this is faster than ``get``."""
         return self._changed.get(uid) or self._snapshot.gangs[uid]
 
     def __contains__(self, uid: object) -> bool:
@@ -84,8 +88,9 @@ class RunningGangs(MutableMapping[str, Gang]):
         return sum(1 for _ in self)
 
     def listed(self, filed: Collection[str]) -> list[str]:
-        """Return the sorted uids of the jobs that hold room and are in ``filed``, a list of the index, or that this
-        cycle changed.
+        """Return the sorted uids of the jobs in ``filed`` that hold room, and of all jobs that this cycle has changed.
+
+        ``filed``: a list of uids from the snapshot's index.
         """
         if not filed:
             return sorted(self._changed)

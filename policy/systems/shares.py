@@ -1,4 +1,4 @@
-"""Helpers for systems that decide how many workers each job gets: free room by pool, the number of ps, and the orders.
+"""Helpers for systems that only decide how many workers each job gets: they find nodes and make the actions.
 
 Workers are given only when their room is free. Members are placed round robin.
 """
@@ -21,19 +21,20 @@ from policy.placement.room import Room
 
 
 def stands(jobs: Set[str], before: Set[str], *, barred: Set[str], shares: Set[str], left_out: Set[str]) -> bool:
-    """Tell whether a division of the cluster, which lasts until a job comes or ends, still holds.
+    """Tell whether a division of the cluster among jobs, which lasts until a job comes or ends, is still valid.
 
     ``jobs``: the jobs now. ``before``: the jobs for which the division was made. ``barred``: the jobs that cannot start
-    now. ``shares``: the jobs that were given something. ``left_out``: the jobs that were barred when the division was
-    made. It no longer holds if a job with a share is barred now, because the others get its share, or if a job that was
-    barred can start. A job without a share may be barred or not: its pods come and go while it pauses.
+    now for a reason other than room. ``shares``: the jobs that were given workers. ``left_out``: the jobs that were
+    barred when the division was made. The division must be made again if a job that was given workers is barred now,
+    or if a job that was left out can start now.
     """
     return jobs == before and barred.isdisjoint(shares) and left_out <= barred
 
 
 def servers_for(job: Job, workers: int) -> int | None:
-    """Return how many ps ``workers`` workers need so that the ps' bandwidth does not slow them; None: as the job
-    asks.
+    """Return how many ps ``workers`` workers need so that the bandwidth of the ps does not slow them.
+
+    None: the job keeps the number of ps that it asks for.
     """
     if not job.ps_elastic or job.training is None or workers == 0:
         return None
@@ -41,7 +42,10 @@ def servers_for(job: Job, workers: int) -> int | None:
 
 
 class Pools:
-    """The free room summed over all nodes that accept a role (its pool), as if room were not fragmented."""
+    """The room for Kohort's jobs, added up over all nodes that accept a role (the role's pool).
+
+    A division by pools may be too large, because the room of a pool is spread over its nodes.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         room = Room.without_jobs(snapshot)
@@ -59,8 +63,9 @@ class Pools:
         return self.free[self._names[constraints]]
 
     def take(self, job: Job, before: int, after: int) -> bool:
-        """Take from the pools what ``after`` workers need beyond ``before``, if there is enough; tell whether there
-        was.
+        """Take from the pools what ``after`` workers of the job need beyond ``before`` workers, with their ps.
+
+        Return False, and take nothing, if a pool has too little.
         """
         wanted = [(self._pool(constraints), more) for constraints, more in self._more(job, before, after)]
         if not all(pool.get(name, 0) >= amount for pool, more in wanted for name, amount in more.amounts.items()):
@@ -79,9 +84,9 @@ class Pools:
         return max(shares, default=0.0)
 
     def _more(self, job: Job, before: int, after: int) -> Iterable[tuple[Constraints, Resources]]:
-        """Yield, for each role, its constraints and what it needs for ``after`` workers beyond ``before``.
+        """Yield for each role its constraints, and the resources that ``after`` workers need beyond ``before`` workers.
 
-        Workers that are done need nothing.
+        Workers whose pods have succeeded need nothing.
         """
         if job.uid not in self._done:
             self._done[job.uid] = done_slots(self._snapshot, job)
@@ -97,8 +102,9 @@ class Pools:
 
 
 class Orders:
-    """Turns the decided numbers of workers into actions. ``whole``: a job starts with its full number of workers, or
-    not at all.
+    """Turns decided numbers of workers into actions with nodes.
+
+    ``whole``: a job starts only with its full number of workers; otherwise its minimum suffices.
     """
 
     def __init__(self, snapshot: Snapshot, *, whole: bool = False) -> None:
@@ -110,9 +116,10 @@ class Orders:
         self.verdicts: dict[str, Verdict] = {}
 
     def give(self, workers: Mapping[str, int]) -> None:
-        """Order these numbers of workers, in the order of the mapping; a job with 0 pauses or waits.
+        """Make the actions that give each job its number of workers (by uid), in the order of the mapping.
 
-        The mapping must have no job that is barred (``queue``), because only room is checked here.
+        A job with 0 workers pauses or waits. The mapping must have no job that is barred (``queue``), because only room
+        is checked here.
         """
         for uid, given in workers.items():
             job, gang = self._snapshot.jobs[uid], self._snapshot.gang(uid)

@@ -37,15 +37,16 @@ from policy.systems.growth import (
 from policy.systems.moving import Balance, Reallocation, rebalance
 
 KEY = "specon/job/"
-CLOCK = "specon/clock"  # key in the policy's memory of the time of the last round
+CLOCK = "specon/clock"  # The policy's memory holds the time of the last round under this key.
 COUNTS = "specon/counts"
 
 
 class Gate(Enum):
     """When a converged job may ask for another node (line 15).
 
-    ``GROWING``: another job on its node still progresses, and would profit. ``PRINTED``: its node has |PC| + |WC| > 1,
-    which is rare with one or two jobs per node. ``OPEN``: always; the text has no gate.
+    ``GROWING``: if another job on its node still progresses, and so would profit. ``PRINTED``: if more than one
+    container on its node is not converged (|PC| + |WC| > 1), which is rare with one or two jobs per node. ``OPEN``:
+    always, because the paper's text has no such condition.
     """
 
     GROWING = "growing"
@@ -66,8 +67,10 @@ class FirstNode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many decisions were made so far: requests of Algorithm 1, moves and stays of Algorithm 2, moves of Algorithm
-    3.
+    """How many decisions were made so far.
+
+    requests: requests for another node by Algorithm 1. moves, stays: how often Algorithm 2 moved a job or let it stay.
+    balanced: moves by Algorithm 3.
     """
 
     requests: int = 0
@@ -125,7 +128,7 @@ class SpeCon(Rebalancer):
         return replace(admitted, actions=(*admitted.actions, *self.moves(snapshot, admitted, now)))
 
     def _scores(self, snapshot: Snapshot, now: float) -> dict[str, float]:
-        """Return S of each node, by the categories of the last round."""
+        """Return the score S of each node by name, from the jobs' categories in the last round."""
         fleet = Fleet(snapshot, Decision(), SpeConRound(self, snapshot, Decision(), now, None).categories(), None)
         return {name: fleet.score(name, self.category_weights) for name in fleet.room}
 
@@ -152,12 +155,12 @@ class SpeCon(Rebalancer):
         found = ((uid, read_progress(part[self.name])) for uid, part in parts.items() if self.name in part)
         known = {uid: told for uid, told in found if told is not None and not snapshot.jobs[uid].finished}
         memory: dict[str, object] = {KEY + uid: told for uid, told in known.items()}
-        # The last round is taken to be the last one in which a job reported something
-        # new, so that the next one is due in time.
+        # The time of the last round is not written. The last round in which a job reported something new stands in for
+        # it, so that the next round is due in time.
         return memory | ({CLOCK: max(told.since for told in known.values())} if known else {})
 
     def monitor(self, job: Job) -> Monitor:
-        """Return Algorithm 1's parameters for that job."""
+        """Return Algorithm 1's parameters for that job, which may state its own alpha."""
         own = job.training.alpha if job.training is not None else None
         alpha = self.alpha if own is None else own
         return Monitor(alpha, self.interval, self.growth, self.ladder, self.hysteresis, self.smoothing)
@@ -230,7 +233,10 @@ class SpeConRound:
     # -- Algorithm 2 ---------------------------------------------------------------------------
 
     def _reallocate(self, fleet: Fleet) -> Iterator[Migrate]:
-        """Serve the requests of jobs one at a time, by node and job; each sees the moves made before it."""
+        """Yield the moves of Algorithm 2 for the jobs that ask for another node, in the order of their nodes and uids.
+
+        Each job's new node is chosen after the moves of the jobs before it are counted.
+        """
         manager = Reallocation(self.policy.category_weights, self.policy.guard)
         asking = [one for one in self._movable() if self._asks(one.job.uid)]
         for one in sorted(asking, key=lambda one: (one.node, one.job.uid)):
@@ -238,9 +244,10 @@ class SpeConRound:
                 yield from self._decide(fleet, one, manager.host(fleet, one))
 
     def _decide(self, fleet: Fleet, one: Movable, node: str | None) -> Iterator[Migrate]:
-        """Move the job to ``node``, or let it stay if that is its own node; if ``node`` is None, the job may ask again.
+        """Yield the move of the job to ``node``; yield nothing if that is its own node, where it stays, or None.
 
-        A move or a stay uses up the job's only request (Algorithm 2, lines 9, 15, 20).
+        After a move or a stay the job may not ask again (Algorithm 2, lines 9, 15, 20). If ``node`` is None, it may ask
+        in a later round.
         """
         counts = replace(self.counts, requests=self.counts.requests + 1)
         told = self.told[one.job.uid]
@@ -254,22 +261,22 @@ class SpeConRound:
     def _asks(self, uid: str) -> bool:
         """Tell whether the job asks for another node (line 13): it was in CC before this round and still slows down.
 
-        A job asks only once (V-A).
+        A job that Algorithm 2 has moved or let stay does not ask again (V-A).
         """
         known, told = self.known[uid], self.told[uid]
         asked = self._settled(told) or known.category is not Category.CONVERGED
         return not asked and slowing(self.policy.monitor(self.snapshot.jobs[uid]), known, told)
 
     def _settled(self, told: Progress) -> bool:
-        """Tell whether the job no longer asks for another node, by its progress ``told``.
+        """Tell, by the job's progress ``told``, whether the job no longer asks for another node.
 
-        Then SpeCon's Algorithm 2 has already moved it or let it stay, or it may not be moved any more.
+        The reason is that Algorithm 2 has already moved it or let it stay, or that it may not be moved any more.
         """
         return told.moved or self._spent(told)
 
     def _spent(self, told: Progress) -> bool:
-        """Tell, by the job's progress ``told``, whether it may not be moved any more: each job is moved only once, and
-        it has been moved.
+        """Tell, by the job's progress ``told``, whether the job has been moved and each job is moved only once
+        (``moves_per_job``).
         """
         return self.policy.moves_per_job == 1 and told.was_moved
 
@@ -306,7 +313,11 @@ class SpeConRound:
             yield action
 
     def _may_balance(self, one: Movable) -> bool:
-        """Tell whether Algorithm 3 may move the job: once, and not in the round of Algorithm 2's decision about it."""
+        """Tell whether Algorithm 3 may move the job.
+
+        It may do so once for each job, but not in the round in which Algorithm 2 has decided about the job. Only
+        converged jobs are moved, unless ``balance_any`` is set.
+        """
         known, told = self.known[one.job.uid], self.told[one.job.uid]
         fresh = told.moved is known.moved and not told.balanced and not self._spent(told)
         return fresh and (self.policy.balance_any or told.category is Category.CONVERGED)
@@ -314,7 +325,7 @@ class SpeConRound:
     # -- memory --------------------------------------------------------------------------------
 
     def _remember(self) -> Iterator[Remember]:
-        """Remember what has changed, and forget jobs that have ended."""
+        """Yield the actions that remember the round and changed progress, and forget the progress of ended jobs."""
         memory, jobs = self.snapshot.memory, self.snapshot.jobs
         yield Remember(CLOCK, self.now)
         for uid, told in self.told.items():

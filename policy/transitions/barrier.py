@@ -27,12 +27,13 @@ from policy.transitions.refusedwrites import refused_binding
 
 
 def in_order(batch: Iterable[events.Event]) -> list[events.Event]:
-    """Return the batch with dropped bind calls first and held ones last, without holds that a later drop ends.
+    """Return the events of a batch in another order: dropped bind calls first, held bind calls last.
 
-    Drops come first because a gang must not be bound by calls that kube-scheduler has dropped in the same batch. Holds
-    come last because outcomes in the batch belong to bindings of earlier steps. If a hold were applied before such an
-    outcome, the outcome would count for the new binding. And if all bindings of a gang have failed, its members must
-    pass the barrier together again; a hold that is applied before the failures are known would be bound alone.
+    A held call that is dropped later in the batch is left out. Drops come first because a gang must not be bound by
+    calls that kube-scheduler has dropped in the same batch. Holds come last because outcomes in the batch belong to
+    bindings of earlier steps: a hold that is applied first would take the outcome for its own. And if all bindings of a
+    gang have failed, its members must pass the barrier together again; a hold that is applied before the failures are
+    known would be bound alone.
     """
     drops: list[events.Event] = []
     rest: list[events.Event] = []
@@ -52,7 +53,7 @@ def in_order(batch: Iterable[events.Event]) -> list[events.Event]:
 
 
 def apply_bind_event(draft: Draft, event: events.Event, now: float) -> list[Effect]:
-    """Apply one event that concerns binds, or a pod's condition, and ignore all others."""
+    """Apply an event about a bind call, a binding or a pod's condition to the draft, and ignore all other events."""
     match event:
         case events.BindHeld(uid, node):
             return hold(draft, uid, node, now)
@@ -107,7 +108,8 @@ def hold(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
 def _is_barred(draft: Draft, gang: Gang) -> bool:
     """Tell whether the gang's job must not run now, so that no member may be bound.
 
-    The same batch may have made the job malformed. A malformed job has no roles, so its gang would look complete.
+    This must be asked at each bind, because an event of the same batch may have made the job malformed. A malformed job
+    has no roles, so the minimum of its gang would seem to be complete.
     """
     job = draft.now.jobs.get(gang.job_uid)
     return job is None or not queued(job)
@@ -119,10 +121,10 @@ def _has_slot(draft: Draft, pod: Pod) -> bool:
 
 
 def _follows_too_soon(draft: Draft, gang: Gang, pod: Pod, node: str) -> bool:
-    """Tell whether the pod that it replaces still holds room on the node, and the node has no other room for this one.
+    """Tell whether the pod's predecessor in its slot still holds room on the node, and the node has no room for both.
 
-    kube-scheduler usually sees this itself, but not if the earlier pod's binding is missing in its cache because the
-    answer to the bind call was lost.
+    kube-scheduler usually sees this itself. It does not if the predecessor is missing in its cache, because the answer
+    to the predecessor's bind call was lost.
     """
     strays = (draft.now.pods.get(uid) for uid in draft.now.strays.get(pod.job_uid, ()))
     if pod.uid in gang.in_flight or not any(
@@ -134,9 +136,10 @@ def _follows_too_soon(draft: Draft, gang: Gang, pod: Pod, node: str) -> bool:
 
 
 def _move_member(draft: Draft, gang: Gang, pod: Pod, slot: Slot, node: str) -> Gang | None:
-    """Change the plan of the slot to the node that kube-scheduler has chosen; return the gang, or None if not possible.
+    """Plan the slot on the node that kube-scheduler has chosen instead of the planned one, and return the gang.
 
-    It is possible only under the setting ``answer: ranked``, and if the node has room.
+    The result is None if the plan cannot be changed: without the setting ``answer: ranked``, while the pod's binding is
+    in flight, or if the node has no room.
     """
     job = draft.now.jobs.get(gang.job_uid)
     if not draft.base.rules.ranked or job is None or pod.uid in gang.in_flight or node not in draft.now.nodes:
@@ -150,9 +153,10 @@ def _move_member(draft: Draft, gang: Gang, pod: Pod, slot: Slot, node: str) -> G
 
 
 def _straight_through(draft: Draft, gang: Gang, pod: Pod, slot: Slot) -> list[Effect]:
-    """Send the binding of one member without the barrier, unless its room is taken.
+    """Return the binding of one member, which does not wait at the barrier, or a refusal if its room is taken.
 
-    The gang's minimum is bound or being bound already, or its members need not be bound together.
+    Such members belong to a gang whose minimum is bound or being bound already, or whose members need not be bound
+    together.
     """
     if is_taken(draft, gang, pod, gang.nodes[slot]):
         draft.filled.add(gang.nodes[slot])
@@ -174,10 +178,10 @@ def _at_barrier(draft: Draft, gang: Gang, pod: Pod, slot: Slot, now: float) -> l
 
 
 def _arrived(gang: Gang, pod: Pod, slot: Slot, now: float, rules: Rules) -> Gang:
-    """Return the gang with one more held bind.
+    """Return the gang with the bind of this pod held at the barrier.
 
-    The window starts again with each bind, because kube-scheduler's queue does not keep a gang's pods together, so that
-    in a long queue they come far apart. It never ends later than the time for which the oldest bind may be held.
+    The barrier's window starts again with each bind, because in a long queue of kube-scheduler a gang's pods may come
+    far apart. The window ends at the latest when the oldest bind has been held for ``hold_seconds``.
     """
     if pod.uid in gang.held:
         return gang
@@ -187,9 +191,10 @@ def _arrived(gang: Gang, pod: Pod, slot: Slot, now: float, rules: Rules) -> Gang
 
 
 def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
-    """Send the gang's bindings: all at its first held bind if it is eligible, else those that are held.
+    """Return the gang's bindings if it may be bound now; empty if it must wait.
 
-    Held binds are sent if the whole minimum is held or bound, and no node of the plan has changed in this step.
+    Under ``barrier.commit: first`` all bindings of an eligible gang are sent at its first held bind. Otherwise the held
+    binds are sent once the whole minimum is held or bound, unless a node of the plan has changed in this step.
     """
     job = draft.now.jobs.get(gang.job_uid)
     if job is None or not gang.held:
@@ -204,9 +209,10 @@ def commit_if_complete(draft: Draft, gang: Gang, now: float) -> list[Effect]:
 
 
 def _obstacle(draft: Draft, gang: Gang) -> str:
-    """Return in words why the gang must not be bound by its first bind call; the charges are brought up to date first.
+    """Return in words why the gang must not be bound by its first bind call; empty if it may.
 
-    ``draft.filled`` is not asked: Kohort's own bindings fill nodes too, with what the plans had charged there before.
+    ``draft.filled`` (nodes that facts of this step have filled) is not used here, because Kohort's own bindings fill
+    nodes too, although their plans had charged the room before.
     """
     draft.settle()
     return in_the_way(draft.view(), gang)
@@ -222,15 +228,15 @@ def _unbound(draft: Draft, gang: Gang) -> dict[str, Slot]:
 def _given(gang: Gang) -> set[Slot]:
     """Return the slots of held binds for which the plan has a node.
 
-    A worker beyond the target has none, if the target was lowered after its bind was held.
+    The plan has no node for a worker beyond the target, if the target was lowered after the worker's bind was held.
     """
     return {slot for slot in gang.held.values() if slot in gang.nodes}
 
 
 def _is_shaken(draft: Draft, gang: Gang) -> bool:
-    """Tell whether a node of a held member is no longer usable, or has less room because of a fact of this step.
+    """Tell whether a node of a held member is no longer usable, or may have less room because of a fact of this step.
 
-    Such plans are checked later in the step, so the binds are not sent before.
+    The step checks such a plan later (``give_up_taken``), so its held binds must not be sent yet.
     """
     nodes = {gang.nodes[slot] for slot in _given(gang)}
     return not nodes.isdisjoint(draft.filled) or not all(_is_usable(draft, name) for name in nodes)
@@ -242,16 +248,19 @@ def _is_usable(draft: Draft, name: str) -> bool:
 
 
 def send_held(draft: Draft, gang: Gang, how: Move, **changes: object) -> list[Effect]:
-    """Open the barrier: send every held bind, in the order of slots, and refuse those of members without a node.
+    """Return the bindings of all held binds, in the order of slots, and refusals for held members without a node.
 
-    The gang makes the move ``how``, with ``changes`` to its fields.
+    The gang then has no held binds. It makes the move ``how``, with ``changes`` to its fields.
     """
     held = {uid: slot for uid, slot in gang.held.items() if slot in gang.nodes}
     return _send(draft, gang, held, how, **changes)
 
 
 def _send(draft: Draft, gang: Gang, slots: Mapping[str, Slot], how: Move, **changes: object) -> list[Effect]:
-    """Send the bindings of these members (pod uid -> slot), in the order of slots, and refuse all other held binds."""
+    """Return the bindings of these members, in the order of slots, and refusals for all other held binds.
+
+    slots: the members' slots by pod uid. The gang makes the move ``how``, with ``changes`` to its fields.
+    """
     pods = draft.now.pods
     sent = sorted(slots.items(), key=lambda item: item[1])
     in_flight = {**gang.in_flight, **{uid: gang.nodes[slot] for uid, slot in sent}}
@@ -273,10 +282,10 @@ def _gang_of(draft: Draft, uid: str) -> Gang | None:
 
 
 def bound(draft: Draft, uid: str, node: str, now: float) -> None:
-    """Count a pod as bound as soon as the API server has answered, before the watch shows it.
+    """Put the node on a pod whose binding the API server has confirmed, before the watch shows the bound pod.
 
-    The deadline for the gang's other bindings starts again, because all bindings of a large gang may take longer than
-    one deadline.
+    The deadline for the gang's other bindings starts again, because all bindings of a large gang together may take
+    longer than one deadline.
     """
     pod = draft.now.pods.get(uid)
     if pod is not None and not pod.node:

@@ -15,7 +15,10 @@ from policy.transitions.recovery.release import cleared
 
 
 def carry_out(draft: Draft, decision: Decision, now: float) -> list[Effect]:
-    """Apply the decision's actions to the draft, replace the verdicts by the decision's, and return the effects."""
+    """Apply the decision's actions and verdicts to the draft, and return the effects.
+
+    The effects are the actions themselves, and refusals of binds whose gang is paused.
+    """
     verdicts = dict(decision.verdicts)
     effects: list[Effect] = [*decision.actions]
     for action in decision.actions:
@@ -63,7 +66,7 @@ def _admit(draft: Draft, action: Admit, now: float) -> None:
 
 
 def _pause(draft: Draft, action: Resize, now: float) -> list[Effect]:
-    """Pause the gang: drop its plan, so that the controller releases its members.
+    """Pause the gang by dropping its plan, and return refusals for its held binds; the controller releases its members.
 
     The room of bindings in flight stays charged until their outcomes are known.
     """

@@ -1,6 +1,6 @@
-"""Put the facts of the API server into the draft. An older version of an object never replaces a newer one.
+"""Puts the facts of the API server into the draft.
 
-(This is rule S6 of docs/reliability.md.)
+An older version of an object never replaces a newer one (rule S6 of docs/reliability.md).
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from policy.transitions.recovery.repair import lose_room
 from policy.transitions.refusedwrites import take_refused
 from policy.transitions.shortage import lose_quota, see_quota
 
-# A filter call may still show a pod so long after its deletion, because kube-scheduler's own view is older.
+# kube-scheduler's own view is older than Kohort's, so a filter call may name a pod for this long after its deletion.
 REMEMBER_GONE_SECONDS = 300.0
 
 
 def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
-    """Apply one fact (about an object, the lead, the policy, a report or the usage), and ignore other events."""
+    """Apply one fact to the draft and return the effects; ignore events that are not facts.
+
+    Facts are about API objects, leading, the policy, progress reports, measured usage, refused writes and checkpoints.
+    """
     match event:
         case events.NodeSeen(node):
             see_node(draft, node)
@@ -72,10 +75,10 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
 
 
 def take_report(draft: Draft, job_uid: str, report: Report, now: float) -> None:
-    """Keep a training report; of each job the first report and the last few are kept.
+    """Keep a job's progress report; of each job the first report and the last few are kept.
 
-    A report that is older than the newest one is late and is ignored. A report from the future is ignored, too, because
-    until that time every other report would count as late.
+    A report is ignored if a newer one is known already. A report from the future is ignored, too, because every report
+    before that time would then count as late.
     """
     known = draft.now.reports.get(job_uid, ())
     in_time = report.at <= now + AHEAD_SECONDS and (not known or report.at > known[-1].at)
@@ -94,7 +97,11 @@ def see_node(draft: Draft, node: Node) -> None:
 
 
 def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
-    """Add or replace a job, unless a newer version is known, and report numbers that its user has changed."""
+    """Add or replace a job, unless a newer version is known, and return a report of each number that a user has
+    changed.
+
+    Reported numbers are the replicas and the bounds of workers.
+    """
     old = draft.now.jobs.get(job.uid)
     if old is not None and old.version > job.version:
         return []
@@ -109,11 +116,11 @@ def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
 
 
 def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:
-    """Yield a report for each bound that the job object states differently than before.
+    """Yield a report for each bound of workers that the job object states differently than before.
 
-    A bound that is not stated but follows from the replicas is no edit.
+    A bound that is not stated but follows from the replicas is not reported here.
     """
-    # A user stops a job whose kind cannot be suspended by setting its replicas to 0; then its bounds are not read.
+    # A user stops a job whose kind cannot be suspended by setting its replicas to 0. The bounds do not count then.
     if any(one.invalid or (one.suspended and not one.suspends) for one in (old, job)):
         return
     if job.min_stated and old.min_workers != job.min_workers:
@@ -123,7 +130,10 @@ def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:
 
 
 def _strike_forged(draft: Draft, job: Job) -> None:
-    """Take the slot from pods that were seen before their job and name the job's uid but another job's name."""
+    """Take the slot from pods whose owner reference has this job's uid but another name (``_is_forged``).
+
+    Such pods may have been seen before their job, when the name could not be checked yet.
+    """
     claimants = {*draft.now.members.get(job.uid, {}).values(), *draft.now.strays.get(job.uid, ())}
     for uid in sorted(claimants):
         pod: Pod = draft.now.pods[uid]
@@ -132,20 +142,20 @@ def _strike_forged(draft: Draft, job: Job) -> None:
 
 
 def _is_forged(pod: Pod, job: Job) -> bool:
-    """Tell whether the pod's owner reference has the job's uid but another name.
+    """Tell whether the pod's owner reference has another name than the job, although it has the job's uid.
 
-    The slot was read from that name, so such a pod may not have a slot.
+    The pod's slot was found by the name in the owner reference, so such a pod must not have a slot.
     """
     return bool(pod.owner) and pod.owner != job.name
 
 
 def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now: float) -> list[Edited]:
-    """Take over a number of replicas that a user has set, and report the edit.
+    """Take over a number of replicas that a user has set on the job object, and return a report of the edit.
 
-    before, asked: the number in the old and in the new version of the object. A lower number is always taken over, a
-    higher one only by a replica that does not lead. The leader lets only the policy grow a job, so it sets a number
-    above the target back. A number that Kohort itself has ordered is no edit; it may be seen late, when the target has
-    changed already.
+    before, asked: the number in the old and in the new version of the object. A lower number is always taken over. A
+    higher number is taken over only while this replica of Kohort does not lead: where it leads, only the policy grows
+    jobs, and the controller sets the number back. A number that Kohort itself has ordered is no edit, even if it is
+    seen late, after the target has changed again.
     """
     gang = draft.gang(job.uid)
     if gang.state not in ADMITTED or asked == before or job.invalid:
@@ -158,7 +168,7 @@ def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now
     lowered = wanted < gang.workers and asked not in gang.scaling.targets
     if follows or lowered:
         retarget(draft, gang, wanted, {}, now)
-    # Kohort may take workers one by one; then the job object shows the numbers in between.
+    # If Kohort takes workers one by one, the job object shows the numbers in between, which no user has set.
     ours = asked in gang.scaling.targets or gang.workers < asked < before
     return [] if ours else [_report(old, before, job, asked, gang.workers, taken=follows or lowered)]
 
@@ -166,10 +176,10 @@ def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now
 def _report(old: Job, before: int, job: Job, asked: int, target: int, *, taken: bool) -> Edited:
     """Return the report that a user has changed the replicas from ``before`` to ``asked``.
 
-    ``taken`` tells whether the number was taken over. If it was not, but the job's maximum follows from the replicas,
-    the edit has still raised the maximum, and the report says so.
+    ``taken``: the number was taken over. Otherwise, if the job's maximum follows from the replicas, the report says
+    that the user has raised the maximum.
     """
-    if taken or asked == _within(job, target):  # in the second case settle resizes the gang to the job's new bounds
+    if taken or asked == _within(job, target):  # In the second case settle.py resizes the gang to the new bounds.
         return Edited(job.uid, "workers", before, asked, kept=True)
     if not job.max_stated and old.max_workers < job.max_workers == asked:
         return Edited(job.uid, "max-workers", old.max_workers, asked, kept=True)
@@ -220,10 +230,10 @@ def see_pod(draft: Draft, pod: Pod, now: float) -> list[Effect]:
 
 
 def _as_its_pods_go(draft: Draft, job: Job) -> Job:
-    """Return the job with the placement constraints of each role replaced by those of the role's first pod.
+    """Return the job with each role's placement constraints taken from the role's first pod instead of its template.
 
-    Admission may add constraints to those of the template: by webhooks, and by plugins for taints of GPU nodes, for a
-    RuntimeClass, and for a namespace's node selector.
+    When pods are created, webhooks and admission plugins may add constraints to those of the template: for taints of
+    GPU nodes, for a RuntimeClass, or for a namespace's node selector.
     """
     pods, first = draft.now.pods, dict[str, Constraints]()
     for slot, uid in sorted(draft.now.members.get(job.uid, {}).items()):
@@ -245,7 +255,7 @@ def _leave_slot(draft: Draft, old: Pod, pod: Pod) -> list[Effect]:
 
 
 def _learn_node(draft: Draft, pod: Pod, gang: Gang) -> list[Effect]:
-    """Bring the plan into line with a pod that the watch shows as bound, and answer a bind that is held for it."""
+    """Plan the slot of a pod that the watch shows as bound on the pod's node, and answer a bind held for the pod."""
     effects: list[Effect] = []
     if pod.uid in gang.held and pod.slot is not None:
         same = gang.nodes.get(pod.slot) == pod.node
@@ -279,7 +289,7 @@ def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
     if uid in gang.in_flight:
         gang = land(draft, gang, uid)
     if gang.state is State.REPAIRING and pod.node and pod.terminating:
-        # The successor's pod can be created only now, so the time that the old pod took to stop must not count.
+        # The slot's new pod can be created only now, so the time that the old pod took to stop must not count.
         gang = replace(gang, deadline=until(draft, Awaits.REPAIR, now))
         draft.put_gang(gang)
     if uid not in gang.held:
@@ -289,9 +299,10 @@ def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
 
 
 def _remember_gone(draft: Draft, uid: str, now: float) -> None:
-    """Remember the uid of a deleted pod, so that a late filter call does not add the pod again.
+    """Remember the uid of a deleted pod for ``REMEMBER_GONE_SECONDS``, so that a late filter call does not add it
+    again.
 
-    The map is in the order of time, and its oldest entries are dropped when their time is over.
+    Entries whose time is over are dropped; they come first, because the mapping is in the order of time.
     """
     gone = draft.edit("gone")
     for old in [*takewhile(lambda uid: gone[uid] <= now, gone)]:
@@ -300,15 +311,16 @@ def _remember_gone(draft: Draft, uid: str, now: float) -> None:
 
 
 def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
-    """Begin to lead, or stop leading.
+    """Note that this replica begins to lead or stops leading, and return refusals for binds that it may not make.
 
-    A replica that stops leading drops its plans, but keeps the bindings in flight; from then on its gangs follow from
-    the pods. A replica that begins to lead starts the deadlines of gangs that are in repair or growing again.
+    A replica that stops leading drops its plans, but keeps the bindings in flight; from then on the state of each gang
+    is found from its pods. When it begins to lead, the deadlines of gangs start again, such as those of a repair or of
+    a growth.
     """
     if leading == draft.now.leading:
         return []
     draft.set("leading", leading)
-    draft.set("refused_writes", {})  # these refusals were reported by the controller of another term
+    draft.set("refused_writes", {})  # The refused writes known so far were reported by the controller of another term.
     effects: list[Effect] = []
     for _, gang in sorted(draft.now.gangs.items()):
         settled = gang.state in (State.RUNNING, State.WAITING, State.COMPLETED)
@@ -324,7 +336,7 @@ def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
 
 
 def _awaited_again(gang: Gang) -> Awaits:
-    """Return what this gang waits for, if the replica begins to lead now."""
+    """Return what this gang waits for from now on, when the replica begins to lead."""
     if gang.state is State.RUNNING:
         return Awaits.GROWTH if gang.awaited else Awaits.OUTCOMES
     return Awaits.REPAIR if gang.state is State.REPAIRING else Awaits.EARLIER_TERM

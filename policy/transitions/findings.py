@@ -13,7 +13,7 @@ from policy.transitions.gangs import any_stays, bound_slots, complete, least_wor
 
 
 class Finding(Enum):
-    """What a look at a job and its pods finds; if several are true, the first one counts.
+    """What a look at a job and its pods finds; if several findings are true, the first of them in this order counts.
 
     FINISHED: the job has ended.
     WITHDRAWN: the job must not run now: it is being deleted, malformed, or suspended by its user or by Kohort. A
@@ -23,8 +23,8 @@ class Finding(Enum):
     TOO_FEW: less than the minimum, and a member is bound or being bound.
     NOBODY: less than the minimum, and no member is bound or being bound.
 
-    A member that is terminating, or whose node is gone, does not count as bound. A binding in flight does not count for
-    a gang that waits: it was sent under an earlier plan.
+    A member that is terminating, or whose node is gone, does not count as bound. The binding in flight of a gang that
+    waits does not count as being bound, because it was sent under an earlier plan.
     """
 
     FINISHED = "finished"
@@ -54,7 +54,9 @@ class Look(NamedTuple):
 
 
 def look_at(draft: Draft, job: Job, gang: Gang, now: float) -> Look:
-    """Return what is found now: whether the job has finished or must not run, and else whether its minimum is bound."""
+    """Return what a look at the job and its pods finds now: whether the job has finished or must not run, and otherwise
+    whether its minimum is bound.
+    """
     if job.finished:
         return Look(job, Finding.FINISHED, (), now)
     if not (queued(job) or (gang.state is State.MIGRATING and releasing(job))):

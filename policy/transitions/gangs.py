@@ -14,13 +14,14 @@ from policy.cluster.reasons import Reason
 from policy.transitions.deadlines.patience import until
 
 TURNS_KEPT = 4
-RESIZED = (State.RUNNING, State.REPAIRING, State.MIGRATING)  # a resize is reported only in these states
+RESIZED = (State.RUNNING, State.REPAIRING, State.MIGRATING)  # Only resizes of gangs in these states are reported.
 
 
 def bound_slots(draft: Draft, job_uid: str) -> set[Slot]:
     """Return the slots of the job that count as bound.
 
-    Their pod holds room on a node that exists and is not terminating, or has succeeded, or will never come again.
+    The pod of such a slot is bound to a node that exists and is not terminating, or it has succeeded; or no pod will
+    come for the slot again.
     """
     pods, nodes = draft.now.pods, draft.now.nodes
     members, job = draft.now.members.get(job_uid, {}), draft.now.jobs.get(job_uid)
@@ -29,7 +30,7 @@ def bound_slots(draft: Draft, job_uid: str) -> set[Slot]:
 
 
 def stays(pod: Pod, nodes: Mapping[str, Node]) -> bool:
-    """Tell whether the pod is bound to a node that exists, has not ended, and is not terminating."""
+    """Tell whether the pod is bound to a node that exists, and has neither ended nor is terminating."""
     return pod.holds_room and not pod.terminating and pod.node in nodes
 
 
@@ -61,13 +62,13 @@ def any_goes(draft: Draft, job_uid: str) -> bool:
 def none_made(draft: Draft, gang: Gang) -> bool:
     """Tell whether all bindings that were sent for the gang have failed, so that no member is bound.
 
-    Its members must then pass the barrier together again, so that they are bound together or not at all.
+    The members must then be held at the barrier again, so that they are bound together or not at all.
     """
     return gang.state is State.BINDING and gang.whole and not gang.in_flight and not any_bound(draft, gang.job_uid)
 
 
 def any_stays(draft: Draft, job_uid: str) -> bool:
-    """Tell whether a pod of the job is bound to a node that exists, has not ended, and is not terminating."""
+    """Tell whether the job has a pod that is bound to a node that exists, and has neither ended nor is terminating."""
     nodes = draft.now.nodes
     return any(stays(pod, nodes) for pod in pods_of(draft, job_uid))
 
@@ -84,7 +85,8 @@ def complete(job: Job, slots: Collection[Slot], workers: int, servers: int | Non
 def least_workers(job: Job, gang: Gang) -> int:
     """Return the minimum of workers that the gang must keep.
 
-    If the user raises the minimum of a bound gang, the old one counts until the new number of workers has been bound.
+    If the user raises the minimum of a bound gang, the old minimum counts until as many workers as the new minimum are
+    bound.
     """
     settled = gang.state in (State.BINDING, State.RUNNING, State.MIGRATING, State.REPAIRING)
     return min(gang.least, job.min_workers) if settled else job.min_workers
@@ -105,12 +107,12 @@ def move(draft: Draft, gang: Gang, how: Move, **changes: object) -> Gang:
 
 
 def plan_name(draft: Draft, now: float) -> str:
-    """Return the name for plans of this step; no other step has the same, not even after a restart."""
+    """Return the name for plans that are made in this step; no other step uses the same name, even after a restart."""
     return f"{draft.base.generation}-{int(now * 1000)}"
 
 
 def bind(pod: Pod, slot: Slot, gang: Gang) -> Bind:
-    """Return the binding of the pod to its planned node; for a bound pod, the same binding as was made."""
+    """Return the instruction to bind the pod to its planned node; for a bound pod, to the node where it is."""
     return Bind(pod.uid, pod.namespace, pod.name, pod.node or gang.nodes[slot], pod.plan or gang.plan, slot)
 
 
@@ -145,16 +147,17 @@ def forget(draft: Draft, gang: Gang, slots: Collection[Slot]) -> tuple[Gang, lis
 def retarget(
     draft: Draft, gang: Gang, workers: int, nodes: Mapping[Slot, str], now: float, servers: int | None = None
 ) -> Gang:
-    """Give the gang ``workers`` workers, store it, and return it.
+    """Give the gang the target ``workers``, store it, and return it.
 
-    Pods in slots that are removed keep their room charged until they are gone.
+    Slots beyond the target are removed from the plan; their pods keep their room charged until they are gone.
     nodes: the planned nodes of new slots. servers: the new number of ps; None leaves it as it is.
     """
     given = replace(gang, workers=workers, ps=gang.ps if servers is None else servers)
     kept = {slot: node for slot, node in gang.nodes.items() if given.gives(slot)}
     changes: dict[str, object] = {"nodes": {**kept, **nodes}, "workers": workers, "ps": given.ps}
     if nodes:
-        # Waiting pods in the new slots were refused under the old plan; a new plan name makes the controller wake them.
+        # kube-scheduler has refused pods in the new slots under the old plan. With a new plan name the controller wakes
+        # these pods.
         changes["plan"] = plan_name(draft, now)
     if workers != gang.workers:
         grew = workers > gang.workers
@@ -175,10 +178,10 @@ def retarget(
 
 
 def _awaiting(draft: Draft, gang: Gang, more: int, now: float) -> dict[str, object]:
-    """Return the changed fields of a running gang whose number of workers changes by ``more``, which may be negative.
+    """Return the fields (name to value) that change on a running gang when its target changes by ``more``.
 
-    The gang awaits the additional workers, and the deadline of the growth starts again; workers that are taken away are
-    no longer awaited.
+    The gang awaits additional workers, and the deadline of the growth starts again. If ``more`` is negative, workers
+    that are taken away are no longer awaited.
     """
     if gang.state is not State.RUNNING or not gang.whole:
         return {}
@@ -190,8 +193,9 @@ def _awaiting(draft: Draft, gang: Gang, more: int, now: float) -> dict[str, obje
 
 
 def nobody_awaited(draft: Draft, gang: Gang, now: float) -> dict[str, object]:
-    """Return the changed fields of a running gang that awaits no workers any more; it may still await bindings in
-    flight.
+    """Return the fields (name to value) that change on a running gang when it awaits no workers any more.
+
+    If bindings are in flight, their outcomes are still awaited.
     """
     deadline = until(draft, Awaits.OUTCOMES, now) if gang.in_flight else None
     return {"awaited": 0, "tries": replace(gang.tries, retried=False), "deadline": deadline}

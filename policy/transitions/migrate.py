@@ -21,8 +21,9 @@ from policy.transitions.gangs import any_goes, bound_slots, complete, least_work
 def migrate(draft: Draft, action: Migrate, now: float) -> None:
     """Begin a migration: plan the gang on its new nodes.
 
-    The plan gets a new name, so that pods which kube-scheduler has refused before are woken. If ``checkpoint_seconds``
-    is above 0, the training is asked to save first, and no pod is evicted before it has saved or the time is over.
+    The plan gets a new name, so that the controller wakes pods which kube-scheduler has refused before. If
+    ``checkpoint_seconds`` is above 0, the training is asked to save first, and no pod goes before the training has
+    saved or that time is over.
     """
     saves = draft.base.rules.checkpoint_seconds > 0
     deadline = until(draft, Awaits.CHECKPOINT if saves else Awaits.MIGRATION, now)
@@ -32,7 +33,9 @@ def migrate(draft: Draft, action: Migrate, now: float) -> None:
 
 
 def leave(draft: Draft, gang: Gang, now: float) -> None:
-    """Let the old pods of the gang go, because its training has saved or its time to save is over."""
+    """Begin to await the gang's arrival on its new nodes if it was awaiting that its training saves; its old pods may
+    go from now on.
+    """
     if gang.saving:
         draft.put_gang(replace(gang, deadline=until(draft, Awaits.MIGRATION, now)))
 
@@ -58,9 +61,10 @@ def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
 
 
 def _awaiting(draft: Draft, gang: Gang, left: int, now: float) -> Gang:
-    """Note how many members are still to arrive (``left``); with each that arrives, the deadline starts again.
+    """Note how many members are still to arrive on the new nodes (``left``), and return the gang.
 
-    A PodDisruptionBudget may let the old pods go only one by one.
+    With each member that arrives the deadline of the migration starts again, because a PodDisruptionBudget may let the
+    old pods go only one by one.
     """
     if left >= gang.awaited:
         return gang
@@ -71,13 +75,17 @@ def _awaiting(draft: Draft, gang: Gang, left: int, now: float) -> Gang:
 
 
 def end_checkpoint(draft: Draft, expired: Expired) -> list[Effect]:
-    """Let the old pods of a gang go, because its time to save is over."""
+    """Let the old pods of a migrating gang go, because the time for its training to save is over."""
     leave(draft, expired.gang, expired.now)
     return []
 
 
 def end_migration(draft: Draft, expired: Expired) -> list[Effect]:
-    """Give up the migration, unless an old pod is still terminating, which may take as long as its training needs."""
+    """Give up a migration that was not done in time.
+
+    While an old pod is still terminating on a ready node, the deadline is only extended, because the training may need
+    long to stop.
+    """
     if any_goes(draft, expired.gang.job_uid):
         draft.put_gang(replace(expired.gang, deadline=until(draft, Awaits.MIGRATION, expired.now)))
     else:
@@ -88,7 +96,8 @@ def end_migration(draft: Draft, expired: Expired) -> list[Effect]:
 def stay(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
     """Give up the migration, and return the gang.
 
-    Bound members stay where they are. If they are fewer than the minimum, the others are repaired on their new nodes.
+    Bound members stay on their nodes, old or new. If they are fewer than the minimum, the gang is repaired: the lost
+    members are planned on their new nodes.
     """
     whole = complete(job, bound_slots(draft, job.uid), least_workers(job, gang), gang.ps)
     deadline = None if whole else until(draft, Awaits.REPAIR, now)

@@ -21,7 +21,10 @@ FIRST_REFUSAL_SECONDS = 1.0
 
 
 def hear_condition(draft: Draft, uid: str, now: float) -> list[Effect]:
-    """Avoid the planned node of a member if the pod's condition newly says that kube-scheduler found no node for it."""
+    """Avoid the planned node of a member if its pod's PodScheduled condition has a new refusal by kube-scheduler.
+
+    Return the effects, such as a plan that is given up.
+    """
     pod, before = draft.now.pods.get(uid), draft.base.pods.get(uid)
     if pod is None or pod.slot is None or not is_turned_away(pod):
         return []
@@ -32,9 +35,10 @@ def hear_condition(draft: Draft, uid: str, now: float) -> list[Effect]:
 
 
 def _is_news(pod: Pod, before: Pod | None, gang: Gang) -> bool:
-    """Tell whether the pod's condition is a new refusal, and belongs to the present plan.
+    """Tell whether the pod's condition is a new refusal that belongs to the present plan.
 
-    If the pod had been refused before, kube-scheduler tries it for the present plan only after the pod has been woken.
+    before: the pod before this step. If the pod had been refused before, kube-scheduler tries it under the present plan
+    only after the controller has woken the pod for this plan.
     """
     if before is None or (before.refused, before.refusal) == (pod.refused, pod.refusal):
         return False
@@ -42,9 +46,10 @@ def _is_news(pod: Pod, before: Pod | None, gang: Gang) -> bool:
 
 
 def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
-    """Avoid the planned node of a member for a while, because kube-scheduler did not offer it, and plan elsewhere.
+    """Avoid the planned node of a member for a while, because kube-scheduler did not offer it.
 
-    If no member of the gang is bound yet, the whole plan is given up; else only this member's slot is planned again.
+    If no member of the gang is bound yet, the whole plan is given up; otherwise only this member's slot loses the node,
+    and the step looks for another one.
     """
     pod = draft.now.pods.get(uid)
     if pod is None or pod.slot is None or pod.node:
@@ -67,8 +72,8 @@ def not_offered(draft: Draft, uid: str, node: str, now: float) -> list[Effect]:
 def avoid_refused(draft: Draft, gang: Gang, now: float) -> Gang:
     """Avoid, after a failed plan, the planned nodes of members that kube-scheduler's plugins still refuse.
 
-    A refusal with the same message as before does not change the pod's condition, so ``hear_condition`` does not notice
-    it. The gang is returned; it is the same object if no node is avoided.
+    ``hear_condition`` does not notice a refusal with the same message as before, because the pod's condition does not
+    change. The gang is returned; it is the same object if no node is avoided.
     """
     pods, members = draft.now.pods, draft.now.members.get(gang.job_uid, {})
     missing = (slot for slot in gang.nodes if slot in members and members[slot] not in gang.held)
@@ -85,6 +90,7 @@ def avoid_refused(draft: Draft, gang: Gang, now: float) -> Gang:
 def _memory(rules: Rules, misses: int) -> float:
     """Return for how many seconds a node is avoided after ``misses`` earlier refusals in a row.
 
-    The first time is short, because kube-scheduler's cache may simply not yet have room that was just freed.
+    The first refusal counts only for a short time, because kube-scheduler's cache may not yet show room that was just
+    freed.
     """
     return min(rules.refusal_memory_seconds, FIRST_REFUSAL_SECONDS * 2.0 ** min(misses, 16))

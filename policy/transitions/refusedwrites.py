@@ -1,7 +1,8 @@
-"""Writes that the API server refuses: they are kept with its message, and reported once.
+"""Keeps writes that the API server refuses, with its message, and reports each of them once.
 
-A resize that an admission policy or a missing permission refuses would be refused again, so the decision is taken back:
-no plan waits any longer for the room of such a shrink, and no room is kept for the workers of such a growth.
+A resize that is refused by an admission policy, or for lack of a permission, would be refused again. So the decision is
+taken back: no plan waits any longer for the room of such a shrink, and no room is kept for the workers of such a
+growth.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from policy.transitions.recovery.release import give_up
 def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
     """Replace the list of refused writes by ``refused``, and return a report for each that was not on it before."""
     if not draft.now.leading:
-        return []  # the controller that sent them does not know yet that it no longer leads
+        return []  # The list comes from a controller that does not know yet that this replica no longer leads.
     before = draft.now.refused_writes
     known = {(uid, one.write) for uid, writes in before.items() for one in writes}
     found: dict[str, tuple[RefusedWrite, ...]] = {}
@@ -35,7 +36,7 @@ def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
             continue
         uid, write = named
         found[uid] = (*found.get(uid, ()), write)
-        # a job gets one report for a kind of write, however many of its pods are concerned
+        # A job gets only one report for each kind of write, even if the writes of many of its pods are refused.
         if (uid, one.write) not in known:
             known.add((uid, one.write))
             effects.append(WriteRefused(uid, write, _rival(draft, uid, write)))
@@ -47,9 +48,10 @@ def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
 
 
 def _named(draft: Draft, one: RefusedWrite) -> tuple[str, RefusedWrite] | None:
-    """Return the uid of the job that needs the write, and the write with its object's name added.
+    """Return the uid of the job that needs the refused write, and the write with the name of its object added.
 
-    The uid is empty for the switch of the admission gate. The result is None if the object is not known.
+    The uid is empty for a write that belongs to no job (the switch of the admission gate). The result is None if the
+    object is not known.
     """
     if not one.uid:
         return "", one
@@ -68,7 +70,9 @@ def _rival(draft: Draft, uid: str, refused: RefusedWrite) -> str:
 
 
 def refused_binding(draft: Draft, uid: str, message: str) -> list[Effect]:
-    """Report that the API server refused to bind a member, and note it on the gang until its minimum is bound."""
+    """Return a report that the API server refused to bind a member; the gang keeps the refusal until its minimum is
+    bound.
+    """
     pod = draft.now.pods.get(uid)
     if pod is None or not pod.job_uid or not message:
         return []
@@ -81,7 +85,7 @@ def refused_binding(draft: Draft, uid: str, message: str) -> list[Effect]:
 def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
     """Take back each resize that the API server has refused for a lasting reason (``RefusedWrite.lasting``).
 
-    gives_back: whether the policy later grows a job again by itself; a growth is taken back only then.
+    gives_back: whether the policy grows jobs by itself; a refused growth is taken back only then.
     """
     effects: list[Effect] = []
     for uid, writes in sorted(draft.now.refused_writes.items()):
@@ -97,7 +101,10 @@ def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
 
 
 def _keep_workers(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now: float) -> list[Effect]:
-    """Let the job keep the workers that a refused shrink should take; give up the plans that wait for their room."""
+    """Let the job keep the workers that a refused shrink was to take, and give up the plans that wait for their room.
+
+    Return the reports and the resize.
+    """
     going = {pod.uid for pod in pods_of(draft, job.uid)}
     effects: list[Effect] = []
     for uid in sorted(draft.index.freeing):
@@ -121,7 +128,7 @@ def _keep_workers(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now:
 
 
 def _drop_growth(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now: float) -> list[Effect]:
-    """Free the room of the workers that will not be created because the job's growth was refused."""
+    """Shrink the gang by the workers that will not be created because its growth was refused; their room is free."""
     missing = absent(draft, job, gang)
     if not missing:
         return []
@@ -132,7 +139,10 @@ def _drop_growth(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now: 
 
 
 def _forget(draft: Draft, uid: str, resize: RefusedWrite) -> None:
-    """Remove the resize, which is taken back, from the refused writes; the gang itself keeps it for its message."""
+    """Remove a resize that was taken back from the list of refused writes.
+
+    The gang still has the refusal, so that its message can be shown.
+    """
     writes = draft.now.refused_writes
     left = tuple(one for one in writes[uid] if one != resize)
     others = {other: refused for other, refused in writes.items() if other != uid}

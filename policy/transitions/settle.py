@@ -1,4 +1,4 @@
-"""Bring each gang that the events of a step have touched into line with its job and its pods, by a literal table.
+"""Brings each gang that the events of a step have touched into line with its job and its pods, by a literal table.
 
 A look at the job and its pods has one of six findings (``findings.py``). ``FOLLOWS`` lists, for each state and finding,
 the functions that are called, in order; the last one moves the gang to another state, if any does. For a pair that is
@@ -28,14 +28,14 @@ from policy.transitions.recovery.release import cleared, give_up
 
 
 def settle(draft: Draft, now: float) -> list[Effect]:
-    """Bring each touched gang into line with its job and pods.
+    """Bring each gang that this step has touched into line with its job and pods, and return the effects.
 
     Nothing is done before every watch has delivered its first list, because pods may still be missing.
     """
     if not draft.now.synced:
         return []
     effects: list[Effect] = []
-    # When pods of another job go, the gang that waits for their room is not touched itself.
+    # Gangs that wait for room are looked at as well, because the pods that go belong to other jobs.
     for uid in sorted(draft.touched().union(draft.freeing())):
         job = draft.now.jobs.get(uid)
         if job is not None:
@@ -44,7 +44,7 @@ def settle(draft: Draft, now: float) -> list[Effect]:
 
 
 def settle_gang(draft: Draft, job: Job, now: float) -> list[Effect]:
-    """Call the functions of the table for one gang, by its state and by what a look at its job and pods finds."""
+    """Call the functions that ``FOLLOWS`` has for the gang's state and for what a look at its job and pods finds."""
     gang = draft.gang(job.uid)
     look = look_at(draft, job, gang, now)
     effects: list[Effect] = []
@@ -66,7 +66,7 @@ def _finish(draft: Draft, look: Look) -> list[Effect]:
 def _withdraw(draft: Draft, look: Look) -> list[Effect]:
     """Give up the plan of a job that is suspended, being deleted or malformed, and release its bound members.
 
-    A malformed job only loses a plan that is not being bound yet; what it runs goes on.
+    A malformed job only loses a plan whose bindings have not been sent yet; its bound members go on.
     """
     gang = draft.gang(look.job.uid)
     if look.job.invalid and gang.state is not State.PLANNED:
@@ -102,7 +102,7 @@ def _end_release(draft: Draft, look: Look) -> list[Effect]:
 def _queue_again(draft: Draft, look: Look) -> list[Effect]:
     """End the release of a job that is to be scheduled again, once its pods are gone.
 
-    If deleted pods would not be replaced by new ones, the pods are not deleted, and the release ends at once.
+    If no controller would create deleted pods again, the pods are not deleted, and the release ends at once.
     """
     gang = draft.gang(look.job.uid)
     if look.job.replaced or gang.in_flight:
@@ -125,7 +125,7 @@ def _obey_bounds(draft: Draft, look: Look) -> list[Effect]:
 
 
 def _keep_to_job(draft: Draft, look: Look) -> list[Effect]:
-    """Remove the slots from the plan that the job no longer has, because a user has lowered a replica count (of ps)."""
+    """Remove slots from the plan that the job no longer has, because a user has lowered a role's number of replicas."""
     gang = draft.gang(look.job.uid)
     gone = [slot for slot in gang.nodes if not look.job.has(slot, gang.ps)]
     return forget(draft, gang, gone)[1] if gone else []
@@ -134,7 +134,7 @@ def _keep_to_job(draft: Draft, look: Look) -> list[Effect]:
 def _keep_to_pods(draft: Draft, look: Look) -> list[Effect]:
     """Plan each bound member on the node where it is.
 
-    The plan may have another node, if the member's node was gone for a while and has come back.
+    The plan has another node for a member whose node was gone for a while and has come back.
     """
     job, gang = look.job, draft.gang(look.job.uid)
     there = {slot: pod.node for slot, pod in _pods_in(draft, gang.job_uid, look.bound) if pod.holds_room}
@@ -146,7 +146,7 @@ def _keep_to_pods(draft: Draft, look: Look) -> list[Effect]:
 
 
 def _pods_in(draft: Draft, uid: str, slots: Collection[Slot]) -> Iterator[tuple[Slot, Pod]]:
-    """Yield the slots with their pods; a slot without a pod, because none will come again, is left out."""
+    """Yield each of the slots with its pod; slots without a pod are left out."""
     pods, members = draft.now.pods, draft.now.members.get(uid, {})
     return ((slot, pods[members[slot]]) for slot in slots if slot in members)
 
@@ -155,20 +155,22 @@ def _pods_in(draft: Draft, uid: str, slots: Collection[Slot]) -> Iterator[tuple[
 
 
 def _await_members(draft: Draft, look: Look) -> list[Effect]:
-    """Decide what a planned gang waits for: the room of its plan, or the minimum at the barrier, which is then bound.
+    """Follow a planned gang: note which pods must still go before its room is free, or bind it once its minimum is
+    held.
 
     If a pod of the minimum does not exist any more, the plan is given up.
     """
     gang = draft.gang(look.job.uid)
     if gang.whole and missing_pods(draft.view(), look.job):
-        # If others were shrunk for it, the gang backs off: a job whose pods come and go must not shrink them each time.
+        # If other jobs were shrunk for the gang, it backs off, because a job whose pods come and go must not shrink
+        # them again each time.
         back_off = any(other.scaling.on_behalf_of == gang.job_uid for other in draft.now.gangs.values())
         return give_up(draft, gang, look.now, Reason.WAITING_FOR_PODS, back_off=back_off)
     return _await_room(draft, look) if gang.waits_for else commit_if_complete(draft, gang, look.now)
 
 
 def _await_room(draft: Draft, look: Look) -> list[Effect]:
-    """Update the pods that the plan waits for; each time one of them has gone, the deadline starts again.
+    """Remove pods that have gone from those that the plan waits for; each time one has gone, the deadline starts again.
 
     When all have gone, the gang waits for its members, with a new deadline for them.
     """
@@ -189,7 +191,7 @@ def _await_bindings(draft: Draft, look: Look) -> list[Effect]:
 def _lose(draft: Draft, look: Look) -> list[Effect]:
     """Begin to repair a gang that has lost members of its minimum.
 
-    If the members need not run together (``whole`` is false), those that are left simply go on.
+    If the gang's members need not run together (``Gang.whole`` is false), the others go on without a repair.
     """
     gang = draft.gang(look.job.uid)
     if not gang.whole:
@@ -199,7 +201,7 @@ def _lose(draft: Draft, look: Look) -> list[Effect]:
 
 
 def _lose_all(draft: Draft, look: Look) -> list[Effect]:
-    """Send a gang back to the queue if no pod of it is bound except terminating ones; it will be bound together again.
+    """Send a gang back to the queue if all its bound pods are terminating, so that it is bound as a whole again.
 
     Members on a node that is gone count as bound here, because they may come back together with the node.
     """
@@ -226,14 +228,14 @@ def _run(draft: Draft, look: Look) -> list[Effect]:
 def _reached(job: Job, gang: Gang, bound: Collection[Slot]) -> int:
     """Return the minimum of workers that the gang must keep from now on.
 
-    If the user has raised the minimum, the old one counts until the new number of workers is bound.
+    If the user has raised the minimum, the old minimum counts until as many workers as the new one are bound.
     """
     reached = complete(job, bound, job.min_workers, gang.ps)
     return job.min_workers if reached else min(gang.least, job.min_workers)
 
 
 def _keep_running(draft: Draft, look: Look) -> list[Effect]:
-    """Note which workers beyond the minimum have come, and begin to await those that were lost."""
+    """Note which workers beyond the minimum have come to a running gang, and begin to await those that were lost."""
     job = look.job
     gang = follow_arrivals(draft, job, draft.gang(job.uid), look.now)
     if look.whole and gang.least != (least := _reached(job, gang, look.bound)):
@@ -250,7 +252,7 @@ def _migrate(draft: Draft, look: Look) -> list[Effect]:
 
 
 def _adopt(draft: Draft, look: Look) -> list[Effect]:
-    """Make a plan from the members that are found bound, after a restart or because another scheduler has bound them.
+    """Make a plan from bound members that no plan has, after a restart or because another scheduler has bound them.
 
     The gang runs if its minimum is bound, and is repaired otherwise. Under a policy without gangs it always runs.
     """
@@ -296,7 +298,7 @@ FOLLOWS: Final[Mapping[tuple[State, Finding], tuple[Follow, ...]]] = {
     (State.RUNNING, Finding.ENDED): (*PLAN, _keep_running),
     (State.RUNNING, Finding.TOO_FEW): (*PLAN, _lose),
     (State.RUNNING, Finding.NOBODY): (*PLAN, _lose),
-    # _keep_to_pods would plan the members on their old nodes again.
+    # In the state migrating _keep_to_pods is not called, because it would plan the members on their old nodes again.
     (State.MIGRATING, Finding.WITHDRAWN): (_withdraw,),
     (State.MIGRATING, Finding.ENOUGH): (_obey_bounds, _keep_to_job, _migrate),
     (State.MIGRATING, Finding.ENDED): (_obey_bounds, _keep_to_job, _migrate),

@@ -1,4 +1,4 @@
-"""Events of ResourceQuotas, and since when each job has been short of pods because the quotas do not admit them."""
+"""Applies events of ResourceQuotas, and notes since when each job has been short of pods because of the quotas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def lose_quota(draft: Draft, key: str) -> None:
 
 
 def note_short(draft: Draft, now: float) -> None:
-    """Keep for each job that is short of pods, because a quota does not admit them, the time at which that began."""
+    """Note for each job since when it has been short of pods because a quota does not admit them.
+
+    The times are in seconds since the epoch; jobs that are no longer short of pods are removed.
+    """
     before = draft.now.short
     found = short_of_pods(draft.view(), now) if draft.now.quotas else ()
     short = {uid: before.get(uid, now) for uid in found}

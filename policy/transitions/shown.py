@@ -1,4 +1,4 @@
-"""Reports of what has been carried out (bound, repaired, moved, shrunk ...), in the step in which the API server shows
+"""Reports that a decision has been carried out (bound, repaired, moved, shrunk ...), as soon as the API server shows
 it.
 """
 
@@ -13,7 +13,10 @@ from policy.transitions.gangs import any_holds_room, bound_slots, pods_of
 
 
 def report_shown(draft: Draft) -> list[Effect]:
-    """Return the reports of what the API server shows as carried out since the last step, for each touched job."""
+    """Return a report of each decision that the API server shows as carried out since the last step.
+
+    Only jobs that this step has touched are looked at.
+    """
     effects: list[Effect] = []
     for uid in sorted(draft.touched()):
         job = draft.now.jobs.get(uid)
@@ -35,9 +38,10 @@ def _report(draft: Draft, job: Job) -> list[Effect]:
 
 
 def _arrival(was: Gang, gang: Gang) -> What | None:
-    """Return what a gang has completed by beginning to run in this step: its start, a repair or a migration.
+    """Return what a gang that begins to run in this step has completed: its start, a repair or a migration.
 
-    It is None if the gang did not begin to run in this step, or if it was found bound.
+    The result is None if the gang does not begin to run in this step, or if it was found running after a restart.
+    ``was``: the gang before the step.
     """
     if gang.state is not State.RUNNING:
         return None
@@ -58,8 +62,8 @@ def _has_paused(draft: Draft, was: Gang, gang: Gang) -> bool:
 def _is_resized(draft: Draft, job: Job, gang: Gang, before: int) -> bool:
     """Tell whether the last resize has been carried out.
 
-    The job object asks for the new number; after a shrink the workers beyond it are gone, and after a growth all
-    workers are bound. ``before`` is the number of workers before the resize.
+    That is so if the job object asks for the new number of workers, and the workers beyond it are gone (after a shrink)
+    or all workers are bound (after a growth). ``before``: the number of workers before the resize.
     """
     if job.worker is None or job.worker.replicas != gang.workers:
         return False
@@ -71,7 +75,10 @@ def _is_resized(draft: Draft, job: Job, gang: Gang, before: int) -> bool:
 
 
 def _resized(draft: Draft, gang: Gang, before: int) -> list[Effect]:
-    """Return the report of the resize; none if the resize was taken back before it was carried out."""
+    """Return the report that a resize has been carried out; none if the gang has its old number of workers again.
+
+    ``before``: the number of workers before the resize.
+    """
     shown = replace(gang, scaling=replace(gang.scaling, before=None))
     if gang.workers == before:
         draft.put_gang(shown)

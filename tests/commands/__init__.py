@@ -1,1 +1,3 @@
-"""The steps of `make test` and `make full`, what they remember between runs, and how tests are spread and retried."""
+"""Run `make test` and `make full`: their steps, the records that they keep between runs, and how tests are spread and
+retried.
+"""

@@ -23,7 +23,7 @@ def main() -> int:
         print(table(noted(given.log)))
         return 0
     try:
-        check_space()  # checked before the lock is taken, because the lock is a file, too
+        check_space()  # The space is checked before the lock is taken, because the lock is a file, too.
         with only_run(f"make {given.command}"):
             for _ in range(given.times):
                 if code := _logged(given.command, given.busy, given.log, pytest_arguments):
@@ -53,7 +53,8 @@ def _logged(command: str, busy: int, log: Path, pytest_arguments: Sequence[str])
     tree, began = tree_key(), time.time()
     with busy_loops(busy):
         code = _steps(command, tree, pytest_arguments)
-    if not pytest_arguments:  # only whole runs are logged, because a run of selected tests says nothing about the whole
+    # Only whole runs are logged, because a run of selected tests says nothing about the others.
+    if not pytest_arguments:
         note(LoggedRun(command, tree, began, time.time() - began, busy, code, retries_since(began)), log)
     return code
 
@@ -71,7 +72,7 @@ def _steps(command: str, tree: str, pytest_arguments: Sequence[str]) -> int:
         if state is not None and step.name != "tests":
             state.finish(step.name)
     if state is not None:
-        state.delete()  # all steps passed, so the next run starts from the beginning
+        state.delete()  # All steps have passed, so the next run starts from the beginning.
     return 0
 
 

@@ -1,4 +1,4 @@
-"""A plugin of pytest that prints a failure when it happens, and not only at the end of a run of an hour."""
+"""A pytest plugin that prints each failure when it happens, because the end of a run may be an hour away."""
 
 from __future__ import annotations
 

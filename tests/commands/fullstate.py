@@ -20,7 +20,9 @@ class FullState:
 
     @classmethod
     def opened(cls, root: Path, key: str) -> FullState:
-        """Return the state of what is checked out, and delete that of other commits or changes."""
+        """Return the state of `make full` for the checked-out commit and changes (``key``), and delete the states of
+        all others.
+        """
         for other in root.glob("*"):
             if other.name != key:
                 shutil.rmtree(other)
@@ -30,7 +32,9 @@ class FullState:
         return state
 
     def begin(self) -> None:
-        """Fix the tests that this run leaves out, so that every process of the run leaves out the same."""
+        """Write the list of tests that this run leaves out, so that all processes of the run leave out the same
+        tests.
+        """
         passed = self.folder / "passed.txt"
         (self.folder / "leave-out.txt").write_text(passed.read_text() if passed.exists() else "")
 
@@ -43,7 +47,7 @@ class FullState:
         self._add("passed.txt", test)
 
     def done(self) -> frozenset[str]:
-        """Return the names of the steps that need not be run again."""
+        """Return the names of the steps that an earlier run has passed, so that they need not run again."""
         file = self.folder / "steps.txt"
         return frozenset(file.read_text().splitlines()) if file.exists() else frozenset()
 

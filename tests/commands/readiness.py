@@ -13,8 +13,8 @@ from typing import Final
 
 from tests.commands.places import CHECKOUT, LOCK
 
-TEMPORARY_MEGABYTES: Final = 2_000  # what etcd's data and the logs of several control planes need
-CHECKOUT_MEGABYTES: Final = 500  # what the caches of ruff, mypy and Python need
+TEMPORARY_MEGABYTES: Final = 2_000  # etcd's data and the logs of several control planes need this many megabytes.
+CHECKOUT_MEGABYTES: Final = 500  # The caches of ruff, mypy and Python need this many megabytes.
 
 
 class NotReadyError(RuntimeError):
@@ -47,7 +47,7 @@ def only_run(command: str, lock: Path = LOCK) -> Iterator[None]:
 def check_space(free_megabytes: dict[Path, int] | None = None) -> None:
     """Raise NotReadyError if a disk lacks space.
 
-    ``free_megabytes`` gives the free space by folder; None: it is measured.
+    ``free_megabytes`` maps each folder to its free space in megabytes; None: the space is measured.
     """
     needs = {Path(tempfile.gettempdir()): TEMPORARY_MEGABYTES, CHECKOUT: CHECKOUT_MEGABYTES}
     for folder, least in needs.items():

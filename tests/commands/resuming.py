@@ -8,7 +8,10 @@ from tests.commands.fullstate import FullState
 
 
 class Resuming:
-    """Leaves out passed tests and records new ones; ``controls``: whether this process assigns tests to the others."""
+    """Leaves out tests that an earlier run has passed, and records those that pass now.
+
+    ``controls`` says whether this process assigns tests to the others; only such a process records.
+    """
 
     def __init__(self, state: FullState, controls: bool) -> None:
         self._state = state

@@ -32,7 +32,8 @@ class Retries:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         retried = [(report.nodeid, why(report)) for report in terminalreporter.getreports("rerun")]
-        # each process also writes a summary of its own tests, in which retries must not be counted again
+        # Each process of xdist writes a summary of its own tests, too; these summaries must not count the retries
+        # again.
         counts = not hasattr(terminalreporter.config, "workerinput")
         if not retried or not counts:
             return

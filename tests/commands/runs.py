@@ -59,7 +59,7 @@ def table(runs: list[LoggedRun]) -> str:
 
 @contextmanager
 def busy_loops(count: int) -> Iterator[None]:
-    """Keep so many processes computing while the context lasts; they also end if this process is killed."""
+    """Keep ``count`` processes computing while the context lasts; they also end if this process is killed."""
     watch = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
     loops = [subprocess.Popen([sys.executable, "-c", watch]) for _ in range(count)]
     try:

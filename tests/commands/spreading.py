@@ -12,7 +12,8 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 WAITING: Final = ("tests/browser/", "tests/e2e/", "tests/fuzz/")
-# tests in these folders are assigned one by one: each takes long, and shares nothing with the others of its file
+# Tests in these folders are assigned one by one, because each takes long and shares nothing with the others of its
+# file.
 SINGLY: Final = ("tests/simulation/",)
 COMPUTING_PROCESSES: Final = 2
 
@@ -27,7 +28,9 @@ class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no typ
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
         super().__init__(config, log)
-        config.option.loadscopereorder = False  # the number of tests says little about how long a file takes
+        # xdist would start with the files of most tests, but the number of tests says little about how long a file
+        # takes.
+        config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
         return nodeid if nodeid.startswith(SINGLY) else nodeid.partition("::")[0]
@@ -50,7 +53,10 @@ class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no typ
         super()._assign_work_unit(node)
 
     def _next_for(self, node: Any) -> str | None:
-        """Return the next group for the process; a process for waiting tests prefers those."""
+        """Return the name of the next group of tests for the process, or None.
+
+        A process for tests that wait prefers a group of such tests.
+        """
         if self.numnodes <= COMPUTING_PROCESSES:
             return next(iter(self.workqueue), None)
         computes = int(node.gateway.id.removeprefix("gw")) % self.numnodes >= self.numnodes - COMPUTING_PROCESSES
@@ -59,5 +65,7 @@ class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no typ
 
 
 def longest_first(items: list[pytest.Item]) -> None:
-    """Put the seeds before the other computing tests, so that no process ends with a long test."""
+    """Put the simulation's seeds, each of which takes long, before the other computing tests, so that none starts
+    last.
+    """
     items.sort(key=lambda item: not item.nodeid.startswith(SINGLY))

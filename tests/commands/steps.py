@@ -12,9 +12,11 @@ from typing import Final
 
 from tests.commands.places import CHECKOUT
 
-PROCESSES: Final = 6  # four processes for tests that wait, two for tests that compute (tests/commands/spreading.py)
+# Four processes run the tests that wait, and two the tests that compute (tests/commands/spreading.py).
+PROCESSES: Final = 6
 EVERYTHING: Final = "not soak and not skew"
-# What make exports: a test that runs make itself would take over the options of the run that it belongs to.
+# make exports these variables. A test that runs make itself must not inherit them, because they hold this run's
+# options.
 OF_MAKE: Final = frozenset({"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"})
 
 
@@ -39,9 +41,10 @@ def steps_of(command: str, pytest_arguments: Sequence[str] = ()) -> tuple[Comman
 
 
 def run(step: CommandStep, environment: Mapping[str, str]) -> int:
-    """Run a step and return its exit code; print its name before, and its duration after, unless it is the last.
+    """Run a step and return its exit code. Print its name before it and its duration after it; the last step has no
+    duration.
 
-    The tests come last, so that pytest's closing line ends the whole run.
+    The tests are the last step, so that pytest's closing line is the last line of the whole run.
     """
     print(f"== {step.name}", flush=True)
     began = time.monotonic()

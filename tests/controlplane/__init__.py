@@ -1,6 +1,7 @@
 """The real control plane as a test kit: etcd, Kubernetes 1.37.2, KWOK nodes and the Kubeflow training operator.
 
-Built from pinned Go modules into a cache and run on loopback in seconds, as child processes that end with the test::
+The binaries are built from pinned Go modules into a cache. They run on loopback, as child processes that end with the
+test::
 
     with ControlPlane.start(NodeShape(count=3, cpu="10")) as plane:
         plane.start_scheduler()

@@ -1,4 +1,4 @@
-"""``python -m tests.controlplane build | up | down``."""
+"""Build the control plane, or start or end one that stays up: ``python -m tests.controlplane build | up | down``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def main() -> int:
                 _up(arguments)
             case _:
                 _down(arguments)
-    # an OSError comes from a full disk, or from a folder that cannot be written
+    # An OSError comes from a full disk, or from a folder that cannot be written.
     except (ControlPlaneError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -120,7 +120,7 @@ def _follow(stream: IO[str], title: str) -> list[str]:
     reporter = threading.Thread(target=report, daemon=True)
     reporter.start()
     for line in stream:
-        # lines are added one at a time, because another thread counts them to report the progress
+        # Lines are added one at a time, because another thread counts them to report the progress.
         lines.append(line.rstrip())
     finished.set()
     reporter.join()
@@ -167,6 +167,6 @@ def _module_folder(go: Path) -> Path:
 
 
 def _yaml_loader() -> type[yaml.SafeLoader]:
-    """Return the fast loader where PyYAML was built with it."""
+    """Return PyYAML's loader in C if it was built, which is much faster, or else the one in Python."""
     loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return loader

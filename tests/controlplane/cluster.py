@@ -16,10 +16,11 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.state import RunningProcess, StateFile, end
 
 DIRECTORY = CHECKOUT / ".cluster"
-USUAL_PORTS = (8900, 8901, 8902)  # the ports of the extender, its probes, and the controller's probes
+# These are the usual ports of the extender, of its probes, and of the controller's probes.
+USUAL_PORTS = (8900, 8901, 8902)
 COMMANDS = "bin"
 MARKER = "a-kohort-cluster-lives-here"
-# The kohort command of this cluster: it asks this cluster's service even if another process has the usual port.
+# This is the kohort command of the cluster. It asks the cluster's service even if another process has the usual port.
 OUR_KOHORT = """\
 #!/bin/sh
 export KOHORT_CLI_SERVER="${{KOHORT_CLI_SERVER:-{url}}}"
@@ -36,7 +37,7 @@ class StartedCluster:
 
     @property
     def commands(self) -> Path:
-        """Return the folder with kubectl and kohort, for users who have neither on the PATH."""
+        """Return the path of the folder with kubectl and kohort, for users who have neither on the PATH."""
         return self.kubeconfig.parent / COMMANDS
 
     @property
@@ -55,13 +56,13 @@ def up(
 ) -> StartedCluster:
     """Start a control plane with Kohort that outlives this process.
 
-    With ``hours`` other than 0 it ends by itself after that time. Raises ControlPlaneError if a cluster is up already,
-    or if ``directory`` holds anything else.
+    With ``hours`` other than 0, the control plane ends by itself after that time. Raises ControlPlaneError if a cluster
+    is up already, or if ``directory`` holds anything else.
     """
     state = StateFile(directory / "state.json")
     if alive := [process.name for process in state.read() if process.alive]:
         raise ControlPlaneError(f"a cluster is up already ({', '.join(alive)}): end it with make cluster-down")
-    down(directory=directory)  # remove files that are left from before a crash of the machine
+    down(directory=directory)  # This removes files that are left if the machine has crashed.
     if directory.exists():
         raise ControlPlaneError(f"{directory} holds something else than a cluster")
     directory.mkdir(parents=True)
@@ -85,17 +86,21 @@ def up(
 
 def down(*, directory: Path = DIRECTORY) -> list[str]:
     """End what ``up`` started, remove its files, and return the names of the processes that were still running."""
-    # This process itself is left out: after --hours it is the last of the recorded processes.
+    # This process itself is left out, because after --hours it is the last of the recorded processes.
     recorded = [process for process in StateFile(directory / "state.json").read() if process.pid != os.getpid()]
     alive = [process.name for process in recorded if process.alive]
     end(reversed(recorded))
-    if (directory / MARKER).exists():  # a folder without this marker was not made by `up`, and is never removed
+    if (directory / MARKER).exists():  # A folder without this marker was not made by `up`, so it is never removed.
         shutil.rmtree(directory, ignore_errors=True)
     return alive
 
 
 def _furnish(plane: ControlPlane, kohort: bool, hours: float) -> StartedCluster:
-    """Start the scheduler and Kohort, and put the kubeconfig where the user is told to find it."""
+    """Start the scheduler and Kohort, and write the kubeconfig to the path that is printed for the user. Return the
+    cluster.
+
+    With ``hours`` other than 0, a process is started that ends the cluster after that time.
+    """
     plane.start_scheduler()
     url = start_kohort(plane, ports=USUAL_PORTS).url if kohort else ""
     if hours:

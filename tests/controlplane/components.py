@@ -97,7 +97,7 @@ class Layout:
             f"--tls-cert-file={self.pki.server_certificate}",
             f"--tls-private-key-file={self.pki.server_key}",
             f"--client-ca-file={self.pki.ca_file}",
-            # Without these, every component's own server keeps logging that it does not know a front proxy.
+            # Without these flags, every component's own server keeps logging that it does not know a front proxy.
             f"--requestheader-client-ca-file={self.pki.ca_file}",
             "--requestheader-allowed-names=front-proxy-client",
             "--requestheader-username-headers=X-Remote-User",

@@ -20,7 +20,7 @@ from tests.controlplane.toolchain import find_go
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A file of a Go module; ``checksum`` is the module's, as in go.sum."""
+    """A custom resource definition in a file of a Go module; ``checksum`` is the module's, as in go.sum."""
 
     module: str
     version: str
@@ -65,7 +65,7 @@ def definition(one: Definition) -> dict[str, Any]:
 def group_definition(api: str) -> dict[str, Any]:
     """Return a minimal definition of that API's PodGroups, which accepts any spec.
 
-    The original definitions are not available here.
+    The original definitions are in no Go module that the tests may fetch.
     """
     group, _, version = api.partition("/")
     spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -1,4 +1,4 @@
-"""The exception of the kit."""
+"""The exception that the test kit of the control plane raises."""
 
 from __future__ import annotations
 

@@ -34,11 +34,11 @@ Kind = Literal[
     "delay",  # the request is delayed
     "drop-before",  # the connection ends before the server sees the request
     "drop-after",  # the server carries the request out, and the answer is lost
-    "too-many-requests",  # 429, with Retry-After
-    "conflict",  # 409
-    "error",  # 500
-    "unavailable",  # 503
-    "gone",  # 410, as a status, or as an event of a running watch
+    "too-many-requests",  # the proxy answers 429 with Retry-After, and the server does not see the request
+    "conflict",  # the proxy answers 409, and the server does not see the request
+    "error",  # the proxy answers 500, and the server does not see the request
+    "unavailable",  # the proxy answers 503, and the server does not see the request
+    "gone",  # the proxy answers 410, or sends 410 as an event of a running watch
     "truncated",  # half of the answer's body arrives, then the connection ends
     "cut",  # a watch ends in the middle of a line
     "stall",  # a watch goes silent, and stays open until `heal`
@@ -74,7 +74,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class RequestedVerb:
-    """Verb and resource of a request, as in Kubernetes' RBAC."""
+    """The verb and the resource of a request, as in Kubernetes' RBAC."""
 
     verb: str
     resource: str
@@ -162,7 +162,7 @@ class FaultProxy:
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        await asyncio.sleep(0)  # aborted transports are closed in the loop's next iteration
+        await asyncio.sleep(0)  # The loop closes aborted transports in its next iteration.
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -184,7 +184,9 @@ class FaultProxy:
             self._connections.discard(task)
 
     async def _exchange(self, ours: _Side, theirs: _Side) -> None:
-        """Relay one request and its answer."""
+        """Relay one request to the server and the answer to the client, with the fault that is drawn for the
+        request.
+        """
         request = await ours.read()
         if not isinstance(request, h11.Request):
             raise _EndedError
@@ -221,7 +223,7 @@ class FaultProxy:
         return None
 
     async def _before(self, fault: Fault, ours: _Side) -> None:
-        """Apply a fault that needs no server."""
+        """Delay the request, drop the connection, or answer with an error, before the request reaches the server."""
         if fault.kind == "delay":
             await asyncio.sleep(fault.seconds)
         elif fault.kind == "drop-before":
@@ -233,7 +235,7 @@ class FaultProxy:
             raise _EndedError
 
     async def _after(self, fault: Fault, answer: h11.Response, ours: _Side, theirs: _Side) -> None:
-        """Apply a fault after the server has answered: part of the answer arrives, or nothing."""
+        """After the server has carried the request out, lose the answer: only half of its body arrives, or nothing."""
         body = await theirs.body()
         if fault.kind == "truncated":
             headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body) + 1))]
@@ -257,7 +259,7 @@ class FaultProxy:
 
 
 class _Side:
-    """One connection, to the client or to the server, with its HTTP state."""
+    """One of the two connections of a relayed request, to the client or to the server, with its HTTP state."""
 
     def __init__(self, state: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._state = state
@@ -276,27 +278,27 @@ class _Side:
                 return event
 
     async def body(self) -> bytes:
-        """Return the rest of the message."""
+        """Read and return the rest of the message's body."""
         parts = []
         while isinstance(part := await self.read(), h11.Data):
             parts.append(bytes(part.data))
         return b"".join(parts)
 
     async def send(self, *events: Any) -> None:
-        """Write the events out."""
+        """Write these HTTP events to the connection."""
         data = b"".join(self._state.send(event) or b"" for event in events)
         self._writer.write(data)
         await self._writer.drain()
 
     async def answer(self, status: int, body: bytes, headers: list[tuple[str, str]]) -> None:
-        """Send a whole answer of the proxy's own."""
+        """Send an answer that the proxy itself has made."""
         told = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Connection", "close")]
         await self.send(
             h11.Response(status_code=status, headers=told + headers), h11.Data(data=body), h11.EndOfMessage()
         )
 
     def next_cycle(self) -> None:
-        """Keep the connection for the next request. Raises _EndedError if the other side does not."""
+        """Prepare the connection for the next request. Raises _EndedError if the other side closes the connection."""
         if self._state.our_state is not h11.DONE or self._state.their_state is not h11.DONE:
             raise _EndedError
         self._state.start_next_cycle()
@@ -310,7 +312,8 @@ class _Side:
 
 
 async def _unless_gone(work: Coroutine[Any, Any, Any], client: _Side) -> Any:
-    """Return the result of ``work``, or raise _EndedError when the client closes, as a watch may be silent long.
+    """Return the result of ``work``, or raise _EndedError as soon as the client closes the connection, because a watch
+    may be silent for long.
 
     Use it during a watch only: a client that sends its next request before the answer's end would count as closed.
     """
@@ -319,7 +322,7 @@ async def _unless_gone(work: Coroutine[Any, Any, Any], client: _Side) -> Any:
         done, _ = await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for each in (task, leaving):
-            each.cancel()  # has no effect on a finished task
+            each.cancel()  # To cancel a finished task has no effect.
         await asyncio.gather(task, leaving, return_exceptions=True)
     if task in done:
         return task.result()

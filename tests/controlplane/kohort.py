@@ -26,7 +26,8 @@ BASE = CHECKOUT / "manifests" / "base"
 NAMESPACE = "kohort-system"
 NOT_APPLIED = ("deployment.yaml", "pod-disruption-budget.yaml", "network-policy.yaml", "kustomization.yaml")
 HOSTNAME = "kohort-0"
-READY_LIMIT = 180.0  # seconds, on a busy machine; test_rebuild_live checks how fast it is
+# A busy machine may need this many seconds until Kohort is ready; test_rebuild_live checks how fast it is.
+READY_LIMIT = 180.0
 
 Json = dict[str, Any]
 
@@ -133,7 +134,7 @@ def start_kohort(
     try:
         kohort.wait_ready()
     except ControlPlaneError:
-        kohort.stop()  # a retried test starts processes with the same names
+        kohort.stop()  # The parts are stopped, because a retried test starts processes with the same names.
         raise
     return kohort
 
@@ -180,7 +181,9 @@ def _start(plane: ControlPlane, name: str, command: str, config: Path, kubeconfi
 
 
 def _await_rights(plane: ControlPlane) -> None:
-    """Wait until the API server's RBAC caches show the rights, or the parts would start with refusals."""
+    """Wait until the API server grants the rights, because the parts would start with refusals while its RBAC caches
+    are old.
+    """
     question = ("auth", "can-i", "create", "pods", "--subresource=binding", "-A")
     account = f"--as=system:serviceaccount:{NAMESPACE}:kohort-extender"
     deadline = time.monotonic() + READY_LIMIT

@@ -39,7 +39,8 @@ def take_hostname(libc: ctypes.CDLL, hostname: str) -> None:
 def die_with(libc: ctypes.CDLL, parent: int) -> None:
     """Let the kernel kill this process when ``parent`` dies for any reason."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # the parent died before prctl
+    # The parent has died before prctl was called, so the kernel would not tell this process.
+    if os.getppid() != parent:
         sys.exit("launcher: the parent is gone")
 
 

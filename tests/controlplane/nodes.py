@@ -17,7 +17,7 @@ class NodeShape:
     cpu: str = "10"
     memory: str = "32Gi"
     gpu: int = 1
-    storage: str = "100Gi"  # ephemeral storage; an MPIJob's launcher asks for 5 GiB
+    storage: str = "100Gi"  # This is the ephemeral storage of a node; an MPIJob's launcher requests 5 GiB of it.
     pods: int = PODS_PER_NODE
     labels: Mapping[str, str] = field(default_factory=dict)
 

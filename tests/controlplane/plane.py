@@ -95,7 +95,7 @@ class ControlPlane:
         pki = Pki.create(directory / "pki")
         layout = Layout(directory, binaries, pki, Ports.choose(), *switches)
         layout.logs.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(layout.etcd_data, ignore_errors=True)  # left by a killed run
+        shutil.rmtree(layout.etcd_data, ignore_errors=True)  # A run that was killed may have left etcd's data.
         return cls(
             layout=layout,
             admin_kubeconfig=pki.user_kubeconfig(layout.url, *ADMIN),
@@ -159,7 +159,7 @@ class ControlPlane:
     def service_account_kubeconfig(self, namespace: str, name: str, seconds: int = 86_400, url: str = "") -> Path:
         """Write a kubeconfig with a token, and so the rights, of that ServiceAccount.
 
-        ``url`` is that of a proxy before the API server.
+        ``url`` is the address in the kubeconfig, such as that of a proxy before the API server.
         """
         request = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -242,7 +242,7 @@ class ControlPlane:
 
     def _bring_up(self, nodes: NodeShape | None, operator: bool, controller_manager: bool) -> None:
         self.start_process("etcd", *self.layout.etcd())
-        # Started at once, because the API server waits for etcd by itself.
+        # The API server is started at once, because it waits for etcd by itself.
         apiserver = self.start_process("kube-apiserver", *self.layout.apiserver(), url=self.url)
         apiserver.wait_until(lambda: self.api.ok("/readyz"), "it was ready", START_LIMIT)
         if controller_manager:
@@ -284,7 +284,10 @@ class ControlPlane:
         return self.layout.pki.user_kubeconfig(self.url, user)
 
     def _scheduler_config(self, given: Path | None, name: str, kubeconfig: Path) -> Path:
-        """Write the configuration with its kubeconfig: with --config, the flag is ignored."""
+        """Write kube-scheduler's configuration with the kubeconfig in it, and return its path.
+
+        With --config, kube-scheduler ignores the flag --kubeconfig.
+        """
         config: dict[str, Any] = yaml.safe_load(given.read_text() if given else STOCK_SCHEDULER)
         config.setdefault("apiVersion", "kubescheduler.config.k8s.io/v1")
         config.setdefault("kind", "KubeSchedulerConfiguration")

@@ -14,15 +14,17 @@ from itertools import islice
 from tests.controlplane.errors import ControlPlaneError
 
 LOOPBACK = "127.0.0.1"
-# Below the kernel's range for outgoing connections, which could otherwise take a port before the server binds it.
+# These ports are below the kernel's range for outgoing connections, which could otherwise take a port before the server
+# binds it.
 RANGE = range(20_000, 32_000)
 BLOCK = 100
 
-_held: list[socket.socket] = []  # a name stays reserved while its socket is open
+_held: list[socket.socket] = []  # A name stays reserved for as long as its socket is open.
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports on which nobody listens and that no other process gets while this one lives.
+    """Return ``count`` ports on which no process listens, and which no other test process gets while this process
+    lives.
 
     Raises ControlPlaneError if there are too few.
     """
@@ -36,12 +38,12 @@ def free_ports(count: int) -> list[int]:
 
 
 def preferred_ports(wanted: Sequence[int]) -> list[int]:
-    """Return these ports, with a free one in place of each that is taken."""
+    """Return the wanted ports, with a free port in place of each that is taken."""
     return [port if _hold(f"port-{port}") and _is_free(port) else free_ports(1)[0] for port in wanted]
 
 
 def _draw() -> Iterator[int]:
-    """Yield every port once, block by block."""
+    """Yield every free port of the blocks that this process reserves, once each."""
     blocks = range(RANGE.start, RANGE.stop, BLOCK)
     for first in random.sample(blocks, k=len(blocks)):
         if _hold(f"ports-from-{first}"):
@@ -65,7 +67,7 @@ def _hold(name: str) -> bool:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # As servers do, so that a port whose old connections are closing counts as free.
+        # The option is set as servers set it, so that a port whose old connections are closing counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))

@@ -61,7 +61,7 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Tell whether the program is running; a paused one counts."""
+        """Tell whether the program is running; a paused program counts as running."""
         return self._popen is not None and self._popen.poll() is None
 
     def kill(self, sig: signal.Signals = signal.SIGKILL) -> None:
@@ -91,7 +91,7 @@ class Process:
         """Send SIGTERM and return immediately."""
         if self.alive:
             self.kill(signal.SIGTERM)
-            self.resume()  # a paused process does not handle SIGTERM
+            self.resume()  # A paused process does not handle SIGTERM, so it is resumed.
 
     def crash(self) -> None:
         """Kill the program with SIGKILL and wait until it is gone."""
@@ -110,7 +110,7 @@ class Process:
         return "\n".join(lines[-TAIL_LINES:])
 
     def wait_until(self, ready: Callable[[], bool], what: str, limit: float) -> None:
-        """Wait for ``ready()``.
+        """Wait until ``ready()`` returns true.
 
         Raises ControlPlaneError with the path and the end of the log if the program ends or the time is up first.
         """

@@ -48,7 +48,7 @@ def _kubernetes_ldflags(version: str) -> str:
         "gitMajor": major,
         "gitMinor": minor,
         "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",  # constant, so that the same sources give the same binary
+        "buildDate": "1970-01-01T00:00:00Z",  # The date is constant, so that the same sources give the same binary.
     }
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     return " ".join(f"-X {package}.{key}={value}" for package in packages for key, value in values.items())
@@ -69,7 +69,8 @@ RECIPES = (
     _kubernetes("kube-controller-manager"),
 )
 
-# For ``make skew``: the newest patch of each older minor version that the Go module proxy serves.
+# These are the versions for ``make skew``: the newest patch of each older minor version that the Go module proxy
+# serves.
 OLDER_VERSIONS = ("v1.36.3", "v1.35.4", "v1.34.4")
 
 

@@ -60,7 +60,7 @@ def end(processes: Iterable[RunningProcess], grace: float = 3.0) -> None:
     left = [process for process in processes if process.alive]
     for process in left:
         process.signal(signal.SIGTERM)
-        process.signal(signal.SIGCONT)  # a paused process does not handle SIGTERM
+        process.signal(signal.SIGCONT)  # A paused process does not handle SIGTERM, so it is resumed.
     deadline = time.monotonic() + grace
     while any(process.alive for process in left) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -36,7 +36,7 @@ def go_version(go: Path) -> tuple[int, int, int]:
 
 
 def needed_version() -> tuple[int, int, int]:
-    """Return the newest ``go`` line of the pinned modules."""
+    """Return the newest version of Go that a pinned module demands in its ``go`` line."""
     lines = (
         line
         for path in sorted(GO_MODULES.glob("*/go.mod"))

@@ -38,13 +38,13 @@ def install(api: Api, definitions: Path, pki: Pki) -> None:
 
 
 def definitions_established(api: Api) -> bool:
-    """Tell whether every resource definition is served."""
+    """Tell whether the API server serves every resource definition that exists."""
     items = api.get(DEFINITIONS_PATH)["items"]
     return all(_is_established(item) for item in items)
 
 
 def _is_established(definition: dict[str, Any]) -> bool:
-    conditions = definition["status"].get("conditions") or []  # null at first
+    conditions = definition["status"].get("conditions") or []  # The API server leaves the conditions null at first.
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
@@ -53,7 +53,8 @@ def _named(version: str, kind: str, name: str) -> dict[str, Any]:
 
 
 def _place_certificate(pki: Pki) -> None:
-    """Put a key pair in place once; replacing it under another control plane's operator could break that.
+    """Put the operator's key pair in its folder if none is there. An existing pair stays, because the operator of
+    another control plane may use it.
 
     The lock is in the same folder, so it is shared by all checkouts and caches of this machine.
     """
@@ -76,6 +77,6 @@ def _place_certificate(pki: Pki) -> None:
 def _is_pair(certificate: Path, key: Path) -> bool:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
-    except OSError:  # a file is missing, or (ssl.SSLError) they are no pair
+    except OSError:  # A file is missing, or the two files are no pair (ssl.SSLError).
         return False
     return True

@@ -1,1 +1,3 @@
-"""Measure whether the tests notice small changes to the code, made by a mutation tool."""
+"""Measure mutation coverage: make small changes (mutations) to the code with mutmut's operators, and see whether tests
+fail.
+"""

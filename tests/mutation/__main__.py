@@ -20,8 +20,8 @@ from tests.mutation.tree import Tree, head
 
 
 def drawn(tree: Path, seed: int) -> Iterator[CodeChange]:
-    """Yield random changes: first a file is drawn (weighted by its lines), then an operator that applies to it, then a
-    place.
+    """Yield random changes of the code, none twice. First a file is drawn (weighted by its lines), then an operator
+    that applies to it, then a place in the file.
     """
     chance = random.Random(seed)
     files = sorted(str(path.relative_to(tree)) for part in CODE for path in (tree / part).rglob("*.py"))
@@ -36,7 +36,11 @@ def drawn(tree: Path, seed: int) -> Iterator[CodeChange]:
 
 
 def judged(tree: Tree, executed: Executed, change: CodeChange) -> tuple[str, str, int]:
-    """Return which command catches the change, the test that fails, and how many tests execute the changed line."""
+    """Return which command catches the change, which test fails, and how many tests execute the changed line.
+
+    The command is `make test` or `make full`; texts in its place say that no test failed, or that no test executes the
+    line.
+    """
     tests = executed.tests(change)
     if not tests:
         return NOT_EXECUTED, "", 0
@@ -62,7 +66,7 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=60, help="so many that a test executes (default: 60)")
     parser.add_argument("--state", type=Path, required=True, help="file of what is done; a stopped run goes on from it")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # SIGTERM then ends the running tests, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # With this, SIGTERM ends the running tests, too.
     commit = head()
     folder = (args.state.parent / f"mutation-{commit[:12]}").resolve()
     tree = Tree(folder)

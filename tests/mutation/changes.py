@@ -16,14 +16,14 @@ from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvide
 from mutmut.mutation.mutators import mutation_operators
 
 LOG_LEVELS: Final = {"debug", "info", "warning", "error", "exception"}
-# a change of these arguments cannot be noticed by a caller of correct code
+# In correct code, no caller can notice a change of these arguments.
 UNNOTICED: Final = {"slots", "maxsize", "strict"}
 TAKE_THEM: Final = {"dataclass", "lru_cache", "zip"}
 
 
 @dataclass(frozen=True, slots=True)
 class CodeChange:
-    """One small change; ``line`` is the first that differs, ``statement`` the first line of its statement."""
+    """One small change of a file; ``line`` is the first changed line, ``statement`` the first line of its statement."""
 
     file: str
     line: int

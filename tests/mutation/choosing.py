@@ -17,18 +17,18 @@ from tests.mutation.recording import FOLDER
 
 CHOSEN: Final = "chosen.json"
 FAILED: Final = "failed.json"
-TIMES: Final = 3  # a test may take so many times as long as on the unchanged code,
-SECONDS: Final = 10  # and so many seconds more
+TIMES: Final = 3  # A test may take this many times as long as on the unchanged code, and so many seconds more.
+SECONDS: Final = 10
 
 
 def most_seconds(seconds: float) -> float:
-    """Return how many seconds a test may take."""
+    """Return how many seconds a test may take that took ``seconds`` on the unchanged code."""
     return TIMES * seconds + SECONDS
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Select, sort, and limit the tests."""
+    """Keep only the chosen tests, sort them, and set the time limit of each."""
     if not Path(policy.__file__ or "").is_relative_to(config.rootpath):
         raise pytest.UsageError(f"the tests would run {policy.__file__}, and not the changed code in {config.rootpath}")
     chosen = json.loads((Path(os.environ[FOLDER]) / CHOSEN).read_text())
@@ -40,6 +40,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Record the failed test."""
+    """Write the name of a failed test to the file FAILED."""
     if report.failed:
         (Path(os.environ[FOLDER]) / FAILED).write_text(json.dumps(report.nodeid))

@@ -14,7 +14,7 @@ from coverage import CoverageData
 from tests.mutation.changes import CodeChange
 from tests.mutation.recording import CODE, LINES, TESTS
 
-AT_IMPORT: Final = ""  # coverage's context of lines that ran at import and not in a test
+AT_IMPORT: Final = ""  # coverage records lines that run at import, and not in a test, under this name.
 
 
 class Executed:

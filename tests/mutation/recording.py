@@ -15,7 +15,7 @@ from typing import Final
 import coverage
 import pytest
 
-FOLDER: Final = "MUTATION_FOLDER"  # the environment variable that names the folder of these files
+FOLDER: Final = "MUTATION_FOLDER"  # The environment variable of this name has the folder of the recorded files.
 LINES: Final = "lines.sqlite"
 TESTS: Final = "tests.json"
 SO_FAR: Final = "tests-so-far.json"

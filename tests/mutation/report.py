@@ -1,4 +1,4 @@
-"""The results of the changes, and tables of them."""
+"""Keep the results of the changes, and show them as tables."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ BAR: Final = 0.8  # `make test` must catch at least this share of the changes th
 
 @dataclass(frozen=True, slots=True)
 class MutationResult:
-    """The result of one change.
+    """The result of one change of the code.
 
-    ``caught`` is the command that catches it, ``test`` the test that fails, and ``tests`` the number of tests that
-    execute the changed line.
+    ``caught`` is the command (`make test` or `make full`) that catches the change, or says that none does. ``test`` is
+    the test that fails, and ``tests`` the number of tests that execute the changed line.
     """
 
     head: str
@@ -35,13 +35,15 @@ class MutationResult:
 
     @property
     def said(self) -> str:
-        """Return the result as one line."""
+        """Return the result as one line of text."""
         by = f"{self.caught}, {self.test}" if self.test else self.caught
         return f"{self.file}:{self.line} {self.operator}, run by {self.tests} tests: caught by {by}"
 
 
 def share(results: Sequence[MutationResult]) -> tuple[int, int]:
-    """Return how many changes `make test` has caught, and how many all tests have caught."""
+    """Return the number of changes that `make test` has caught, and the number that all tests of `make full` have
+    caught.
+    """
     gate = sum(one.caught == GATE for one in results)
     return gate, gate + sum(one.caught == FULL for one in results)
 
@@ -53,7 +55,7 @@ def reached(results: Sequence[MutationResult]) -> bool:
 
 
 def tables(results: Sequence[MutationResult]) -> str:
-    """Return all results, the sums, and the changes that no test has caught, in Markdown."""
+    """Return Markdown tables of all results, of the sums, and of the changes that no test has caught."""
     rows = [f"| {one.file}:{one.line} | {one.operator} | {one.caught} | {_code(one.test)} |" for one in results]
     left = [one for one in results if one.caught in (SURVIVED, NOT_EXECUTED)]
     return "\n".join(

@@ -22,7 +22,7 @@ UNITS: Final = ("tests/unit", "tests/property", "tests/papers", "tests/fuzz", "t
 # The files of tests/simulation that run seeds; they are not run on changes.
 SIMULATED: Final = ("test_seeds.py", "test_mutants.py", "test_scenarios.py", "test_digests.py")
 MARKED: Final = "not soak and not skew"
-START: Final = 120  # seconds that pytest may take to collect the tests, also on a busy machine
+START: Final = 120  # pytest may take this many seconds to collect the tests, on a busy machine, too.
 IMPORT_FAILS: Final = "the import of a test fails"
 TOO_LONG: Final = "the tests take too long"
 
@@ -35,7 +35,7 @@ def head() -> str:
 
 
 class Tree:
-    """The copy, in a folder that also holds the tests' records."""
+    """A copy of the last commit, in a folder that also has the tests' records."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Tree:
         subprocess.run(["tar", "-x", "-C", self.path], input=archive, check=True)
 
     def record(self, log: Path) -> None:
-        """Run the units once on the unchanged code, and record which lines each executes."""
+        """Run the tests of UNITS once on the unchanged code, and record which lines each executes."""
         ignored = [f"--ignore=tests/simulation/{file}" for file in SIMULATED]
         code = self._pytest(["-v", "-m", MARKED, "-p", recording.__name__, *UNITS, *ignored], log, {}, None)
         if not (self.folder / recording.TESTS).exists():
@@ -64,11 +64,14 @@ class Tree:
             yield
         finally:
             file.write_bytes(before)
-            # restore the file's time, so that its compiled bytecode is valid again
+            # The file gets its old time back, so that its compiled bytecode is valid again.
             os.utime(file, ns=(then.st_atime_ns, then.st_mtime_ns))
 
     def play(self, tests: Mapping[str, Mapping[str, float]]) -> str:
-        """Run these tests until one fails; return its name, another kind of failure, or "" if all pass."""
+        """Run these tests until one fails; return its name, or "" if all pass.
+
+        If an import fails or the tests take too long, return a text that says so.
+        """
         (self.folder / choosing.CHOSEN).write_text(json.dumps(tests))
         failed = self.folder / choosing.FAILED
         failed.unlink(missing_ok=True)
@@ -76,8 +79,8 @@ class Tree:
         options = ["-x", "-q", "-m", "", "-p", choosing.__name__, *files]
         most = START + sum(choosing.most_seconds(told["seconds"]) for told in tests.values())
         try:
-            # No bytecode is written: that of a changed file could be used for the next change, if that has the same
-            # size and is made within the same second.
+            # Python writes no bytecode here: the bytecode of a changed file would be used for the next change, if the
+            # file then has the same size and is written within the same second.
             code = self._pytest(options, self.folder / "last.log", {"PYTHONDONTWRITEBYTECODE": "1"}, most)
         except subprocess.TimeoutExpired:
             return TOO_LONG
@@ -88,7 +91,11 @@ class Tree:
         return IMPORT_FAILS if code else ""
 
     def _pytest(self, options: list[str], log: Path, environment: dict[str, str], most: float | None) -> int:
-        """Run pytest and return its exit code; if the wait is interrupted, kill the tests' own processes too."""
+        """Run pytest and return its exit code.
+
+        If waiting for it is interrupted or takes more than ``most`` seconds, kill pytest and the processes that the
+        tests started.
+        """
         # PYTHONPATH makes all processes of the tests import the copy and not the installed package.
         told = {"PYTHONPATH": str(self.path), recording.FOLDER: str(self.folder)}
         command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *options]

@@ -1,7 +1,8 @@
 """Pods without a job object: single pods, and pods that a PodGroup makes a gang.
 
-This module plays their user, who creates them, ends them when they have trained, deletes those that cannot go on, and
-recreates some under the same names. It also plays the controller of some groups, which recreates pods that fail or go.
+This module plays the pods' user, who creates the pods, ends them when they have trained, deletes those that cannot go
+on, and recreates some under the same names. It also plays the controller of some groups, which recreates pods that fail
+or are deleted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
 NAMESPACE: Final = "bare"
-MOST: Final = 4  # so many single pods and groups exist at a time
+MOST: Final = 4  # At most this many single pods and groups exist at a time.
 ((GROUP_LABEL,),) = [[path[-1]] for path in COSCHEDULING.named_at]
 
 
@@ -40,7 +41,8 @@ class Bare:
     """A single pod, or the pods of one PodGroup.
 
     ``least`` is the number of members that must be bound together; 0 for a single pod. ``asks`` is what each pod
-    requests, ``seconds`` how long the training takes. If ``owned``, a controller recreates pods that fail or go.
+    requests, ``seconds`` how long the training takes. If ``owned``, a controller recreates pods that fail or are
+    deleted.
     """
 
     name: str
@@ -51,7 +53,8 @@ class Bare:
     owned: bool
     whole_since: float | None = None
     partial_since: float | None = None
-    # UIDs of the pods once the gang may be bound: all needed pods have asked for it, or another scheduler has bound one
+    # The UIDs of the pods, from the time on at which the gang may be bound: all needed pods have asked to be bound, or
+    # another scheduler has bound one of them.
     begun: frozenset[str] = frozenset()
 
     @property
@@ -67,9 +70,10 @@ class BarePods:
         self._sim = sim
         self._world = sim.world
         self._there: list[Bare] = []
-        self._named: dict[str, str] = {}  # UID of every pod -> the name of its `Bare`
+        self._named: dict[str, str] = {}  # pod's UID -> the name of its `Bare`
         self._made = 0
-        self.bound_until: dict[str, float] = {}  # UID -> when the API last showed the pod with a node
+        # pod's UID -> the last time at which the API showed the pod with a node
+        self.bound_until: dict[str, float] = {}
 
     # -- what their user does ----------------------------------------------------------------------
 
@@ -90,7 +94,8 @@ class BarePods:
         return bare.name if bare is not None else ""
 
     def make_anew(self, fault: DrawnFault) -> str:
-        """Delete one single pod or group and recreate it under the same names at once; return its name, or "".
+        """Delete one single pod or group, and recreate it at once under the same names; return its name, or "" if there
+        is none.
 
         A pod that is still terminating keeps its name until it is gone.
         """
@@ -129,7 +134,7 @@ class BarePods:
             self._sim.cluster.server.create(COSCHEDULING.resource, NAMESPACE, spec)
 
     def _make_pods(self, bare: Bare) -> None:
-        """Create those pods whose names are not taken by an existing pod."""
+        """Create the pods of the group, except those whose names existing pods have."""
         labels, controller = {GROUP_LABEL: bare.name} if bare.least else {}, bare.name if bare.owned else ""
         for name in bare.pods:
             pod = PodObject("", NAMESPACE, name, bare.asks, labels=labels, controller=controller)
@@ -145,7 +150,7 @@ class BarePods:
                 self._write(lambda world, pod=pod: world.delete_pod(pod.namespace, pod.name))  # type: ignore[misc]
 
     def _write(self, write: Callable[[SimulatedWorld], WorldRefusal | None]) -> None:
-        with contextlib.suppress(StatusError):  # the world refuses a pod whose name is still taken
+        with contextlib.suppress(StatusError):  # The API server refuses a pod whose name is still taken.
             self._sim.cluster.bridge.do(write)
 
     def _pods(self, bare: Bare) -> list[PodObject]:
@@ -155,7 +160,9 @@ class BarePods:
     # -- as time passes ------------------------------------------------------------------------------
 
     def act(self, *, calm: bool) -> None:
-        """Let pods succeed that have trained long enough; in the calm, also delete groups that can never run."""
+        """Let pods that have trained long enough succeed. In the calm after the last fault, also delete groups that can
+        never run.
+        """
         for bare in list(self._there):
             pods = [pod for pod in self._pods(bare) if pod.deleted is None]
             working = [pod for pod in pods if pod.phase is Phase.RUNNING]
@@ -220,7 +227,7 @@ class BarePods:
         yield from (identity(NAMESPACE, pod.uid) for pod in self._pods(bare))
 
     def waiting(self) -> list[str]:
-        """Return in words the single pods and groups that have not ended, with the nodes of their pods."""
+        """Return a text for each single pod or group that has not ended, with the nodes of its pods."""
         return [
             f"{bare.name}: " + ", ".join(f"{pod.name}@{pod.node or '-'} {pod.phase.value}" for pod in self._pods(bare))
             for bare in self._there
@@ -245,7 +252,7 @@ class BarePods:
             witness.violated("S1", f"group {bare.name} is partly bound for {PARTIAL_CALM:g} s: {held}")
 
     def whole_since(self, pod: PodObject) -> float | None:
-        """Return since when the minimum of the pod's group has been running, or None if it is not."""
+        """Return the time since which the minimum of the pod's group has been running, or None if it is not running."""
         name = pod.labels.get(GROUP_LABEL)
         return next((bare.whole_since for bare in self._there if bare.name == name), None)
 
@@ -254,8 +261,8 @@ class BarePods:
         return pod.labels.get(GROUP_LABEL, "")
 
     def too_few(self, pod: PodObject, asked: set[str]) -> str:
-        """Return why the first pod of the group must not be bound, or "" if it may; ``asked`` are the pods with a bind
-        call.
+        """Return why no pod of the pod's group may be bound yet, or "" if one may; ``asked`` has the UIDs of pods with
+        a bind call.
         """
         name = pod.labels.get(GROUP_LABEL)
         bare = next((bare for bare in self._there if bare.name == name), None)
@@ -271,14 +278,15 @@ class BarePods:
         return "" if bare.begun else f"only {ready} of {name} ask to be bound"
 
     def _known_as_bound(self) -> set[str]:
-        """Return the pods that Kohort's processes may take for bound because of outdated watches, even if they are
-        gone.
+        """Return the UIDs of pods that Kohort's processes may take for bound because of outdated watches.
+
+        Some of these pods may be gone.
         """
         now = loop_time()
         return {uid for uid, until in self.bound_until.items() if now - until <= STALE}
 
     def groups(self) -> set[str]:
-        """Return, by their UIDs in the ledger, the gangs of groups that have pods."""
+        """Return the gangs of all groups that have pods, by their UIDs in the ledger."""
         named = {pod.labels.get(GROUP_LABEL) for pod in self._world.store.pods.values()}
         return {
             identity(NAMESPACE, item["metadata"]["uid"])

@@ -1,7 +1,7 @@
-"""``python -m tests.simulation.catching``: count the seeds that each seeded defect takes to be caught.
+"""Count how many seeds run until each seeded defect (a fault put into the code on purpose) is caught.
 
-The results are in docs/reliability/defects.md. With ``--gate``, tell which defects the kept scenarios and the seeds of
-`make test` catch.
+The command is ``python -m tests.simulation.catching``, and its results are in docs/reliability/defects.md. With
+``--gate``, it tells which defects the kept scenarios and the seeds of `make test` catch.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tests.simulation.kept import names, read
 from tests.simulation.many import GATE_SEEDS, run_seeds
 from tests.simulation.mutants import MUTANTS
 
-MOST_SEEDS: Final = 500  # each seeded defect must be caught within so many seeds
-LEAST_IN_GATE: Final = 40  # `make test` must catch so many of the defects
+MOST_SEEDS: Final = 500  # Each seeded defect must be caught within this many seeds.
+LEAST_IN_GATE: Final = 40  # `make test` must catch at least this many of the defects.
 LONGEST_TEXT: Final = 110
 
 
@@ -34,7 +34,7 @@ class Caught:
 
     @property
     def row(self) -> str:
-        """Return a row of the table, with the violated rule and the beginning of its text."""
+        """Return the outcome as a row of the Markdown table, with the violated rule and the beginning of its text."""
         caught_by = self.by if len(self.by) <= LONGEST_TEXT else f"{self.by[:LONGEST_TEXT].rsplit(' ', 1)[0]} ..."
         taken = str(self.seeds) if self.seeds else f"not within {MOST_SEEDS}"
         return f"| `{self.mutant}` | {stands_for(self.mutant)} | {taken} | {caught_by.replace('|', '/')} |"
@@ -86,7 +86,10 @@ def judge_gate(mutants: Sequence[str], processes: int) -> int:
 
 
 class CatchingState:
-    """A file of results, so that an interrupted series can be continued; ``caught`` and ``passed`` are by defect."""
+    """A file of outcomes, from which an interrupted series of runs continues.
+
+    ``caught`` has the outcome by defect, and ``passed`` the number of seeds by defect that did not fail.
+    """
 
     def __init__(self, file: Path | None) -> None:
         self.caught: dict[str, Caught] = {}

@@ -9,9 +9,9 @@ from lab.virtual.clocks import VirtualClock
 
 
 class ProcessClock(VirtualClock):
-    """The clock of one process.
+    """The clock of one simulated process, in virtual time.
 
-    While the process is paused, none of its tasks wakes. Its wall clock may be off by ``offset`` seconds.
+    While the process is paused, none of its tasks wakes. Its wall clock may be wrong by ``offset`` seconds.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,9 @@ class ProcessClock(VirtualClock):
             await self._loop.sleep(left)
 
     def pause(self, seconds: float) -> None:
-        """Pause the process like a garbage collection or SIGSTOP: timers due meanwhile fire at the end."""
+        """Pause the process for ``seconds`` seconds, as SIGSTOP does. Timers that are due meanwhile fire at the end of
+        the pause.
+        """
         self.paused_until = max(self.paused_until, self._loop.time() + seconds)
         for _, waiting in sorted(self._timeouts.items()):
             when = waiting.when()
@@ -53,4 +55,4 @@ class ProcessClock(VirtualClock):
                 try:
                     waiting.reschedule(self.paused_until + 1e-6)
                 except (AssertionError, RuntimeError):
-                    continue  # the time limit was not entered yet, or has ended
+                    continue  # The time limit has not begun yet, or has ended.

@@ -18,7 +18,7 @@ Process = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The last write of Kohort's by which the job lost workers; ``decided`` is when its process last took workers from
+    """Kohort's last write that took workers from a job; ``decided`` is the time at which the writing process decided
     it.
     """
 
@@ -29,11 +29,11 @@ class Shrunk:
 
 
 class CoolDown:
-    """Compares the writes that the API server accepted; ``seconds`` is the current policy's cool-down, 0 if it has
-    none.
+    """Checks, on the writes that the API server accepted, that no job grows before its cool-down is over.
 
-    A growth carries the version that the shrink has made, so it was decided after the shrink. Another process, or
-    another term, knows nothing of the cool-down, so its growth may come early. After a user's change, the user decides.
+    ``seconds`` is the cool-down of the current policy, 0 if it has none. A growth is checked only if the process that
+    shrank the job makes it in the same term, because no other process knows of the cool-down, and only if no user has
+    changed the job since.
     """
 
     def __init__(self, violated: Callable[[str], None]) -> None:
@@ -41,7 +41,7 @@ class CoolDown:
         self.compared = 0
         self._violated = violated
         self._targets: dict[Process, Mapping[str, int]] = {}
-        # for each process: the time at which it last took workers from each job
+        # process -> job's UID -> the time at which the process last took workers from the job
         self._taken: dict[Process, dict[str, float]] = defaultdict(dict)
         self._shrunk: dict[str, Shrunk] = {}
 
@@ -55,7 +55,8 @@ class CoolDown:
             self._taken[process].clear()
             return
         for effect in effects:
-            if isinstance(effect, ShrinkStalled):  # the shrink was taken back, because the workers did not go
+            # The shrink was taken back, because the workers were not removed in time.
+            if isinstance(effect, ShrinkStalled):
                 self._taken[process].pop(effect.job_uid, None)
             elif isinstance(effect, Resize) and effect.workers < before.get(effect.job_uid, 0):
                 self._taken[process][effect.job_uid] = now
@@ -63,8 +64,8 @@ class CoolDown:
     def written(
         self, process: Process, uid: str, job: JobObject, before: int, whole_since: float | None, now: float
     ) -> None:
-        """Check a number of workers that the API server accepted from Kohort; ``uid`` is the job's UID in the
-        ledger.
+        """Check a change of the job's number of workers that the API server accepted from Kohort; ``uid`` is the job's
+        UID in the ledger.
         """
         workers, bounds = job.spec.workers, (job.spec.min_workers, job.spec.max_workers)
         last, decided = self._shrunk.pop(uid, None), self._taken[process].get(uid)
@@ -75,7 +76,8 @@ class CoolDown:
         if last is None or (last.process, last.workers, last.bounds) != (process, before, bounds) or decided is None:
             return
         if whole_since is None or whole_since > last.decided:
-            return  # the job has lost members since the shrink, and may have been admitted again
+            # The job has lost members since the shrink, and may have been admitted again, so its growth is not checked.
+            return
         self.compared += 1
         if now - last.decided < self.seconds - ROUNDING:
             self._violated(

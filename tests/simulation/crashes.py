@@ -1,8 +1,8 @@
-"""Crash points: every write of the extender and of the controller in sixteen scenarios, crashed in three ways.
+"""Crash the extender and the controller at each of their writes in sixteen scenarios, in three ways.
 
-A reference run counts the writes. Then each of them kills the process that makes it: before the write, after its
-answer, or after it without the answer. The process restarts, and all invariants must hold in the end. OASiS's decisions
-and prices must be exactly those of the reference run in the same time slot.
+A reference run counts the writes. Then there is one run for each write and way, in which the process that makes the
+write is killed before it, after its answer, or after it without the answer. The process restarts, and all invariants
+must hold in the end. OASiS's decisions and prices must be exactly those of the reference run in the same time slot.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from tests.simulation.scenario import PARAMETERS, Scenario, scheduler_of, settin
 
 WAYS: Final = ("kill-before-write", "kill-after-write", "kill-unanswered")
 CRASHING: Final = ("extender", "controller")
-# seconds from the start of a run, one second before each time slot ends
+# These times, in seconds from the start of a run, are one second before the end of each time slot.
 SLOT_ENDS: Final = tuple(4.0 + SLOT_SECONDS * slot for slot in range(20))
 Act = Callable[[SimulatedWorld], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A small scenario without random faults; ``acts`` has what users and machines do, as (seconds, function of the
-    world).
+    """A small scenario without random faults; ``acts`` has the actions of users and machines, as (seconds, function of
+    the world).
 
-    ``refused`` are pods whose bindings the API server refuses for the first ``refusing`` seconds. With ``early``, gangs
-    are bound at their first bind call.
+    ``refused`` are pods whose bindings the API server refuses for the first ``refusing`` seconds. With ``early``, a
+    gang is bound at the first bind call of a member.
     """
 
     jobs: tuple[JobSpec, ...]
@@ -82,7 +82,7 @@ PLOTS: Final[dict[str, Plot]] = {
     # The binding of one of three members is refused for longer than a repair may take. The other two are released, and
     # all three start again.
     "k-of-n": Plot((_job("a", 2),), refused=frozenset({"a-worker-1"}), refusing=24.0),
-    # As "commit" and "k-of-n", with barrier.commit: first.
+    # The next two plots are "commit" and "k-of-n" with barrier.commit: first.
     "early": Plot((_job("a", 4, cores=1), _job("b", 3, cores=2, at=0.5)), early=True),
     "early-k-of-n": Plot((_job("a", 2),), refused=frozenset({"a-worker-1"}), refusing=24.0, early=True),
     # The gang loses one of its two nodes, and the other is too small for all members, so that the gang is released
@@ -128,7 +128,7 @@ def scenario(plot: Plot) -> Scenario:
 
 
 class CrashAtWrite:
-    """Counts writes, and kills the process at one of them."""
+    """Counts the writes of all processes, and kills the process that makes one given write."""
 
     def __init__(self, at: tuple[str, int] | None = None, way: str = "") -> None:
         self.seen: Counter[str] = Counter()
@@ -148,10 +148,11 @@ class CrashAtWrite:
 
 @dataclass(slots=True)
 class KeptByOasis:
-    """What OASiS stores at the end of each time slot until the first job has ended; after that, times differ between
+    """What OASiS stores at the end of each time slot, until the first job ends; the times after that differ between
     runs.
 
-    ``texts`` has the annotation of each job by name, ``prices`` those of the leader's ledger, if there is a leader.
+    ``texts`` maps each time slot to the annotation of each job by name, and ``prices`` to the prices in the leader's
+    ledger, if there is a leader.
     """
 
     texts: dict[int, dict[str, str]] = field(default_factory=dict)
@@ -227,8 +228,9 @@ def points(name: str) -> Iterator[tuple[str, int]]:
 
 
 def crash(point: tuple[str, str, int, str]) -> tuple[str, list[str]]:
-    """Run a plot with one crash, at a point (plot, process, number of the write, way); return its name and the
-    violations.
+    """Run a plot with one crash, and return the crash's name and the violations.
+
+    ``point`` is (plot, process, number of the process's write, way of the crash).
     """
     name, who, number, way = point
     counting = CrashAtWrite((who, number), way)

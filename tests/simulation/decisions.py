@@ -1,7 +1,7 @@
-"""The canonical digest: decisions described by time, UID, node and size alone.
+"""Compute the digest of a run's decisions, each described by time, UID, nodes and size alone.
 
-It has no names of classes or fields, no reasons and no plans. The digest of a seed therefore stays the same under
-renaming and rewriting, as long as the same decisions are made at the same times.
+The description has no names of classes or fields, no reasons and no plans. The digest of a seed therefore stays the
+same when code is renamed or rewritten, as long as the same decisions are made at the same times.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Final
 from policy.cluster.actions import Admit, Bind, Effect, Migrate, RefuseBind, Reject, Released, Resize
 from policy.cluster.model import Slot
 
-EVERY: Final = 16  # how many decisions lie between two marks; a difference is located within so many
-DIGITS: Final = 4  # hexadecimal digits of a mark; only the last mark is the whole digest
+# There is a mark (digest) after every 16 decisions, so that a difference can be located to 16 decisions.
+EVERY: Final = 16
+DIGITS: Final = 4  # A mark has this many hexadecimal digits; only the last mark is the whole digest.
 LENGTH: Final = 16
 
 
@@ -30,7 +31,9 @@ class Decisions:
 
 
 def marks(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return marks of the first 16 lines, the first 32 and so on; the last one is the digest of all lines."""
+    """Return the digests (marks) of the first 16 lines, of the first 32 and so on; the last one is the digest of all
+    lines.
+    """
     digest, found, count = hashlib.sha256(), list[str](), 0
     for count, line in enumerate(lines, 1):
         digest.update(f"{line}\n".encode())
@@ -40,7 +43,9 @@ def marks(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def first_difference(now: tuple[str, ...], before: tuple[str, ...]) -> range | None:
-    """Return the range of lines that has the first difference, or None if there is none."""
+    """Return the range of lines that has the first difference between the marks of two runs, or None if the runs are
+    equal.
+    """
     if now == before:
         return None
     same = next((at for at, (one, other) in enumerate(zip(now, before, strict=False)) if one != other), 0)
@@ -48,7 +53,9 @@ def first_difference(now: tuple[str, ...], before: tuple[str, ...]) -> range | N
 
 
 def _decided(effect: Effect) -> Iterator[str]:
-    """Yield the decisions of an effect as lines; observations of the API and a policy's own memory are no decisions."""
+    """Yield a line for each decision in the effect. What was observed of the API, and what a policy remembers, is no
+    decision.
+    """
     match effect:
         case Admit() | Resize():
             yield f"{effect.job_uid} {_places(effect.nodes)} {effect.workers}/{'' if effect.ps is None else effect.ps}"

@@ -20,7 +20,8 @@ from tests.simulation.run import Simulation, play
 from tests.simulation.scenario import drawn
 
 FILE: Final = Path(__file__).with_name("digests.json")
-SEEDS: Final = range(1, 601)  # 100 seeds of each policy: a seed's policy is determined by the seed modulo 6
+# There are 100 seeds of each policy, because a seed's policy is determined by the seed modulo 6.
+SEEDS: Final = range(1, 601)
 PAPER_SEEDS: Final = range(1000, 1003)
 Marks = tuple[str, ...]
 
@@ -44,7 +45,9 @@ def numbers_of(experiment: str, seed: int) -> list[str]:
 
 
 def lines_of(name: str) -> list[str]:
-    """Return the lines behind the digest of that name (``seed 7``, ``paper drs-late 1000``)."""
+    """Return the lines of decisions from which the digest of that name is computed (``seed 7``, ``paper drs-late
+    1000``).
+    """
     kind, *rest = name.split()
     return decisions_of(int(rest[0])) if kind == "seed" else numbers_of(rest[0], int(rest[1]))
 
@@ -70,7 +73,7 @@ def write(found: Mapping[str, Marks], file: Path = FILE) -> None:
 
 
 def difference(name: str, lines: Sequence[str], before: Marks) -> str:
-    """Return a sentence on how a run's lines differ from the file, or "" if they do not."""
+    """Return a sentence on how the lines of a run differ from the digest ``before``, or "" if they do not."""
     there = first_difference(marks(lines), before)
     if there is None:
         return ""
@@ -103,7 +106,7 @@ def measured(names: Sequence[str], state: Path | None) -> dict[str, Marks]:
 def _remembered(state: Path | None) -> dict[str, Marks]:
     if state is None or not state.exists():
         return {}
-    # only whole lines; a killed run may have left the last one incomplete
+    # Only whole lines are read, because a killed run may have left the last line incomplete.
     whole = state.read_text().rpartition("\n")[0].splitlines()
     state.write_text("".join(f"{line}\n" for line in whole))
     return {name: tuple(one) for name, one in map(json.loads, whole)}

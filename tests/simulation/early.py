@@ -1,7 +1,8 @@
-"""Seeds with ``barrier.commit: first``, and seeded defects of it.
+"""Run seeds with the setting ``barrier.commit: first``, and define seeded defects (faults put into the code on purpose)
+of that setting.
 
-They are a family of their own: seed N here is the scenario of seed N with other settings, so that no other seed and no
-digest changes. Most jobs name no volume, because a gang with volumes is not bound at its first bind call.
+Seed N here is the scenario of the usual seed N with other settings, so that the usual seeds and their digests stay as
+they are. Most jobs name no volume, because a gang with volumes is not bound at its first bind call.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tests.simulation.policymutants import Patch
 from tests.simulation.run import SeedReport, Simulation, play
 from tests.simulation.scenario import Scenario, drawn, scheduler_of
 
-SHARE_PLAIN: Final = 0.75  # share of the jobs without a volume
+SHARE_PLAIN: Final = 0.75  # This share of the jobs names no volume.
 
 
 def early(seed: int) -> Scenario:
@@ -36,9 +37,9 @@ def early(seed: int) -> Scenario:
 
 
 def run_early(seed: int, defect: str = "") -> tuple[SeedReport, int]:
-    """Run the seed, with a defect only until something is violated.
+    """Run the seed; with a seeded defect, stop at the first violation.
 
-    Return the report, and how many bindings were sent for members whose own bind call had not come.
+    Return the report, and the number of bindings that were sent for members without a bind call of their own.
     """
     made = list[Simulation]()
 
@@ -53,7 +54,9 @@ def run_early(seed: int, defect: str = "") -> tuple[SeedReport, int]:
 
 
 def binds_an_ineligible_gang() -> list[Patch]:
-    """A gang is bound at its first bind call although kube-scheduler would look at its volumes."""
+    """Seeded defect: a gang with volumes is bound at its first bind call, so kube-scheduler does not check the
+    volumes.
+    """
 
     def lasting(snapshot: Any, job_uid: str) -> Iterator[str]:
         return iter(())
@@ -62,7 +65,7 @@ def binds_an_ineligible_gang() -> list[Patch]:
 
 
 def binds_what_is_there() -> list[Patch]:
-    """A gang is bound at its first bind call although members have no pod yet, or a gated one, or no room."""
+    """Seeded defect: a gang is bound at its first bind call although members have no pod, a gated pod or no room."""
 
     def passing(snapshot: Any, gang: Any) -> Iterator[str]:
         return iter(())
@@ -71,7 +74,7 @@ def binds_what_is_there() -> list[Patch]:
 
 
 def success_before_the_binding_is_made() -> list[Patch]:
-    """The bind call of a member whose binding is on its way is answered with success at once."""
+    """Seeded defect: a bind call is answered with success while the member's binding is still in flight."""
 
     def announce(self: barrier.Barrier, uid: str, node: str) -> None:
         _ANNOUNCE(self, uid, node)

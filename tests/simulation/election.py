@@ -13,18 +13,23 @@ from extender.kube.api import LEASES, ClusterError, Done, Json, Ref
 if TYPE_CHECKING:
     from tests.simulation.processes import SchedulerProcess
 
-DURATION: Final = 15  # leaseDurationSeconds
-DEADLINE: Final = 10.0  # renewDeadline
-RETRY: Final = 2.0  # retryPeriod; the wait for the Lease is up to 2.2 times as long
+DURATION: Final = 15  # the Lease's leaseDurationSeconds
+DEADLINE: Final = 10.0  # kube-scheduler's renewDeadline, in seconds
+# kube-scheduler's retryPeriod, in seconds; a candidate waits up to 2.2 times as long between two tries
+RETRY: Final = 2.0
 
 
 def lease_of_scheduler(settings: LeaseSettings) -> Ref:
-    """Return the Lease for which kube-schedulers stand; in our own pods it also decides which replica leads."""
+    """Return the reference of the Lease by which kube-schedulers elect their leader.
+
+    If the kube-schedulers are in Kohort's own pods, this Lease also decides which replica of Kohort leads.
+    """
     return Ref(LEASES, settings.namespace, LeaseSettings().name if settings.elect else settings.name)
 
 
 class Elector:
-    """One candidate in the election: it takes over another's Lease once that has not changed for its whole duration.
+    """One candidate in the election. It takes over the Lease of another candidate if the Lease has not changed for its
+    whole duration.
 
     The duration is measured by the candidate's own clock.
     """
@@ -45,7 +50,7 @@ class Elector:
         self.leads = True
 
     async def hold(self) -> None:
-        """Renew the Lease, and return when it could not be renewed before the deadline.
+        """Renew the Lease again and again, and return when a renewal did not succeed before the deadline.
 
         If the process was paused until after the deadline, that counts as a failure, too.
         """

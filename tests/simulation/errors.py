@@ -1,5 +1,5 @@
-"""Check the service's logs and tasks: no run may log an error, and no task may end with an exception that nobody
-reads.
+"""Check the service's logs and tasks (S15): no run may log an error, and no task may end with an exception that is not
+read.
 """
 
 from __future__ import annotations
@@ -39,5 +39,5 @@ def heard(witness: Witness) -> Iterator[None]:
     finally:
         logging.disable(logging.NOTSET)
         root.removeHandler(ear)
-        # tasks of killed processes end with the loop, and their exceptions do not matter
+        # Tasks of killed processes end with the loop, so their exceptions do not matter.
         loop.set_exception_handler(lambda *_: None)

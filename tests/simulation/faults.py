@@ -1,7 +1,7 @@
-"""The kinds of faults, how often they are drawn, and a count of those that occurred.
+"""Define the kinds of faults, draw them at random, and count those that occurred.
 
-A seed draws which kinds are switched on (swarm testing), and their rate. `keptfaults.py` has the other source of
-faults: the list of a kept scenario.
+A seed draws which kinds are switched on (swarm testing), and how often they occur. In a kept scenario, the faults come
+from a list instead (`keptfaults.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from lab.virtual.clocks import loop_time
 
-# Faults that hit a call: the share of the calls that each hits, if it is switched on.
+# These faults hit a call. Each kind that is switched on hits this share of the calls.
 AT_CALLS: Final = {
     "bind-lost": 0.10, "bind-answer-lost": 0.10, "bind-conflict": 0.06, "bind-429": 0.10, "bind-500": 0.10,
     "bind-500-done": 0.10, "bind-forbidden": 0.08, "bind-slow": 0.10, "bind-lands-late": 0.05,
@@ -37,7 +37,7 @@ AT_CALLS: Final = {
 AT_WRITES: Final = {
     "kill-before-write": 0.02, "kill-after-write": 0.02, "kill-unanswered": 0.02,
 }  # fmt: skip
-# Faults that occur by time, with their relative weights.
+# These faults occur by time; the numbers are their relative weights.
 TIMED: Final = {
     "kill-extender": 2.0, "kill-controller": 1.0, "kill-scheduler": 1.0,
     "pause-extender": 1.0, "pause-controller": 0.7, "pause-scheduler": 0.5,
@@ -57,16 +57,16 @@ BY_OTHERS: Final = {
     "preemptor-created": 5.0, "volume-missing": 2.0, "writes-refused": 2.5,
     "refused-for-good": 1.0, "quota-set": 1.5,
 }  # fmt: skip
-BY_THE_STREAM: Final = (*AT_CALLS, *AT_WRITES, *TIMED)  # the kinds that are drawn from the seed's main random stream
+BY_THE_STREAM: Final = (*AT_CALLS, *AT_WRITES, *TIMED)  # The seed's main random stream draws these kinds.
 BY_TIME: Final = (*TIMED, *BY_OTHERS)
 KINDS: Final = (*BY_THE_STREAM, *BY_OTHERS)
-SHARE_OTHERS: Final = 0.5  # the share of the checks for faults by time that also check for a fault by other clients
+SHARE_OTHERS: Final = 0.5  # This share of the checks for faults by time also checks for a fault by other clients.
 SHARE_ON: Final = 0.45
 SHARE_ON_RARE: Final = 0.85
-# How often each kind of fault has to occur in a whole test, if not 100 times. Faults of two replicas, of moves, of one
-# kind of job, and of gangs that release their room have fewer chances. Moves have the fewest: a job must have
-# converged, so most happen in the calm, without faults. Seeds 1 to 446 moved 105 jobs, and had 7 and 2 of these two at
-# half of the present rate: 5 of each are expected now, so 12 in 1,000 seeds and 7 in 600.
+# In all seeds of a test together, each kind of fault has to occur this often (RARE) or 100 times. Faults of two
+# replicas, of moves, of one kind of job, and of gangs that release their room have fewer chances. Moves have the
+# fewest: a job must have converged, so most moves happen in the calm, without faults. Seeds 1 to 446 moved 105 jobs; at
+# half of the present rate, the two faults of moves occurred 7 times and 2 times.
 LEAST: Final = 100
 RARE: Final = {
     "leader-paused-in-gang": 10, "hang-up-unseen": 10, "lease-lost": 20, "lease-not-renewed": 20, "job-resumed": 20,
@@ -78,12 +78,12 @@ AIMED: Final[dict[str, tuple[str, ...]]] = {
     "kill-in-move": ("specon", "kod2+specon"), "leader-paused-in-move": ("specon", "kod2+specon"),
     "kill-at-slot": ("oasis",), "pause-at-slot": ("oasis",),
 }  # fmt: skip
-# a fault that occurs once more in the calm: jobs are short, and its effect shows only there
+# This fault also occurs in the calm, because jobs are short and its effect shows only there.
 IN_CALM: Final = "worker-taken-out"
-CHEAPEST: Final = -1000  # the deletion cost that a user writes on a worker to have it removed first
+CHEAPEST: Final = -1000  # A user writes this deletion cost on a worker, so that the worker is removed first.
 GENERATED: Final = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{9})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")
-LEAST_FAULTS: Final = 10  # a seed's storm is prolonged until so many faults have occurred
-ANY: Final = " (any)"  # stands at the end of a call's name in place of an object whose name differs from run to run
+LEAST_FAULTS: Final = 10  # A seed's storm is prolonged until this many faults have occurred.
+ANY: Final = " (any)"  # This text ends a call's name in place of an object whose name differs from run to run.
 T = TypeVar("T")
 
 
@@ -93,7 +93,7 @@ def kinds_for(policy: str) -> tuple[str, ...]:
 
 
 def least(kind: str) -> int:
-    """Return how often the kind has to occur in a whole test."""
+    """Return how often faults of this kind have to occur in all seeds of a test together."""
     return RARE.get(kind, LEAST)
 
 
@@ -114,10 +114,10 @@ class RunLog:
 class DrawnFault:
     """One fault; its truth value is False if it stands for no fault.
 
-    ``at`` is the call that it hits, empty for a fault by time; ``nth`` is which of those calls, or "*" for all.
-    ``since`` is when a fault by time happens, in seconds since the start; for a call without an object, from when on
-    the first call is hit. ``values`` has what was drawn for it by name; the values that a kept scenario lists are not
-    drawn again.
+    ``at`` names the call that the fault hits; it is empty for a fault by time. ``nth`` says which of those calls is
+    hit, or "*" for all. ``since``, in seconds since the start, is the time of a fault by time; for a call without an
+    object, the first call from then on is hit. ``values`` has the values that were drawn for the fault, by name; values
+    that a kept scenario lists are not drawn again.
     """
 
     chance: random.Random
@@ -146,7 +146,10 @@ class DrawnFault:
         return self.draw(name, lambda chance: chance.choice(options))
 
     def pick(self, name: str, found: Iterable[T], called: Callable[[T], str]) -> T | None:
-        """Return one of the objects ``found`` and record its name; None if the recorded object is not among them."""
+        """Return one of the objects ``found``, and record its name as the fault's value ``name``.
+
+        If the recorded object is not among them, return None.
+        """
         options = list(found)
         if name in self.values:
             return next((one for one in options if called(one) == self.values[name]), None)
@@ -175,7 +178,8 @@ class FaultSource:
         self._scale = self.chance.choice((0.3, 1.0, 1.0, 2.0))
 
     def fault_at(self, calls: Sequence[str], *kinds: str, chance: random.Random | None = None) -> DrawnFault:
-        """Return the first fault of these kinds that hits this call; a false one if none does.
+        """Return the first fault of these kinds that hits this call; if there is none, a fault whose truth value is
+        False.
 
         ``calls`` are the names of the call: a burst of events has one name for each event. ``chance`` draws the fault's
         values.
@@ -212,17 +216,21 @@ class FaultSource:
         return self.counts.total() >= LEAST_FAULTS
 
     def gap(self, mean: float, left: float) -> float:
-        """Return the seconds until the next check for faults by time; ``left`` is the rest of the storm."""
+        """Return the seconds, ``mean`` on average, until the next check for faults by time; ``left`` is the rest of the
+        storm.
+        """
         gap = self.chance.expovariate(1 / mean)
         return min(left, gap) if left > 0 else gap
 
     def due(self) -> list[DrawnFault]:
-        """Return the faults by time that should occur now, if there is something that they can hit."""
+        """Return the faults by time that are due now and have something that they can hit."""
         by_others = self._drawn(BY_OTHERS, self._others) if self._others.random() < SHARE_OTHERS else []
         return self._drawn(TIMED, self.chance) + by_others
 
     def _drawn(self, weights: Mapping[str, float], chance: random.Random) -> list[DrawnFault]:
-        """Return one fault of these kinds, drawn by their weights; none if none of the kinds is switched on."""
+        """Return a list with one of these kinds of faults, drawn by weight; it is empty if none of them is switched
+        on.
+        """
         kinds = [kind for kind in weights if kind in self.on]
         if not kinds:
             return []

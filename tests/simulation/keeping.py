@@ -1,7 +1,8 @@
-"""Write a seed as a kept scenario, reduced to what its failure needs.
+"""Write a seed as a kept scenario (a file of nodes, jobs and faults), reduced to what its failure needs.
 
-A scenario also has random details, such as latencies, which depend on a salt. A seed is kept only if the defect is
-caught under every salt of SHOWN_UNDER, and nothing is violated without the defect under the salts of CLEAN_UNDER.
+A scenario also has random details, such as latencies, which depend on a text called the salt. A seed is kept only if
+the defect is caught under every salt of SHOWN_UNDER, and nothing is violated without the defect under the salts of
+CLEAN_UNDER.
 """
 
 from __future__ import annotations
@@ -16,18 +17,21 @@ from tests.simulation.mutants import switched_on
 from tests.simulation.run import Simulation, play
 from tests.simulation.scenario import drawn
 
-SHOWN_UNDER: Final = ("", "one", "two", "three", "four", "five")  # salts under which a kept scenario has to fail
-# salts under which it must not fail without its defect; these runs are not stopped early
+# A kept scenario has to fail under each of these salts.
+SHOWN_UNDER: Final = ("", "one", "two", "three", "four", "five")
+# Without its defect, the scenario must not fail under these salts; these runs are not stopped early.
 CLEAN_UNDER: Final = SHOWN_UNDER[:3]
-GRACE: Final = 10.0  # seconds of storm that are kept after the violation, because it may come later under another salt
-LATER: Final = 2.0  # a kept scenario may fail this many times as late as the seed did
-MOST_ROUNDS: Final = 4  # rounds of reducing; each uses the salts for which the result of the round before did not fail
-MOST_PLAYS: Final = 60  # how many reduced scenarios are run at most
+# The scenario includes this many seconds of storm after the violation, which may come later under another salt.
+GRACE: Final = 10.0
+LATER: Final = 2.0  # A kept scenario may fail up to this many times as late as the seed did.
+# The scenario is reduced in at most this many rounds; each uses the salts under which the last result did not fail.
+MOST_ROUNDS: Final = 4
+MOST_PLAYS: Final = 60  # At most this many reduced scenarios are run.
 T = TypeVar("T")
 
 
 class NotKeptError(Exception):
-    """A seed is not kept; the message says why."""
+    """The seed cannot be written as a kept scenario; the message says why."""
 
 
 def keep(
@@ -68,7 +72,7 @@ def write(name: str, scenario: KeptScenario) -> None:
 
 
 def taken(seed: int, defect: str, whole: bool) -> tuple[KeptScenario, float]:
-    """Return the seed's scenario, and the seconds within which it has to fail.
+    """Run the seed; return it as a scenario, and the seconds within which the scenario has to fail.
 
     The scenario ends with the first violation, or has the whole storm if ``whole``.
     """
@@ -87,24 +91,24 @@ def taken(seed: int, defect: str, whole: bool) -> tuple[KeptScenario, float]:
 
 
 def check_clean(scenario: KeptScenario) -> None:
-    """Raise NotKeptError if a rule is violated without the defect, too."""
+    """Raise NotKeptError if the scenario violates a rule without its defect, too."""
     for salt in CLEAN_UNDER if scenario.defect else ():
         if violations := scenario.play(salt, defect="").violations:
             raise NotKeptError(f"it fails without {scenario.defect} as well, under the salt {salt!r}: {violations[0]}")
 
 
 def fails(scenario: KeptScenario, salt: str, longest: float = math.inf) -> bool:
-    """Tell whether the scenario violates any rule within so many seconds, under that salt."""
+    """Tell whether the scenario violates any rule within ``longest`` seconds of virtual time, under that salt."""
     return bool(scenario.play(salt, longest=longest).violations)
 
 
 def reduced(scenario: KeptScenario, salts: Sequence[str], longest: float, most_plays: int = MOST_PLAYS) -> KeptScenario:
-    """Return the scenario without unneeded faults and jobs, as far as so many tries find them.
+    """Return the scenario with as few faults and jobs as ``most_plays`` runs can find.
 
-    It has to fail within ``longest`` seconds under each of ``salts``.
+    It still fails within ``longest`` seconds under each of ``salts``.
     """
     plays = Plays(most_plays)
-    # sorted, so that faults of the same kind are removed together
+    # The entries are sorted, so that faults of the same kind are removed together.
     faults = sorted(scenario.faults, key=lambda fault: fault.kind)
 
     def without(**changes: object) -> KeptScenario:
@@ -134,9 +138,9 @@ class Plays:
 
 
 def smallest(parts: Sequence[T], holds: Callable[[Sequence[T]], bool]) -> Sequence[T]:
-    """Return a part of ``parts`` for which ``holds`` is true and no entry can be left out.
+    """Return a part of ``parts`` for which ``holds`` is true, and false as soon as any of its entries is left out.
 
-    It is found by leaving out halves, quarters and so on.
+    Halves, quarters and so on of the entries are left out by turns.
     """
     if holds([]):
         return []

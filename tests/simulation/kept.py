@@ -31,8 +31,8 @@ from tests.simulation.scenario import WORLD, Scenario, scheduler_of, volume_of
 
 FOLDER: Final = Path(__file__).parent / "scenarios"
 GIB: Final = 1 << 30
-LISTS: Final = ("nodes", "jobs", "faults")  # the fields that are written with one line per entry
-DIGITS: Final = 3  # decimals of seconds in the file
+LISTS: Final = ("nodes", "jobs", "faults")  # These fields of the file have one line for each entry.
+DIGITS: Final = 3  # Times in the file have this many decimals of a second.
 
 
 class ScenarioPart(BaseModel):
@@ -126,7 +126,7 @@ class KeptScenario(ScenarioPart):
     def play(self, salt: str = "", defect: str | None = None, longest: float = math.inf) -> SeedReport:
         """Run the scenario until a rule is violated, and for no more than ``longest`` seconds of virtual time.
 
-        ``defect`` replaces the scenario's own defect; an empty one means none.
+        ``defect`` replaces the scenario's own defect; with "", the code is run without a defect.
         """
         scenario = self.scenario(salt)
         faults = list(map(_drawn_fault, self.faults))
@@ -169,7 +169,7 @@ def names() -> list[str]:
 
 
 def kept(simulation: Simulation, defect: str, caught: str, storm: float) -> KeptScenario:
-    """Return a scenario from the jobs and settings of a run and the faults that occurred in it."""
+    """Return a kept scenario with the jobs and settings of a run and the faults that occurred in it."""
     scenario = simulation.scenario
     return KeptScenario(
         defect=defect,

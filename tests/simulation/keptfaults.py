@@ -1,8 +1,9 @@
-"""The faults of a kept scenario, which come from its list instead of a random stream.
+"""Give a kept scenario its faults, which come from a list and not from a random stream.
 
-A fault at a call happens at the n-th call of that name ("*": at each); if a fault of its kind cannot hit that call, at
-the next one that it can hit. A fault at a call without an object happens at the first such call from its second on. A
-fault by time whose target does not exist yet waits for it, up to PATIENCE seconds; then it is dropped.
+A fault at a call happens at the n-th call of that name ("*": at each). If a fault of its kind cannot hit that call, it
+happens at the next one that it can hit. A fault at a call without an object happens at the first such call from the
+fault's second on. A fault by time whose target does not exist yet waits for the target, up to PATIENCE seconds; then it
+is dropped.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Final
 from tests.simulation.faults import IN_CALM, DrawnFault, FaultSource, RunLog
 
 PATIENCE: Final = 20.0
-LOOK: Final = 1.0  # seconds between two checks while no fault is due
-WAITING: Final = 0.04  # seconds between two checks while a fault waits for its target
+LOOK: Final = 1.0  # The list is checked again after this many seconds while no fault is due.
+WAITING: Final = 0.04  # The list is checked again after this many seconds while a fault waits for its target.
 EVERY: Final = "*"
 Identity = tuple[str, str, int | str, float | None]
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 from extender.kube.api import Json
 from lab.virtual.clocks import loop_time
 
-DURATION: Final = 15.0  # leaseDurationSeconds
+DURATION: Final = 15.0  # the Lease's leaseDurationSeconds
 
 
 class Leases:
-    """Checks S8: a replica writes its own name, on the version it read, and takes no Lease renewed within its
-    duration.
+    """Checks S8: a replica writes its own name in the Lease, with the version that it read, and takes no Lease that was
+    renewed within its duration.
     """
 
     def __init__(self, stored: Callable[[], Json], violated: Callable[[str, str], None]) -> None:
@@ -27,7 +27,7 @@ class Leases:
         if not content["version"]:
             self._violated("S3", f"{replica} writes the Lease without a resourceVersion")
         if content["version"] != found["metadata"]["resourceVersion"]:
-            return  # the API server will refuse this write
+            return  # The API server will refuse this write, because its version is not the newest.
         holder = (found.get("spec") or {}).get("holderIdentity") or ""
         wanted = content["spec"].get("holderIdentity") or ""
         if wanted.partition("_")[0] != replica:

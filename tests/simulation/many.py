@@ -19,13 +19,13 @@ from tests.simulation.faults import KINDS, kinds_for
 from tests.simulation.run import SeedReport, Simulation, play
 from tests.simulation.scenario import POLICIES, drawn
 
-GATE_SEEDS: Final = range(1, 121)  # the seeds that `make test` runs: 20 of each policy
-SEEDS_FOR_RESIZES: Final = 600  # with so many seeds in all, resizes of every kind of job are expected
+GATE_SEEDS: Final = range(1, 121)  # `make test` runs these seeds, 20 of each policy.
+SEEDS_FOR_RESIZES: Final = 600  # From this many seeds on, running jobs of every kind must have been shrunk and grown.
 RESIZES: Final = tuple(f"{kind.value}-{way}" for kind in WorkloadKind for way in ("shrunk", "grown"))
 
 
 def run_seed(seed: int, mutant: str = "") -> SeedReport:
-    """Run one seed; with a seeded defect only until something is violated."""
+    """Run one seed; with a seeded defect, stop at the first violation."""
     if mutant:
         from tests.simulation.mutants import switched_on
 
@@ -45,7 +45,10 @@ def _played(seed: int, impatient: bool = False) -> SeedReport:
 def run_seeds(
     seeds: Iterable[int], processes: int = 0, mutant: str = "", aside: bool = False
 ) -> Generator[SeedReport, None, None]:
-    """Run the seeds in order on so many processes (0: one per core); ``aside``: with the lowest CPU priority."""
+    """Run the seeds in order on ``processes`` processes (0: one per core), and yield their reports.
+
+    ``aside``: the processes have the lowest CPU priority.
+    """
     processes = processes or len(os.sched_getaffinity(0))
     one = partial(run_seed, mutant=mutant)
     if processes == 1:
@@ -60,7 +63,7 @@ def _step_aside() -> None:
 
 
 def table(reports: Iterable[SeedReport]) -> dict[str, Counter[str]]:
-    """Return how often each kind of fault occurred under each policy."""
+    """Return how often each kind of fault occurred, for each policy."""
     found = {policy: Counter[str]() for policy in POLICIES}
     for report in reports:
         if report.policy:
@@ -89,7 +92,7 @@ def resizes(reports: Iterable[SeedReport]) -> str:
 
 
 def shortfall(reports: Sequence[SeedReport]) -> str:
-    """Return a sentence on what occurred too rarely for the runs to prove anything, or ""."""
+    """Return a sentence on the faults and actions that occurred too rarely for the runs to prove anything, or ""."""
     if not reports or not sum(report.compared for report in reports):
         return "no ledger was compared with a rebuilt one"
     did = sum((report.did for report in reports), Counter[str]())
@@ -101,7 +104,10 @@ def shortfall(reports: Sequence[SeedReport]) -> str:
 def resumed(
     seeds: Sequence[int], file: Path | None, processes: int = 0, mutant: str = "", aside: bool = False
 ) -> Generator[SeedReport, None, None]:
-    """Run the seeds that are not recorded in the file, and record those that pass; without a file, run all."""
+    """Run the seeds that the file does not record yet, record those that pass, and yield the reports.
+
+    Without a file, all seeds run.
+    """
     done = {report.seed: report for report in remembered(file)} if file is not None else {}
     yield from (done[seed] for seed in seeds if seed in done)
     for report in run_seeds([seed for seed in seeds if seed not in done], processes, mutant, aside):

@@ -1,8 +1,8 @@
-"""Check by the job objects that a policy's final decisions survive every restart (S9).
+"""Check on the job objects that what a policy has decided for good survives every restart (S9).
 
-The annotations are parsed here independently of the code that writes them. Excepted are jobs that another scheduler has
-started, that their user has suspended, or whose bounds could not be read for a while: the policy may decide again on
-these.
+The annotations are parsed here independently of the code that writes them. Jobs are not checked if another scheduler
+has started them, if their user has suspended them, or if their bounds could not be read for a while, because the policy
+may decide on such jobs again.
 """
 
 from __future__ import annotations
@@ -34,36 +34,42 @@ LAST_SAMPLE: Final = ("value", "at", "growth")
 
 
 class Remembered:
-    """Compares each new annotation of a job with the one before; ``jumped`` tells whether a wall clock was set in this
-    run.
+    """Compares each new annotation of a job with the one before.
+
+    ``jumped`` tells whether a process's wall clock was set in this run.
     """
 
     def __init__(self, violated: Callable[[str], None], jumped: Callable[[], bool]) -> None:
-        self.schedules = 0  # how many of OASiS's schedules were compared across a restart
-        # how many of SpeCon's annotations were compared across a restart: of jobs with a known growth, and of moved
+        self.schedules = 0  # number of OASiS's schedules that were compared across a restart
+        # number of SpeCon's annotations that were compared across a restart, for jobs with a known growth and for moved
         # jobs
         self.texts = Counter[str]()
-        # UIDs of jobs whose kind has no object for the annotation, so that decisions about them are not stored
+        # UIDs of jobs whose decisions are not stored, because their kind has no object for the annotation
         self.unkept = set[str]()
         self._violated = violated
         self._jumped = jumped
-        self._texts: dict[str, Mapping[str, Part]] = {}  # by UID: the annotation as the API showed it last
+        # job's UID -> the parts of its annotation, as the API showed it last
+        self._texts: dict[str, Mapping[str, Part]] = {}
         self._excepted: set[str] = set()
-        self._led: dict[tuple[str, int], bool] = {}  # by process and incarnation: whether it led at its last step
-        self._decides: tuple[str, int] | None = None  # the process and incarnation whose term is the newest
-        self._before: tuple[int, object] = (-1, None)  # the time slot and the nodes' room at the last decision
-        self._wanted: Mapping[str, str] = {}  # the annotations that the last decision wanted to be written
-        # whether every plan was written in an annotation at the last decision; if not, the next leader may plan other
-        # jobs in that room
+        self._led: dict[tuple[str, int], bool] = {}  # (process, incarnation) -> whether it led at its last step
+        self._decides: tuple[str, int] | None = None  # the process and incarnation that began to lead last
+        # the time slot and the free resources of the nodes at the last decision
+        self._before: tuple[int, object] = (-1, None)
+        self._wanted: Mapping[str, str] = {}  # job's UID -> the annotation that the last decision wanted to write
+        # Whether every plan was in an annotation at the last decision. If not, the next leader may plan other jobs in
+        # the room of the plans that were not written.
         self._all_kept = True
         self._term_at = 0.0
-        self._unseen: set[str] = set()  # UIDs of jobs whose annotation was written after this term had listed the jobs
-        self._own: dict[str, set[str]] = {}  # by UID: every annotation that this term has wanted to be written
-        self._landed: dict[str, tuple[str, float]] = {}  # by UID: the annotation in the API, and the time of its write
+        # UIDs of jobs whose annotation was written after the process that leads now had listed the jobs
+        self._unseen: set[str] = set()
+        # job's UID -> every annotation that the process that leads now has wanted to write
+        self._own: dict[str, set[str]] = {}
+        # job's UID -> the annotation in the API, and the time of its write
+        self._landed: dict[str, tuple[str, float]] = {}
 
     def see(self, job: JobObject, excepted: bool) -> None:
-        """Compare the new annotation of a job with the old one; if ``excepted``, the policy may decide on the job
-        again.
+        """Compare the new annotation of a job with the old one; if ``excepted``, nothing is compared from now on,
+        because the policy may decide on the job again.
         """
         if excepted or (job.suspended and not job.released) or job.phase.ended:
             self._excepted.add(job.uid)
@@ -84,43 +90,44 @@ class Remembered:
                     self._violated(f"{job.key}: {what}")
 
     def _count(self, left: Mapping[str, Any]) -> None:
-        """Count annotations that have a growth or a move; only for these would it be noticed that they were
+        """Count the annotation if it has a growth or a move, because only then would the check notice that it was
         forgotten.
         """
         self.texts["growth-kept"] += left["growth"] is not None
         self.texts["move-kept"] += _was_moved(left)
 
     def _is_late(self, uid: str) -> bool:
-        """Tell whether an older term wrote the job's annotation after this term had read the jobs.
+        """Tell whether an earlier leader wrote the job's annotation after the present leader had read the jobs.
 
-        No job starts by a decision that is not written, so this term may decide as if the other had not.
+        No job starts by a decision that is not written, so the present leader may decide as if there were no such
+        annotation.
         """
         text, at = self._landed.get(uid, ("", 0.0))
         unknown = at >= self._term_at or uid in self._unseen
         return unknown and text not in self._own.get(uid, ())
 
     def stepped(self, extender: ExtenderProcess) -> None:
-        """Record the process that decides and what it wants to be written, after one of its steps under any policy."""
+        """After a step of a process, record whether it leads and which annotations it wants to write."""
         who = extender.name, extender.incarnation
         began, self._led[who] = not self._led.get(who), extender.leads
         if not extender.leads:
             return
         if began:
             self._begin(extender)
-        if self._decides == who:  # a process that is not the newest leader may not know yet that its term is over
+        if self._decides == who:  # A process that is not the newest leader may still believe that it leads.
             for job_uid, text in extender.live.ledger.snapshot.texts.items():
                 self._own.setdefault(job_uid.partition("/")[2], set()).add(text)
         self._plan(extender, began)
 
     def _begin(self, extender: ExtenderProcess) -> None:
-        """Record that a term begins, and which annotations its process has read."""
+        """Record that a process begins to lead, and which annotations it has read."""
         self._decides = extender.name, extender.incarnation
         self._term_at, self._own = loop_time(), {}
         listed = {job.uid.partition("/")[2]: job.memory for job in extender.live.ledger.snapshot.jobs.values()}
         self._unseen = {uid for uid, (text, _) in self._landed.items() if listed.get(uid) != text}
 
     def _plan(self, extender: ExtenderProcess, began: bool) -> None:
-        """Check that the schedules of an OASiS that has just begun to decide are those in the annotations.
+        """Check that the schedules of a process that has just begun to lead under OASiS are those in the annotations.
 
         This is required only in the same time slot, with the same room of the nodes as at the last decision, and if all
         plans were written: otherwise plans may change because they no longer fit. It also requires that no clock was
@@ -184,7 +191,8 @@ def oasis(old: Part, new: Part, jumped: bool) -> Iterator[str]:
     """
     new = new or {}
     if "rejected" in old:
-        # A rejection in a time slot that is still to come was made by a clock that was ahead and has been set back
+        # A process whose clock was ahead, and has been set back since, may have rejected a job in a time slot that is
+        # still to come.
         # since.
         set_back = jumped and new.get("refused", new.get("slot", 0)) < old.get("refused", 0)
         if not set_back and any(old.get(key) != new.get(key) for key in ("rejected", "refused")):
@@ -199,7 +207,9 @@ def oasis(old: Part, new: Part, jumped: bool) -> Iterator[str]:
 
 
 def _aged(seen: list[Any]) -> bool:
-    """Tell whether the job is so old that it no longer sets the bounds of the prices."""
+    """Tell whether the job, of which ``seen`` was kept, is so old that it no longer sets the bounds of OASiS's
+    prices.
+    """
     return loop_time() // SLOT_SECONDS - float(seen[0]) >= HORIZON
 
 
@@ -238,14 +248,16 @@ def _was_moved(remembered: Mapping[str, Any]) -> bool:
 
 
 def _came_less_far(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Tell whether the first value of the metric E changed, or its least value rose."""
+    """Tell whether the annotation forgot how far the job's metric has come: its first value changed, or its least value
+    rose.
+    """
     worse = before["best"] is not None and (now["best"] is None or now["best"] > before["best"])
     return worse or (before["first"] is not None and before["first"] != now["first"])
 
 
 def _goes_back(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Tell whether samples of the metric are missing or older although the job was not moved, or a restart is
-    earlier.
+    """Tell whether a job that was not moved has fewer or older samples of its metric than before, or an earlier
+    restart.
     """
     if _moves(before) != _moves(now):
         return False

@@ -1,7 +1,7 @@
-"""Seeded defects, most of them from other schedulers' issue trackers, each made by replacing a few functions.
+"""Seeded defects (faults put into the code on purpose), most of them from other schedulers' issue trackers.
 
-A docstring names the project and the issue that a defect is from, and is the description in
-docs/reliability/defects.md.
+Each is made by replacing a few functions. Its docstring names the project and the issue where the defect was found, and
+is its description in docs/reliability/defects.md.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class _Newest:
         self._api = api
 
     async def patch(self, ref: Any, patch: Any, *, resource_version: str = "", **others: Any) -> Any:
-        with suppress(ClusterError):  # failing reads are not the defect
+        with suppress(ClusterError):  # A read that fails is not part of the defect.
             if (found := await self._api.get(ref)) is not None:
                 resource_version = found["metadata"]["resourceVersion"]
         return await self._api.patch(ref, patch, resource_version=resource_version, **others)
@@ -203,7 +203,7 @@ def failing_bind_wins_each_cycle() -> list[Patch]:
         if isinstance(outcome, Done):
             self._ledger.post(BindDone(effect.uid, effect.node))
             self._answer(effect.uid, "")
-        # what was refused is sent again at once, for ever
+        # The defect sends a refused bind call again at once, for ever.
         elif isinstance(outcome, Refused) and not self._closed:
             await self._ledger.clock.sleep(0.05)
             await bind(self, effect)
@@ -296,7 +296,7 @@ _FILTER = verbs.Verbs._filter
 
 
 def no_wake_up() -> list[Patch]:
-    """Members that were refused before are not woken when there is room."""
+    """When there is room, kube-scheduler is not told to try the refused members again."""
     return [(controller, "calls", lambda desired: (c for c in calls.calls(desired) if not isinstance(c, calls.Wake)))]
 
 

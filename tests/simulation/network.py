@@ -1,7 +1,7 @@
-"""The faulty network: a process's connection to the API server, and kube-scheduler's and the controller's to the
-extender.
+"""Simulate a faulty network: the connections of processes to the API server, and those of kube-scheduler and the
+controller to the extender.
 
-A request that was sent is carried out, whatever happens to its sender. HTTP answers are interpreted as in
+A request that has left its sender is carried out, even if the sender is killed. HTTP answers are interpreted as in
 `extender.kube.client`: 5xx and silence are Unknown, and a 429 is retried until the deadline.
 """
 
@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from tests.simulation.processes import ExtenderProcess
 
 PAGE: Final = 7
-WAKING: Final = 0.1  # seconds after a pause of a process during which its requests may still be from before the pause
-READ_SECONDS: Final = 0.002  # latency of a read that has no faults
+# After a pause of a process, its requests may still be from before the pause for this many seconds.
+WAKING: Final = 0.1
+READ_SECONDS: Final = 0.002  # A read without faults takes this many seconds.
 DEADLINE: Final = 4.0
 # The faults that can hit a write, by the verb of the write.
 FAULTS: Final = {
@@ -67,7 +68,9 @@ async def forever() -> None:
 
 
 class WriteWatcher:
-    """Is informed of each write as it reaches the API server."""
+    """The interface of an observer, which is called for each write to the API server and for each batch of facts that a
+    process applies.
+    """
 
     def holder(self) -> str | None:
         """Return the replica that the Lease names, or None if there is no Lease."""
@@ -107,10 +110,10 @@ class ApiLine:
         self.who = who
         self.replica = replica
         self.dead = False
-        self.stalled = 0  # how many of its watches have stopped delivering events without an error
+        self.stalled = 0  # number of the process's watches that have stopped delivering events without an error
         self.stalled_until = 0.0
         self.reaches_lease: Callable[[], bool] = lambda: True
-        # whether the process was paused between a decision and the write that follows from it
+        # whether the process was paused between the decision and the write of its last request
         self.woke_in_write = False
         self._server = server
         self._api = EmbeddedApi(server, clock)
@@ -200,7 +203,9 @@ class ApiLine:
     async def _disturbed(
         self, resource: Resource, events: list[Json], seen: Sequence[Json]
     ) -> AsyncGenerator[list[Json], None]:
-        """Yield a burst of events as the faulty network delivers it."""
+        """Yield the events as the faulty network delivers them: late, twice, in another order, only in part, or not at
+        all.
+        """
         fault = self._fault_at(
             "watch-stalled", "watch-410", "watch-tail-lost", "watch-closed", "watch-undecodable", "watch-late",
             "watch-duplicate", "watch-reordered", at=[event_name(event, resource) for event in events],
@@ -229,8 +234,8 @@ class ApiLine:
                 await sleep(fault.uniform("late", 0.2, 6.0))
                 yield events
             case "watch-duplicate":
-                # As after a connection that was resumed from an older version: all events are delivered again, in
-                # order.
+                # This is as after a connection that was resumed from an older version: all events are delivered again,
+                # in order.
                 yield events
                 yield [*seen[fault.chance.randrange(len(seen) + 1) :], *events]
             case "watch-reordered":
@@ -309,7 +314,9 @@ class ApiLine:
 
     @property
     def woke_now(self) -> bool:
-        """Tell whether the process was paused until a moment ago."""
+        """Tell whether a pause of the process has ended so shortly ago that its requests may still be from before the
+        pause.
+        """
         return 0 <= loop_time() - self._clock.paused_until < WAKING
 
     async def _write(self, verb: str, ref: Ref, content: Mapping[str, Any], write: Write) -> Outcome:
@@ -360,7 +367,7 @@ class ApiLine:
         slow = {"slow": (0.5, 3.9), "lands-late": (DEADLINE, DEADLINE + 2.5)}.get(fault)
         await sleep(drawn.uniform("late", *slow) if slow else self._latency())
         if slow and self.dead:
-            await forever()  # the process was killed while the request was under way, so no answer can reach it
+            await forever()  # The process was killed while the request was under way, so no answer can reach it.
         match fault:
             case "lost":
                 await forever()
@@ -378,7 +385,7 @@ class ApiLine:
         if leader and holder not in (None, leader):
             return Refused(
                 403, "Forbidden", "this replica of Kohort leads no more"
-            )  # as manifests/base/leader-policy.yaml refuses it
+            )  # The server refuses the write as manifests/base/leader-policy.yaml does.
         self._watcher.arrives(self, verb, ref, content)
         outcome = await write()
         self._watcher.applied(self, verb, ref, content, outcome)
@@ -391,7 +398,7 @@ class ApiLine:
 
 
 def leader_of(content: Mapping[str, Any]) -> str:
-    """Return the replica that the write names as its sender, or ""."""
+    """Return the replica that the write names as its sender, or "" if it names none."""
     patch = content.get("patch")
     of_patch = patch.get("metadata", {}).get("annotations", {}) if isinstance(patch, Mapping) else {}
     return str({**of_patch, **content.get("annotations", {})}.get(LEADER, ""))
@@ -403,7 +410,7 @@ def event_name(event: Json, resource: Resource) -> str:
 
 
 def _swapped(events: list[Json], chance: random.Random) -> list[Json]:
-    """Return the events with two neighbours swapped; events of the same object keep their order."""
+    """Return the events with two neighbours swapped, unless both are about the same object."""
     if len(events) < 2:
         return events
     at = chance.randrange(len(events) - 1)
@@ -483,7 +490,9 @@ def asked_about(body: bytes) -> str:
 
 
 def _gives_room_up(verb: str, content: Mapping[str, Any]) -> bool:
-    """Tell whether the write removes a gang's members, in the way that its kind allows."""
+    """Tell whether the write gives up a gang's room by removing its members, in the way that the kind of its job
+    allows.
+    """
     patch = content.get("patch")
     suspends = isinstance(patch, Mapping) and "suspend" in patch.get("spec", {}).get("runPolicy", {})
     return suspends or verb in ("delete", "evict")

@@ -1,4 +1,6 @@
-"""Seeded defects about what others do in the cluster: preemption, volumes, admission, quotas."""
+"""Seeded defects (faults put into the code on purpose) about what others do in the cluster: preemption, volumes,
+admission, quotas.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Faults by other clients of the cluster: a scheduler that preempts, volumes, admission policies, quotas.
 
-Each lasts for some time and ends with the storm, except for one job of which an admission policy refuses writes without
-end.
+Each fault lasts for some time and ends with the storm at the latest. Only one fault has no end: an admission policy
+refuses writes of one job for ever.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 PREEMPTING: Final = "urgent-scheduler"
 NAMESPACE: Final = "elsewhere"
-URGENT: Final = 1000  # the value of the preemptors' PriorityClass; the pods of jobs have none, which counts as 0
+URGENT: Final = 1000  # The preemptors' PriorityClass has this value; the pods of jobs have none, which counts as 0.
 MOST_PREEMPTORS: Final = 3
-POLICY: Final = "denied request: kept as it is"  # the admission policy's message
-JOBS_OF: Final = "default"  # the namespace of all jobs of a trace
+POLICY: Final = "denied request: kept as it is"  # The admission policy answers with this message.
+JOBS_OF: Final = "default"  # All jobs of a trace are in this namespace.
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """The kind of a job's writes that is refused, and until when in the loop's time (None: without end)."""
+    """Says which kind of a job's writes is refused, and until when in the loop's time (None: without end)."""
 
     writes: str
     until: float | None
@@ -47,13 +47,14 @@ class Others:
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._world = sim.world
-        self._denied: dict[str, Denial] = {}  # by the job's UID: which of its writes are refused
-        self._volumes: dict[str, float] = {}  # claim -> when its volume arrives
+        self._denied: dict[str, Denial] = {}  # job's UID -> which of its writes are refused
+        # name of the PersistentVolumeClaim -> the time at which its volume arrives
+        self._volumes: dict[str, float] = {}
         self._quota_until: float | None = None
         self._made = 0
-        self._preemptors_end: dict[str, float] = {}  # by the preemptor's name: when its user deletes it
+        self._preemptors_end: dict[str, float] = {}  # preemptor's name -> the time at which its user deletes it
         self._scheduler: IndependentScheduler | None = None
-        self.forever: str = ""  # the UID of the job of which writes are refused without end
+        self.forever: str = ""  # the UID of the job whose writes are refused without end
         sim.cluster.server.admission = self._admit
 
     # -- a scheduler that preempts -----------------------------------------------------------------
@@ -81,7 +82,9 @@ class Others:
         return f"{asks} of {node}"
 
     def _on_node_with_ours(self, fault: DrawnFault) -> tuple[str, int] | None:
-        """Return a node that hosts pods of jobs, and a number of cores for which some of these pods have to go."""
+        """Return a node that hosts pods of jobs, and a number of cores: a pod that requests these can only run if some
+        of the hosted pods are preempted. Return None if there is no such node.
+        """
         held = [pod for pod in self._world.store.pods.values() if pod.holds_room]
         nodes = self._world.store.nodes
         names = sorted({pod.node for pod in held if pod.owner and pod.node in nodes})
@@ -148,7 +151,9 @@ class Others:
         return f"ValidatingAdmissionPolicy 'kept' with binding 'kept' {POLICY}" if self.denies(owner, writes) else ""
 
     def _written(self, resource: Resource, before: Json, after: Json) -> tuple[str, str]:
-        """Return the UID of the job that a write is about, and the kind of the write."""
+        """Return the UID of the job that the write is about, and the kind of the write: "bind", "resize", "gate", or ""
+        for others.
+        """
         if resource in JOBS:
             resized = replicas_of(before, WORKER) != replicas_of(after, WORKER)
             return str(before["metadata"]["uid"]), "resize" if resized else ""
@@ -161,8 +166,8 @@ class Others:
         return pod.owner if pod is not None else "", "gate" if gates else writes
 
     def shows_refusal(self, job: JobObject, snapshot: Snapshot) -> bool:
-        """Tell whether the ledger has the API server's message about the job of which writes are refused without
-        end.
+        """Tell whether this is the job whose writes are refused without end, and the ledger has the API server's
+        message about it.
         """
         uid = f"{job.spec.namespace}/{job.uid}"
         known = [*snapshot.refused_writes.get(uid, ()), snapshot.gang(uid).refused]
@@ -222,7 +227,7 @@ class Others:
 
 
 def _only(node: str) -> Constraints:
-    """Return a node affinity for the node of that name."""
+    """Return a node affinity that allows the node of that name only."""
     return Constraints(terms=(Term((), (Requirement("metadata.name", "In", (node,)),)),))
 
 

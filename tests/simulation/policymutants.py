@@ -1,4 +1,6 @@
-"""Seeded defects in what only some policies do: memory, moves, pauses, reports."""
+"""Seeded defects (faults put into the code on purpose) in what only some policies do: memory, moves, pauses,
+reports.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def _nothing(*_: Any) -> dict[str, object]:
 
 
 def growth_forgotten_at_a_restart() -> list[Patch]:
-    """Like Kueue #1654: SpeCon's progress of a job starts anew in the next process, which may move it again."""
+    """Like Kueue #1654: the next process forgets a job's progress under SpeCon, so it may move the job again."""
     return [(specon.SpeCon, "recalled", _nothing)]
 
 
@@ -51,7 +53,7 @@ _READ = read_progress
 
 
 def moved_against_its_users_word() -> list[Patch]:
-    """Whether a job may be moved is not read."""
+    """The user's word that a job may not be moved is not read, so the job is moved."""
     return [(jobobjects, "_boolean_of", lambda notes, name: True)]
 
 

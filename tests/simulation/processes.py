@@ -55,10 +55,12 @@ class Surroundings:
         self.watcher = watcher
         self.crash = crash
         self.volumes = Volumes()
-        self.failures: list[str] = []  # a sentence for each process that ended without having been killed
+        self.failures: list[str] = []  # a sentence for each process that ended although it was not killed
 
     def settings_of(self, replica: str) -> Settings:
-        """Return the settings of that replica; if a Lease decides who leads, they have the name of its pod."""
+        """Return the settings of that replica; if a Lease decides who leads, the settings have the name of the
+        replica's pod as its identity.
+        """
         lease = self.settings.lease
         if lease.identity == EVERYBODY:
             return self.settings
@@ -68,7 +70,7 @@ class Surroundings:
 class SimulatedProcess:
     """One process: its connection to the API server, its clock, its task.
 
-    ``replica`` is the pod to which the process belongs; it does not reach a Lease before ``blocked_until``.
+    ``replica`` is the pod to which the process belongs; the process cannot reach a Lease before ``blocked_until``.
     """
 
     def __init__(self, role: str, replica: str, around: Surroundings) -> None:
@@ -90,7 +92,7 @@ class SimulatedProcess:
         return self._task is not None
 
     def start(self) -> None:
-        """Start a new incarnation."""
+        """Start the process again as a new incarnation, with no state; nothing happens if it runs."""
         if self.up:
             return
         self.incarnation += 1
@@ -116,14 +118,14 @@ class SimulatedProcess:
             why = "it ended"
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # any error of the process is recorded, so that the simulation can report it
+        except BaseException as error:  # Any error of the process is recorded, so that the simulation can report it.
             why = "; ".join(_causes(error))
         if self.incarnation == incarnation and not self.line.dead:
             self.around.failures.append(f"{self.name} (incarnation {incarnation}): {why}")
             self._task = None
 
     def kill(self, fault: DrawnFault | None = None, *, restart: bool = True, reason: str = "") -> None:
-        """Kill the process, and restart it after a delay that the fault may give."""
+        """Kill the process. Unless ``restart`` is False, it starts again after a delay, which the fault may give."""
         if self._task is None:
             return
         self.around.run_log.add(f"{self.name} is killed {reason}".rstrip())
@@ -151,7 +153,7 @@ class SimulatedProcess:
         raise NotImplementedError
 
     def _dies(self) -> None:
-        """Break the connections of other processes to this one."""
+        """End what other processes have open with this process, such as bind calls that it is answering."""
 
 
 def _causes(error: BaseException) -> list[str]:
@@ -174,12 +176,15 @@ class ExtenderProcess(SimulatedProcess):
         super().__init__("extender", replica, around)
         self._stepped = stepped
         self._calls: dict[asyncio.Task[Any], None] = {}
-        self.binding: dict[str, list[str]] = {}  # by the pod's UID: the nodes of the bind calls that are being answered
+        # pod's UID -> the nodes of the pod's bind calls that are being answered
+        self.binding: dict[str, list[str]] = {}
 
     def _make(self) -> Coroutine[Any, Any, None]:
         self.live = app.Live(self.settings, self.line, self.clock, self.chance)
         for reflector in self.live.reflectors:
-            if reflector.resource == QUOTAS:  # its own random numbers, so that those of old seeds stay as they were
+            # The reflector of quotas has its own random numbers, so that the random numbers of older seeds stay as they
+            # were.
+            if reflector.resource == QUOTAS:
                 reflector._chance = random.Random(f"quotas of {self.name} {self.incarnation}")
         self.live.ledger.carry_with(lambda effects: self._stepped(self, effects))
         self.live.ledger.record_with(lambda at, events, *_: self.around.watcher.taken(self.name, events))
@@ -199,7 +204,7 @@ class ExtenderProcess(SimulatedProcess):
 
     @property
     def leads(self) -> bool:
-        """Tell whether this process's ledger makes decisions now."""
+        """Tell whether this process's ledger decides now."""
         return self.ready and self.live.ledger.snapshot.leading
 
     @property
@@ -212,7 +217,7 @@ class ExtenderProcess(SimulatedProcess):
             call.cancel()
 
     def call(self, part: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run a coroutine that is cancelled when this process ends."""
+        """Start a coroutine as a task that is cancelled when this process ends, and return the task."""
         task = asyncio.get_running_loop().create_task(part)
         self._calls[task] = None
         task.add_done_callback(self._calls.pop)
@@ -257,7 +262,7 @@ class ControllerProcess(SimulatedProcess):
     def __init__(self, around: Surroundings, extender: ExtenderProcess) -> None:
         super().__init__("controller", extender.replica, around)
         self._extender = extender
-        self.looks = 0  # how many requests for the desired state were answered
+        self.looks = 0  # number of requests for the desired state that were answered
         self.restart_seconds = (0.5, 8.0)
 
     def _make(self) -> Coroutine[Any, Any, None]:
@@ -314,7 +319,8 @@ class ControllerProcess(SimulatedProcess):
             await extender.clock.awake()
             return found
         if path != "/v1/decisions":
-            # the queue with its reasons is not needed, because only Events show it, and nothing reads Events here
+            # The answer may be empty, because only Events show the queue with its reasons, and nothing reads Events
+            # here.
             return b""
         told = await extender.rest.decisions(DecisionsParameters.model_validate(dict(query)), ANYBODY_HERE)
         return bytes(told.body)
@@ -324,7 +330,7 @@ class _Scheduler(EmbeddedScheduler):
     """The embedded scheduler, which may need a Lease."""
 
     async def run_elected(self, elector: Elector | None) -> None:
-        """Watch, and schedule once elected; return when the Lease is lost."""
+        """Watch the cluster, and schedule once this candidate is elected; return when the Lease is lost."""
         watching = [asyncio.ensure_future(part) for part in (self._informer.run(), self.queue.flush())]
         try:
             if elector is None:
@@ -389,7 +395,7 @@ class SchedulerProcess(SimulatedProcess):
 
 
 def _age(task: asyncio.Task[Any]) -> int:
-    """Return a task's number in order of creation, because a set of tasks has no order."""
+    """Return the task's number in the order of creation, by which a set of tasks can be sorted."""
     return int(task.get_name().rpartition("-")[2])
 
 
@@ -397,7 +403,7 @@ def _age(task: asyncio.Task[Any]) -> int:
 class Replica:
     """One pod of Kohort: extender, controller and kube-scheduler.
 
-    If the extenders elect their leader, kube-scheduler is not in the pod: it is then one of the cluster's own.
+    If the extenders elect their leader, the pod has no kube-scheduler; the replica then uses one of the cluster's own.
     """
 
     name: str
@@ -417,7 +423,7 @@ class Replica:
 
     @property
     def pod(self) -> tuple[SimulatedProcess, ...]:
-        """Return the processes that die and pause together with the pod's node."""
+        """Return the processes that are killed or paused together when the pod's node is."""
         return self.processes[:2] if self.elects else self.processes
 
     @property

@@ -1,8 +1,8 @@
 """Check L10: a job that a quota leaves without pods gets them from jobs of its namespace that have grown.
 
-It is checked during the storm, too, because quotas end with it. The time counts only as long as the leader's pod works,
-and begins anew when one of the job's pods comes. A worker that the leader has decided to take counts as gone: what
-becomes of that decision is for other rules.
+The rule is checked during the storm, too, because quotas end with the storm. The time counts only as long as the
+leader's pod works, and is counted from 0 again when one of the job's pods comes. A worker that the leader has decided
+to take counts as gone, because other rules check that the decision is carried out.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from tests.simulation.past import broken
 if TYPE_CHECKING:
     from tests.simulation.processes import Replica
 
-LIMIT: Final = 20.0  # seconds: the grace is 5, and a watch may be 6 late
-KNOWN: Final = 8.0  # seconds for which the leader's ledger itself has the job short of pods
+# A job may be short of pods for this many seconds: the policy's grace is 5 s, and a watch may be 6 s late.
+LIMIT: Final = 20.0
+# This many seconds are allowed if the leader's ledger itself has known since then that the job is short of pods.
+KNOWN: Final = 8.0
 
 
 def _counted(world: SimulatedWorld, job: JobObject) -> list[PodObject]:
@@ -40,13 +42,13 @@ def missing(world: SimulatedWorld, job: JobObject) -> int:
 
 
 def surplus(world: SimulatedWorld, job: JobObject) -> int:
-    """Return how many workers beyond its minimum the job has."""
+    """Return how many of the job's worker pods are beyond its minimum and within the number that it asks for."""
     numbers = [pod.slot.index for pod in _counted(world, job) if pod.slot is not None and pod.slot.role == WORKER]
     return sum(1 for index in numbers if job.spec.min_workers <= index < job.spec.workers)
 
 
 def going(world: SimulatedWorld, namespace: str) -> int:
-    """Return how many pods of the namespace terminate, or are workers that their job does not ask for any more."""
+    """Return how many pods of the namespace will soon be gone: they terminate, or their job no longer asks for them."""
     jobs = {job.uid: job for job in world.store.jobs.values()}
     found = 0
     for pod in world.store.pods.values():
@@ -58,7 +60,9 @@ def going(world: SimulatedWorld, namespace: str) -> int:
 
 
 def waits(job: JobObject) -> bool:
-    """Tell whether the job is to run."""
+    """Tell whether the job should have pods: it has not ended, its user has not stopped it, and its bounds can be
+    read.
+    """
     return not (job.phase.ended or job.stopped or job.suspended or broken(job))
 
 
@@ -76,21 +80,28 @@ def _jobs(world: SimulatedWorld, namespace: str) -> Iterator[JobObject]:
 
 
 class Context(NamedTuple):
-    """What must stay for the time to count, and since when the leader's ledger has the job short of pods, if it has."""
+    """What the time limit of a job depends on.
+
+    ``stays`` must stay the same for the time to count. ``since`` is the time since which the leader's ledger has had
+    the job short of pods, or None if it has not.
+    """
 
     stays: Hashable
     since: float | None = None
 
 
 class QuotaRule:
-    """Checks L10; ``denies`` tells whether a job's resizes are refused now."""
+    """Checks L10: the leader knows every quota, and a job that is short of pods gets them from jobs that have grown.
+
+    ``denies`` tells whether a job's resizes are refused now.
+    """
 
     def __init__(
         self, world: SimulatedWorld, violated: Callable[[str, str], None], denies: Callable[[str], bool]
     ) -> None:
         self._world, self._violated, self._denies = world, violated, denies
         self._since: dict[str, tuple[Context, float]] = {}
-        self.seen = 0  # how often a job was short while others could give
+        self.seen = 0  # how often a job was short of pods while other jobs could give workers
 
     def look(self, leader: Replica) -> None:
         """Check every job that is short of pods now."""
@@ -113,7 +124,9 @@ class QuotaRule:
         self._since = {uid: kept for uid, kept in self._since.items() if uid in found}
 
     def _unknown(self, leader: Replica) -> Iterator[tuple[str, Context]]:
-        """Yield each namespace whose quota the leader's ledger does not have as it is."""
+        """Yield each namespace whose quota the leader's ledger does not know as it is in the API, with what must stay
+        the same.
+        """
         if not leader.extender.leads or leader.extender.clock.paused:
             return
         known = leader.extender.live.ledger.snapshot.quotas.values()
@@ -123,7 +136,7 @@ class QuotaRule:
                 yield namespace, Context((leader.name, leader.extender.incarnation, most))
 
     def _short(self, leader: Replica) -> Iterator[tuple[str, Context]]:
-        """Yield each job that lacks pods which others could give, with all that must stay for the time to count."""
+        """Yield the UID of each job that lacks pods although others could give workers, with its `Context`."""
         extender, controller = leader.extender, leader.controller
         works = extender.leads and controller.up and not (extender.clock.paused or controller.clock.paused)
         if not works or extender.line.stalled or not extender.live.ledger.policy.base.grows:
@@ -142,7 +155,7 @@ class QuotaRule:
                     yield job.uid, Context((*pod, missing(self._world, job)), snapshot.short.get(_uid(job)))
 
     def _gives(self, snapshot: Snapshot, job: JobObject, jobs: list[JobObject], now: float) -> bool:
-        """Tell whether the leader may shrink the job for any of the others."""
+        """Tell whether the leader may shrink the job for each of the other jobs."""
         uid = _uid(job)
         known, gang = snapshot.jobs.get(uid), snapshot.gang(uid)
         if known is None or uid not in snapshot.index.yielding or self._denies(job.uid):
@@ -152,7 +165,7 @@ class QuotaRule:
 
 
 def _starts(snapshot: Snapshot, job: JobObject, now: float) -> bool:
-    """Tell whether the leader's ledger has the job waiting for its pods alone."""
+    """Tell whether the leader's ledger has the job waiting for nothing but its pods."""
     known = snapshot.jobs.get(_uid(job))
     if known is None or known.uid not in snapshot.index.waiting:
         return False
@@ -162,7 +175,7 @@ def _starts(snapshot: Snapshot, job: JobObject, now: float) -> bool:
 
 
 def _decided(world: SimulatedWorld, snapshot: Snapshot, job: JobObject) -> int:
-    """Return how many workers that the job still asks for the leader has decided to take."""
+    """Return how many of the workers that the job still asks for the leader has decided to take."""
     gang = snapshot.gang(_uid(job))
     numbers = [pod.slot.index for pod in _counted(world, job) if pod.slot is not None and pod.slot.role == WORKER]
     return sum(1 for index in numbers if gang.admitted and gang.workers <= index < job.spec.workers)

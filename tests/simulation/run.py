@@ -1,4 +1,6 @@
-"""Run one scenario: the storm, then the calm, in which everything must become right."""
+"""Run one scenario: the storm, in which faults occur, and then the calm without faults, in which every rule must come
+to hold.
+"""
 
 from __future__ import annotations
 
@@ -60,20 +62,23 @@ from tests.simulation.training import Reporting
 from tests.simulation.witness import Witness
 
 LOOK: Final = 1.0
-# seconds until a replica is ready (L5): a reflector's longest back-off, and reading a page or two
+# A replica must be ready after this many seconds (L5): a reflector's longest back-off, and reading a page or two.
 READY_LIMIT: Final = 45.0
-# seconds until a binding's outcome must be known: a lost answer is read back after 10 s at the latest, every 4 s
+# A binding's outcome must be known after this many seconds. Where the answer was lost, the pod is read after at most 10
+# s, and then every 4 s.
 FLIGHT_LIMIT: Final = 30.0
-# seconds from free room to a filter call for every member (L7); kube-scheduler's own back-off is 2 s
+# Filter must be called for every member of a gang this many seconds after there is room (L7); kube-scheduler's own
+# back-off is 2 s.
 WAKE_LIMIT: Final = 12.0
-LONGEST_BACKOFF: Final = 30.0  # seconds of a reflector's longest back-off
+LONGEST_BACKOFF: Final = 30.0  # A reflector waits at most this many seconds before it lists again.
 COMPARE_SECONDS: Final = 5.0
 LEAST_STEPS: Final = 300
 LEAST_GANGS: Final = 8
-AFTER_THE_FIRST: Final = 3.0  # a replica that starts so many seconds after the first one finds a leader
+AFTER_THE_FIRST: Final = 3.0  # A replica that starts this many seconds after the first one finds that one leading.
 LOG_SECONDS: Final = 40.0
 KINDS: Final = frozenset(kind.value for kind in WorkloadKind)
-UNNUMBERED: Final = (WorkloadKind.DEPLOYMENT.value, GROUP)  # kinds of jobs whose pods have no index in their names
+# The pods of these kinds of jobs have no index in their names.
+UNNUMBERED: Final = (WorkloadKind.DEPLOYMENT.value, GROUP)
 
 
 @dataclass
@@ -118,7 +123,7 @@ class SeedReport:
 
     @property
     def line(self) -> str:
-        """Return one line for people."""
+        """Return one line of text about the run, with its seed, counts and result."""
         kinds = " ".join(f"{kind}:{count}" for kind, count in sorted(self.faults.items()))
         verdict = f"FAILED {self.failure}" if self.failure else "ok"
         return (
@@ -132,8 +137,8 @@ class Simulation:
     """One run of a scenario.
 
     ``kinds`` are the kinds of faults that are drawn; ``faults``, if given, are done instead of drawn ones. ``crash``
-    decides at which writes processes die in addition. If ``impatient``, the run ends at the first violation. It ends
-    after ``longest`` seconds in any case.
+    decides at which writes processes are killed in addition. If ``impatient``, the run ends at the first violation. It
+    ends after ``longest`` seconds in any case.
     """
 
     def __init__(
@@ -171,24 +176,24 @@ class Simulation:
         self.others = Others(self)
         self.quotas = QuotaRule(self.world, self.witness.violated, lambda uid: self.others.denies(uid, "resize"))
         self.storm = Storm(self)
-        self.deleted = 0  # how many jobs were deleted by their users
+        self.deleted = 0  # number of jobs that their users have deleted
         # further events of the scenario: (seconds, function of the world)
         self.acts: tuple[tuple[float, Callable[[SimulatedWorld], object]], ...] = ()
         self._background: list[asyncio.Task[None]] = []
         self.did = Counter[str]()
         self._calls = random.Random(f"service {scenario.seed}")
-        self._led = ""  # the replica that led when this was last checked
+        self._led = ""  # the replica that led at the last check
         self.led_first = ""
-        self._steps = 0  # how many steps the ledgers have made
-        self._asked = 0  # how many calls of verbs were made
+        self._steps = 0  # number of steps of all ledgers
+        self._asked = 0  # number of calls of verbs
         self._compare_after = 0.0
         self._last_filter: dict[str, float] = {}
         self._digest = hashlib.sha256()
         self.decisions = Decisions()
-        # by resourceVersion, which no two objects share: the events that the translator made of the object
+        # resourceVersion, which no two objects share -> the events that the translator made of that object
         self._read: dict[str, list[Event]] = {}
-        self._flying: dict[str, float] = {}  # pod UID -> since when the pod's binding is in flight
-        # (job UID, plan) -> since when kube-scheduler may schedule the plan's members
+        self._flying: dict[str, float] = {}  # pod's UID -> the time since which its binding is in flight
+        # (job's UID, plan) -> the time since which kube-scheduler may schedule the plan's members
         self._planned: dict[tuple[str, str], float] = {}
         for replica in self.replicas:
             self._instrument(replica.extender)
@@ -350,7 +355,7 @@ class Simulation:
         return self._report(began, calm)
 
     def spawn(self, part: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine that ends with the run."""
+        """Run a coroutine as a task that is cancelled when the run ends."""
         self._background.append(asyncio.get_running_loop().create_task(part))
 
     def _act(self, act: Callable[[SimulatedWorld], object]) -> None:
@@ -360,7 +365,7 @@ class Simulation:
         self.cluster.bridge.do(write)
 
     async def _storm(self, storm: Storm) -> None:
-        """Run the storm, up to twice as long if there were too few faults."""
+        """Run the storm for the scenario's time, and for up to twice as long if too few faults have occurred."""
         ends = loop_time() + self.scenario.storm
         latest = ends + self.scenario.storm
         while (left := ends - loop_time()) > 0 or (not self.faults.enough and loop_time() < latest):
@@ -384,7 +389,10 @@ class Simulation:
             self.witness.violated("crash", failure)
 
     async def _calm(self, since: float) -> None:
-        """Run the calm: check for each rule that it holds after its time limit."""
+        """Run the calm until all jobs have ended; check each rule once its time limit is over.
+
+        ``since`` is the loop's time of the last fault.
+        """
         while True:
             await sleep(LOOK)
             now = loop_time()
@@ -407,12 +415,12 @@ class Simulation:
         self.witness.turns(max(since, self._all_see_since()))
 
     def _all_see_since(self) -> float:
-        """Return when the last stalled watch was given up; until then its process acts on outdated state."""
+        """Return the time since which no watch is stalled; a process with a stalled watch acts on outdated state."""
         lines = [process.line for process in self.processes]
         return loop_time() if any(line.stalled for line in lines) else max(line.stalled_until for line in lines)
 
     def _check_ready(self) -> None:
-        """Check L5: all replicas have seen everything, and one leads."""
+        """Check L5: all replicas are ready, and exactly one leads."""
         for replica in self.replicas:
             if not replica.extender.ready:
                 self.witness.violated(
@@ -434,8 +442,9 @@ class Simulation:
         return ended and not any(pod.scheduler == BYSTANDER and not pod.node for pod in self.world.store.pods.values())
 
     def _refused(self, job: JobObject) -> bool:
-        """Tell whether the policy has rejected the job, by its annotation; for kinds without annotations, by the
-        ledger.
+        """Tell whether the policy has rejected the job.
+
+        The job's annotation says so; for kinds without the annotation, the ledger does.
         """
         if job.spec.kind.ends or not self.extender.up:
             return refused(job)
@@ -443,8 +452,8 @@ class Simulation:
         return verdict is not None and verdict.reason is Reason.REJECTED
 
     def _shows_refusal(self, job: JobObject) -> bool:
-        """Tell whether the job can never run because writes are refused, and the ledger has the API server's
-        message.
+        """Tell whether the job can never run because its writes are refused, and the ledger has the API server's
+        message about it.
         """
         return self.extender.up and self.others.shows_refusal(job, self.extender.live.ledger.snapshot)
 
@@ -482,11 +491,11 @@ class Simulation:
         current: dict[tuple[str, str], float] = {}
         for uid, gang in snapshot.gangs.items():
             if gang.state is not State.PLANNED or gang.waits_for or self.others.denies(_bare_uid(uid), "gate"):
-                continue  # kube-scheduler does not try a gated pod, so it calls no filter
+                continue  # kube-scheduler does not try a gated pod, so it calls no filter for it.
             lines = [process.line for process in (*self.leader.pod, asking)]
             if any(line.stalled for line in lines):
-                # until a stalled watch is given up (50 s), its process does not see the room, so the time starts after
-                # that
+                # A process does not see the room before a stalled watch is given up (50 s), so the time starts after
+                # that.
                 continue
             seeing = max(line.stalled_until for line in lines) + LONGEST_BACKOFF
             since = max(self._planned.get((uid, gang.plan), now), min(now, seeing))
@@ -502,10 +511,11 @@ class Simulation:
         self._planned = current
 
     def _check_flights(self, now: float) -> None:
-        """Check that a binding's outcome is known soon, so that no room stays charged for a binding that was not made
-        (S2b).
+        """Check S2b: the outcome of a binding is known within FLIGHT_LIMIT seconds, so that no room stays charged for a
+        binding that was never made.
         """
-        asks = self.extender.up and not self.extender.clock.paused  # a stopped or paused process cannot read the pod
+        # A process that is stopped or paused cannot read the pod.
+        asks = self.extender.up and not self.extender.clock.paused
         gangs = self.extender.live.ledger.snapshot.gangs.values() if asks else ()
         flying = [uid for gang in gangs for uid in gang.in_flight]
         self._flying = {uid: self._flying.get(uid, now) for uid in flying}
@@ -562,7 +572,7 @@ class Simulation:
         return {pod["uid"] for pod in pods if SLOT in pod.get("annotations", {})}
 
     def _caught_up(self, snapshot: Snapshot) -> bool:
-        """Tell whether the watches have delivered every change to the ledger."""
+        """Tell whether the ledger has the newest version of every object in the API."""
         store = self.cluster.server.store
         pods = {i["metadata"]["uid"]: int(i["metadata"]["resourceVersion"]) for i in store.all(PODS)}
         jobs = {
@@ -580,9 +590,11 @@ class Simulation:
         } == nodes
 
     def _facts(self) -> Iterator[Event]:
-        """Yield the events for all objects in the API; an object is translated once for each of its versions."""
+        """Yield the events for all objects in the API; events that were made of the same version before are used
+        again.
+        """
         translator = Translator(self.scenario.settings.scheduler_name)
-        # for objects whose translation depends on other objects that the translator has seen
+        # This translator is for objects whose events depend on other objects that it has seen.
         named = Translator(self.scenario.settings.scheduler_name)
         known, self._read = self._read, {}
         for resource in (NODES, PODS, *JOBS, COSCHEDULING.resource):
@@ -604,7 +616,7 @@ class Simulation:
             self.cluster.server.create(LEASES, settings.namespace, {"metadata": {"name": name}, "spec": {}})
 
     def _holder(self) -> str:
-        """Return the replica that the Lease names."""
+        """Return the replica that the Lease names as its holder, or ""."""
         found = self._stored(self._lease) or {}
         return str((found.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
 
@@ -612,7 +624,7 @@ class Simulation:
 
     def _report(self, began: float, calm: float) -> SeedReport:
         report = SeedReport(self.scenario.seed)
-        # The counts are of the ledgers' steps, the calls of verbs and of the controller, and the writes.
+        # The steps reported are the ledgers' steps, the calls of verbs and of the controller, and the writes.
         report.steps = (
             self._steps + self._asked + sum(r.controller.looks for r in self.replicas) + self.witness.writes.total()
         )
@@ -642,14 +654,16 @@ def _renumbered(snapshot: Snapshot) -> set[str]:
 def _comparable(snapshot: Snapshot, name: str, moving: Set[str], written: Set[str]) -> Mapping[Any, Any]:
     """Return a part of a snapshot, without what may differ in a snapshot that is rebuilt from the API.
 
-    That is above all a slot which no pod of a Deployment or a group has in writing: until its binding writes the slot,
-    such a pod has any free one, by the order in which the pods were seen.
+    What may differ is above all the slot of a pod of a Deployment or a group. Until its binding writes the slot on the
+    pod, the pod has any free slot, by the order in which the pods were seen.
     """
     found: Mapping[Any, Any] = getattr(snapshot, name)
     loose = {uid for uid, job in snapshot.jobs.items() if job.kind in UNNUMBERED}
-    if name == "jobs":  # a group's version is that of its newest pod, even if the pod is gone
+    # The version of a group is that of its newest pod, even if the pod is gone; so versions are not compared.
+    if name == "jobs":
         return {uid: replace(job, version=0) if job.kind == GROUP else job for uid, job in found.items()}
-    if name == "foreign":  # the room of a victim that is gone is kept for some seconds, which no API object shows
+    # A node keeps a victim's room for some seconds after the victim is gone, which no API object shows.
+    if name == "foreign":
         return {node: resources for node, resources in found.items() if node not in _vacated(snapshot)}
     if name in ("members", "strays"):
         return {uid: part for uid, part in found.items() if uid not in loose}
@@ -673,14 +687,14 @@ def _apart(live: object, rebuilt: object) -> str:
 
 
 def _vacated(snapshot: Snapshot) -> set[str]:
-    """Return the nodes that keep the room of victims that are gone for a preemptor; a rebuilt ledger does not know of
-    it.
+    """Return the nodes on which room is kept for a preemptor after the victim is gone; a rebuilt ledger does not know
+    of it.
     """
     return {node for node, promised in snapshot.preemptions.items() if promised.vacated}
 
 
 def _bare_uid(uid: str) -> str:
-    """Return the job's own UID without its namespace."""
+    """Return the UID that the job has in the API; the ledger puts the namespace before it."""
     return uid.partition("/")[2]
 
 
@@ -690,7 +704,7 @@ def _nodes_of(gang: Gang, job: Job) -> dict[Slot, str]:
 
 
 def _bears_its_slot(kind: str, pod: Pod, written: Set[str]) -> bool:
-    """Tell whether the pod's name or an annotation shows its slot."""
+    """Tell whether the pod's name, or an annotation on it, shows its slot."""
     stays = pod.holds_room and not pod.terminating
     if kind == GROUP:
         return stays and pod.uid in written
@@ -699,8 +713,8 @@ def _bears_its_slot(kind: str, pod: Pod, written: Set[str]) -> bool:
 
 def play(make: Callable[[], Simulation]) -> SeedReport:
     """Run one simulation in a virtual event loop of its own, and return its report."""
-    gc.disable()  # garbage collection would take a tenth of the time, and a run leaves little to collect
-    gc.freeze()  # the collector then skips all objects that exist before the run
+    gc.disable()  # Garbage collection would take a tenth of the time, and a run leaves little garbage.
+    gc.freeze()  # The collector then skips all objects that exist before the run.
     try:
         with asyncio.Runner(loop_factory=SimLoop) as runner:
             return runner.run(_play(make))
@@ -717,7 +731,7 @@ def _bury() -> None:
     before, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
         with warnings.catch_warnings():
-            # coroutines of killed processes that were never started cause such warnings
+            # Coroutines of killed processes that were never started cause such warnings.
             warnings.simplefilter("ignore", RuntimeWarning)
             gc.collect()
     finally:

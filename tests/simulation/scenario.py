@@ -1,4 +1,4 @@
-"""The scenario of a seed: the cluster, the jobs and their arrivals, the settings."""
+"""Draw the scenario of a seed: the cluster, the jobs and their arrivals, and the settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from policy.cluster.model import PS, WORKER, Node, Role
 REPLICAS = ("replica-a", "replica-b")
 BYSTANDER = "default-scheduler"
 POLICIES = ("kod2", "drs", "dragon", "specon", "oasis", "kod2+specon")
-# Short times, so that actions for which a policy waits happen within a run.
+# The times are short, so that what a policy waits for happens within a run.
 PARAMETERS: Mapping[str, Mapping[str, float | str]] = {
     "drs": {"cooldown": 5.0},
     "dragon": {"urgent_threshold": 20.0, "idle_threshold": 10.0, "restart_seconds": 5.0},
@@ -28,7 +28,7 @@ PARAMETERS: Mapping[str, Mapping[str, float | str]] = {
     "kod2+specon": {"specon.interval": 5.0},
 }
 CHUNK_SECONDS = 3.0
-SHARE_OWN = 0.4  # the share of the jobs that are of another kind than TFJob
+SHARE_OWN = 0.4  # This share of the jobs is of another kind than TFJob.
 LONGEST_CALM = 600.0
 WORLD = WorldSettings(eviction_seconds=20.0, collect_seconds=5.0)
 # In this share of seeds, a pod takes longer to stop than a plan waits for room that others are to free.
@@ -62,7 +62,7 @@ class Scenario:
     @property
     def longest_calm(self) -> float:
         """Return the seconds after the last fault within which every job that can run ends (L1)."""
-        # the jobs of runs under these policies are four times as long
+        # Under policies that move jobs, each job has four times the work, so the calm may last twice as long.
         return (2 if moves_jobs(self.settings.system) else 1) * LONGEST_CALM
 
     @property
@@ -83,7 +83,7 @@ def drawn(seed: int) -> Scenario:
     storm = chance.uniform(65.0, 85.0)
     made = [_job(chance, index, storm) for index in range(chance.randint(12, 15))]
     quiet = 1.0
-    # the jobs train longer, because SpeCon moves no job while another waits, and none that has just begun to train
+    # The jobs train longer, because SpeCon moves no job while another waits, and none that has just begun to train.
     if moves_jobs(policy):
         made = [replace(job, arrival=0.3 * job.arrival, work_seconds=4 * job.work_seconds) for job in made[:12]]
         storm, quiet = 2 * storm, 3.0
@@ -130,7 +130,7 @@ def _lease(chance: random.Random, electing: random.Random) -> Mapping[str, Any]:
 
 
 def _said(chance: random.Random, job: JobSpec) -> Mapping[str, str]:
-    """Return annotations of a user: a description of the training, its utility for OASiS, and whether the job may be
+    """Return the annotations that a job's user writes: its training, its utility for OASiS, and whether it may be
     moved.
     """
     value, target = chance.choice((1.0, 10.0, 100.0)), chance.choice((4.0, 8.0, 16.0))
@@ -139,7 +139,7 @@ def _said(chance: random.Random, job: JobSpec) -> Mapping[str, str]:
 
 
 def _with_elastic_ps(chance: random.Random, job: JobSpec) -> JobSpec:
-    """Return the job; half of the jobs are annotated so that they allow another number of ps after a restart."""
+    """Return the job. Half of the jobs get annotations by which their number of ps may change at a restart."""
     if chance.random() < 0.5:
         return job
     annotation = (
@@ -149,7 +149,10 @@ def _with_elastic_ps(chance: random.Random, job: JobSpec) -> JobSpec:
 
 
 def _of_own_kind(chance: random.Random, job: JobSpec, plain: JobSpec) -> JobSpec:
-    """Return the job; some are turned into a kind that has only workers. ``plain`` is the job without elastic ps."""
+    """Return the job, turned in SHARE_OWN of the cases into a kind that has only workers.
+
+    ``plain`` is the job without an elastic number of ps.
+    """
     kind = chance.choice((WorkloadKind.INDEXED_JOB, WorkloadKind.STATEFULSET, WorkloadKind.DEPLOYMENT))
     if chance.random() >= SHARE_OWN:
         return job
@@ -157,8 +160,9 @@ def _of_own_kind(chance: random.Random, job: JobSpec, plain: JobSpec) -> JobSpec
 
 
 def worth(seconds: float, value: float, steepness: float, target: float) -> str:
-    """Return the annotation of a training of so many seconds of one worker, with a utility that falls at the time slot
-    ``target``.
+    """Return the annotation that describes a training, with a utility that falls at the time slot ``target``.
+
+    ``seconds`` is the work of the training in seconds of one worker.
     """
     chunks = max(1, round(seconds / CHUNK_SECONDS))
     return (
@@ -168,14 +172,16 @@ def worth(seconds: float, value: float, steepness: float, target: float) -> str:
 
 
 def settings_of(**changes: Any) -> Settings:
-    """Return the default settings with a shorter back-off of gangs, which otherwise only costs time."""
+    """Return the default settings with these changes, and with a shorter back-off of gangs, because waiting only costs
+    time.
+    """
     release = {"backoff_initial_seconds": 2.0, "backoff_max_seconds": 20.0}
     plain: dict[str, Any] = {"release": release, "refusal_memory_seconds": 10.0, "lease": {"identity": EVERYBODY}}
     return Settings.model_validate(plain | changes)
 
 
 def scheduler_of(settings: Settings) -> SchedulerConfig:
-    """Return kube-scheduler's configuration with Kohort's profile and one for other pods."""
+    """Return kube-scheduler's configuration with Kohort's profile and a profile for foreign pods."""
     ours = config_for("http://kohort", settings)
     return replace(ours, profiles={**ours.profiles, BYSTANDER: ProfileConfig(preemption=False)})
 

@@ -1,4 +1,4 @@
-"""Check that a process does not act against facts that its own watch has delivered (S17, S18)."""
+"""Check that a process takes no action that contradicts the facts that its own watches have delivered (S17, S18)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ Planned = tuple[str, str]  # (the plan's name, the member's node)
 def taken_before(snapshot: Snapshot, uid: str, node: str) -> str:
     """Return what occupies a node to which a pod is sent, as far as the ledger knows; "" if there is room for the pod.
 
-    It uses the pods alone and none of the ledger's own sums: pods that hold room, pods whose binding is in flight, and
-    nominated pods of other schedulers with the same or a higher priority, for which the room of their victims is kept.
+    None of the ledger's own sums is used. The sum is over pods that hold room, pods whose binding is in flight, and
+    nominated pods of other schedulers with the same or a higher priority, for which the room of the pods that they
+    preempt is kept.
     """
     pod, host = snapshot.pods.get(uid), snapshot.nodes.get(node)
     if pod is None or pod.node or host is None:
@@ -54,16 +55,16 @@ def _promised(snapshot: Snapshot, pod: Pod, node: str) -> Resources:
 
 
 class HeardRefusals:
-    """Checks S18: if kube-scheduler's plugins refuse a member, its plan is changed."""
+    """Checks S18: if kube-scheduler's plugins refuse a member, the member's plan is changed within HEARD_SECONDS."""
 
     def __init__(self, violated: Callable[[str], None]) -> None:
         self._violated = violated
         self._before: dict[tuple[str, int], Snapshot] = {}
-        # by the pod's UID: the plan and node of the refused member, and since when it is refused
+        # pod's UID -> the plan and node of the refused member, and the time since which it is refused
         self._unheard: dict[str, tuple[Planned, float]] = {}
 
     def stepped(self, extender: ExtenderProcess) -> None:
-        """Check the members that are refused after a step of a process."""
+        """After a step of a process, check the members that kube-scheduler's plugins have refused."""
         who = extender.name, extender.incarnation
         snapshot = extender.live.ledger.snapshot
         before, self._before[who] = self._before.get(who), snapshot

@@ -1,4 +1,7 @@
-"""Carry out the faults by time, and repair what they broke: processes, nodes, pods, jobs, and another scheduler."""
+"""Carry out the faults that occur by time, and repair what they broke.
+
+They hit processes, nodes, pods, jobs, and the pods of another scheduler.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,12 @@ if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
 THIEF: Final = "other-scheduler"
-CLEANED_SECONDS: Final = 3.0  # seconds from the end of a pod until it is deleted
+CLEANED_SECONDS: Final = 3.0  # A pod is deleted this many seconds after it has ended.
 ROLES: Final = ("extender", "controller")
 
 
 class Storm:
-    """Carries out one fault at a time, chosen at random."""
+    """Carries out the faults that are due, each on a target that is chosen at random."""
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
@@ -39,7 +42,7 @@ class Storm:
         self._made = 0
 
     def inject_faults(self) -> None:
-        """Carry out the faults that are due, if there is something that they can hit."""
+        """Carry out the faults that are due and have something that they can hit."""
         for fault in self._sim.faults.due():
             self._do(fault)
 
@@ -67,7 +70,7 @@ class Storm:
         return self._kill(fault, "scheduler")
 
     def _process(self, fault: DrawnFault, role: str) -> SimulatedProcess | None:
-        """Return a running process of that role; None if there is none."""
+        """Return a running process of that role, such as extender; None if there is none."""
         running = (process for process in self._sim.processes if process.role == role and process.up)
         return fault.pick("process", running, _name)
 
@@ -118,7 +121,9 @@ class Storm:
         return found[0] if len(found) == 1 and all(process.up for process in found[0].pod) else None
 
     def _leader_killed(self, fault: DrawnFault) -> str:
-        """Kill the leader's whole pod, as if its node died: the other replica takes over after the Lease."""
+        """Kill the leader's whole pod, as if its node failed, so that the other replica takes over once the Lease has
+        expired.
+        """
         leader = self._leader()
         if leader is None:
             return ""
@@ -132,8 +137,8 @@ class Storm:
         return self._pause_all(leader, self._beyond_the_lease(fault)) if leader is not None else ""
 
     def _beyond_the_lease(self, fault: DrawnFault) -> float:
-        """Return a number of seconds that is longer than the Lease's duration in half of the cases, and a little
-        shorter otherwise.
+        """Return the seconds of a pause: in half of the cases longer than the Lease's duration, in the others about as
+        long.
         """
         return fault.draw("long", lambda chance: chance.uniform(*chance.choice(((9.0, 17.0), (16.0, 40.0)))))
 
@@ -154,7 +159,7 @@ class Storm:
     def moves(self, job: str) -> None:
         """Kill a process or pause the leader while the job ``job`` is being moved, if such a fault is due."""
         leader, after = self._sim.leader, self._chance.uniform(0.0, 8.0)
-        # a random order, because a call is hit by one fault at most, and the first kind has the better chance
+        # The order is random, because at most one fault hits a call, and the first kind has the better chance.
         first = self._chance.random() < 0.5
         kinds = ("kill-in-move", "leader-paused-in-move") if first else ("leader-paused-in-move", "kill-in-move")
         fault = self._sim.faults.fault_at([f"policy: move {job}"], *kinds)
@@ -169,7 +174,7 @@ class Storm:
             self._later(after, lambda: self._pause_all(leader, seconds))
 
     def _later(self, seconds: float, inject: Callable[[], object]) -> None:
-        """Carry out the fault after so many seconds, unless the calm has begun by then."""
+        """Carry out the fault after ``seconds`` seconds, unless the calm has begun by then."""
         asyncio.get_running_loop().call_later(seconds, lambda: self._sim.faults.active and inject())
 
     def _kill_at_slot(self, fault: DrawnFault) -> str:
@@ -261,7 +266,7 @@ class Storm:
     def _operator_restarted(self, fault: DrawnFault) -> str:
         away = fault.uniform("long", 1.0, 20.0)
         self._sim.cluster.bridge.do(lambda world: world.operator.restart(away))
-        # the apps controllers of kube-controller-manager restart with the operator
+        # The controllers of StatefulSets and Deployments restart with the operator.
         self._sim.cluster.bridge.do(lambda world: world.apps.restart(away))
         self._sim.cluster.bridge.do(lambda world: world.batch.restart(away))
         return f"for {away:.1f} s"
@@ -500,6 +505,6 @@ def go_on(world: SimulatedWorld, job: JobObject) -> WorldRefusal | None:
 
 
 def end_pod(world: SimulatedWorld, pod: PodObject, phase: Phase) -> WorldRefusal | None:
-    """Let the pod's process end, in the phase succeeded or failed."""
+    """Let the pod end in the phase succeeded or failed, as when its process exits."""
     world._core.write_pod(replace(pod, phase=phase, ended=world.now))
     return None

@@ -1,4 +1,4 @@
-"""Tests that the checks of pod groups report each single fault in made-up pods."""
+"""Test with made-up pods that the checks of single pods and pod groups report each kind of violation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tests of the check of S3's cool-down: which growths it checks, and for which ones users or other processes answer."""
+"""Test which growths the check of the cool-down (S3) examines; it leaves out those that a user or another process
+caused.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ LEAST_POINTS = {
     "early": 9, "early-k-of-n": 20, **OWN,
 }  # fmt: skip
 RESIZES = ("shrink", "grow", *OWN)
-# For each scenario: how many gangs were admitted, how many were released whole, and how many bindings were sent.
+# scenario -> how many gangs were admitted, how many were released whole, and how many bindings were sent
 HAPPENS = {
     "admission": (3, 0, range(10, 11)), "commit": (2, 0, range(9, 10)), "repair": (1, 0, range(6, 7)),
     "early": (2, 0, range(9, 10)), "early-k-of-n": (2, 1, range(8, 30)),
@@ -43,8 +43,8 @@ HAPPENS = {
 }  # fmt: skip
 
 
-Case = tuple[str, str, int, str]  # (plot, process, number of the process's write, way of the crash)
-EVERY = 10  # no multiple of the number of ways, so that the selected points include all of them
+Case = tuple[str, str, int, str]  # A point is (plot, process, number of the process's write, way of the crash).
+EVERY = 10  # This is no multiple of the number of ways, so that the selected points include all ways.
 
 
 @cache
@@ -70,7 +70,7 @@ def test_a_crash_at_a_tenth_of_the_writes_comes_right() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.timeout(900)  # it takes a minute on two idle cores
+@pytest.mark.timeout(900)  # The test takes a minute on two idle cores.
 def test_a_crash_at_any_write_comes_right() -> None:
     with multiprocessing.get_context("spawn").Pool(len(os.sched_getaffinity(0))) as pool:
         assert not wrong(pool.imap(crash, cases(), chunksize=8))
@@ -78,7 +78,7 @@ def test_a_crash_at_any_write_comes_right() -> None:
 
 @pytest.mark.parametrize("name", RESIZES)
 def test_a_resize_is_what_it_is_named_after(name: str) -> None:
-    """A scenario without a resize would have no crash points in one."""
+    """A scenario named after a resize has exactly one, so that crashes happen at the writes of a resize."""
     report, _ = play_plot(name, CrashAtWrite())
     kind = {"indexed": "Job", "set": "StatefulSet", "deployment": "Deployment"}.get(name.rpartition("-")[0], "TFJob")
     assert report.did[f"{kind}-{'shrunk' if name.endswith('shrink') else 'grown'}"] == 1
@@ -90,7 +90,9 @@ def test_every_plot_is_asked_whether_it_happened() -> None:
 
 @pytest.mark.parametrize("name", HAPPENS)
 def test_a_plot_is_what_it_is_named_after(name: str) -> None:
-    """In the end all gangs are bound; a gang that was released has been admitted and bound once more."""
+    """The scenario admits, releases and binds as often as listed: a released gang is admitted and bound a second
+    time.
+    """
     report, _ = play_plot(name, CrashAtWrite())
     admitted, released, bindings = HAPPENS[name]
     assert (report.did["admit"], report.did["released"]) == (admitted, released)
@@ -99,7 +101,7 @@ def test_a_plot_is_what_it_is_named_after(name: str) -> None:
 
 
 def test_k_of_n_is_released_within_30_s_of_its_bindings() -> None:
-    """Two of three members are bound for so long, and then released."""
+    """Two of three members stay bound for more than 15 s and at most 30 s, and are then released."""
     since, longest = -1.0, 0.0
 
     def look(world: SimulatedWorld) -> None:
@@ -113,7 +115,9 @@ def test_k_of_n_is_released_within_30_s_of_its_bindings() -> None:
 
 
 def test_what_oasis_keeps_is_looked_at_in_the_slots_in_which_it_decides() -> None:
-    """The reference run decides in a time slot that is recorded, so that there is something to compare."""
+    """The reference run decides in a time slot of which the annotations are recorded, so that there is something to
+    compare.
+    """
     kept = reference("memory")
     decided, runs = sorted(kept.prices)[-2:]
     assert all('"oasis"' in text for text in kept.texts[decided].values())

@@ -13,7 +13,7 @@ from tests.simulation import digests
 from tests.simulation.decisions import EVERY, Decisions, first_difference, marks
 from tests.simulation.scenario import POLICIES
 
-FEW = range(1, len(POLICIES) + 1)  # one seed of each policy
+FEW = range(1, len(POLICIES) + 1)  # `make test` runs these seeds, one of each policy.
 SHORT = ("paper kod2-figure-4 1000", "paper drs-equal 1000", "paper dragon-table-1 1000")
 UPDATE = "python -m tests.simulation.digests --write"
 

@@ -8,10 +8,11 @@ from tests.simulation.early import DEFECTS, early, run_early
 from tests.simulation.run import SeedReport
 from tests.simulation.scenario import POLICIES, drawn
 
-GATE = range(1, 25)  # four of each policy
+GATE = range(1, 25)  # `make test` runs these seeds, four of each policy.
 BLOCK = 6
 MANY = range(25, 601)
-LEAST_EARLY = 20  # bindings in six seeds of members that had not asked; they are 100 and more
+# In six seeds, at least this many members without a bind call of their own are bound; there are 100 and more.
+LEAST_EARLY = 20
 
 
 def play(seeds: range) -> tuple[list[SeedReport], int]:

@@ -1,4 +1,4 @@
-"""Tests that the checks of policies' memory report each single fault in made-up annotations."""
+"""Test with made-up annotations that the checks of what policies remember report each kind of violation."""
 
 import copy
 import json
@@ -99,14 +99,14 @@ def test_what_may_not_be_forgotten(rule: Any, old: Any, new: Any) -> None:
 
 
 def test_a_refusal_by_a_clock_that_was_set_back_is_not_kept() -> None:
-    """The rejection must stay if no clock was set back."""
+    """A rejection may be forgotten only if a clock was set back."""
     earlier = changed(ADMITTED, slot=600)
     assert found(oasis, REFUSED, earlier, jumped=True) == []
     assert found(oasis, REFUSED, earlier) != []
 
 
 def test_a_growth_by_a_clock_that_was_set_back_is_not_kept() -> None:
-    """A move and the progress of the metric must stay."""
+    """The growth may be forgotten if a clock was set back, but a move and the progress of the metric may not."""
     for new in (growth_memory(value=None, at=None, growth=None), growth_memory(growth=None)):
         assert found(specon, GROWTH, new, jumped=True) == []
         assert found(specon, GROWTH, new) != []
@@ -140,7 +140,9 @@ def test_only_a_text_that_this_term_did_not_write_may_be_decided_anew(own: bool,
 
 
 def leader(name: str, wants: Json | None = None, knows: Json | None = None) -> Any:
-    """Return a fake leading process with the annotation that it wants for job a, and the one it has listed."""
+    """Return a fake process that leads, with the annotation that it wants for job a, and the annotation that it has
+    read.
+    """
     texts = {"team/uid-a": json.dumps(wants)} if wants else {}
     listed = {"team/uid-a": SimpleNamespace(uid="team/uid-a", memory=json.dumps(knows) if knows else "")}
     snapshot = SimpleNamespace(texts=texts, memory={}, jobs=listed)
@@ -175,7 +177,7 @@ def test_what_specon_forgets_at_a_restart_is_found_and_what_was_compared_is_coun
         assert not remembered.texts.total()
         await sleep(1.0)
         remembered.stepped(leader("b", wants={"specon": anew}, knows={"specon": kept}))
-        # this process does not know yet that its term has ended
+        # This process does not know yet that another one leads.
         remembered.stepped(leader("a", wants={"specon": kept}))
         remembered.see(job({"specon": anew}), False)
         assert remembered.texts == {"growth-kept": kept is GROWTH, "move-kept": kept is MOVED}

@@ -1,6 +1,6 @@
 """Tests that seeds catch the seeded defects; test_scenarios.py tests that kept scenarios do.
 
-A simulation that finds no seeded defect would prove nothing.
+A seeded defect is a fault put into the code on purpose; a simulation that finds none of them would prove nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROWS = ROW.findall((DOCS / "reliability" / "defects.md").read_text())
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(3600)  # the time of all seeds of one defect on one slow core
+@pytest.mark.timeout(3600)  # All seeds of one defect may take this long on one slow core.
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_is_caught(mutant: str) -> None:
     """Run seeds until one catches the defect; an interrupted run continues at its seed."""

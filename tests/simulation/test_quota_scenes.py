@@ -1,4 +1,5 @@
-"""Ten scenes in which a quota refuses the pods of a job: it starts within 30 s of there being a job that can give.
+"""Test ten scenes in which a quota refuses the pods of a job: the job starts within 30 s once another job can give
+workers.
 
 The whole service runs in virtual time, without faults, on the simulated cluster, whose operators obey the quota.
 """
@@ -23,10 +24,10 @@ from tests.simulation.scenario import PARAMETERS, Scenario, scheduler_of, settin
 
 LIMIT: Final = 30.0
 SPACE: Final = "default"
-LATE: Final = "late"  # the job that waits
+LATE: Final = "late"  # the name of the job that waits
 ARRIVES: Final = 40.0
 LONGEST: Final = 160
-LOOK: Final = 2.0  # seconds between two looks of the seeds' rules
+LOOK: Final = 2.0  # The rules that the seeds check are checked here every 2 s.
 Act = tuple[float, Callable[[SimulatedWorld], object]]
 
 
@@ -54,7 +55,7 @@ class Scene:
     policy: str = "kod2"
 
 
-GROWN: Final = job("grown", 1, 6, ps=1)  # seven pods once it has grown
+GROWN: Final = job("grown", 1, 6, ps=1)  # This job has seven pods once it has grown.
 SCENES: Final = {
     "a job that came earlier gives": Scene((GROWN, late()), (quota(7),)),
     "a heavier job gives": Scene((replace(GROWN, utility=50.0), late(1)), (quota(7),)),
@@ -74,7 +75,9 @@ SCENES: Final = {
 
 @dataclass
 class Course:
-    """What happened to the job that waits: since when another can give, and when its minimum was bound."""
+    """The times at which another job could first give workers to the job that waits, and at which its minimum was
+    bound.
+    """
 
     able: float | None = None
     started: float | None = None
@@ -91,7 +94,7 @@ class Course:
 
 
 def _can_be_given(world: SimulatedWorld, jobs: list[JobObject]) -> bool:
-    """Tell whether other jobs have as many workers beyond their minimum as the quota lacks, or it lacks nothing."""
+    """Tell whether the other jobs have at least as many workers beyond their minimum as the quota has too few pods."""
     short = shortage(world, SPACE)
     return short <= sum(surplus(world, one) for one in jobs if one.spec.name != LATE)
 

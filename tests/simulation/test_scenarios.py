@@ -19,7 +19,7 @@ from tests.simulation.keptfaults import PATIENCE, KeptFaults
 from tests.simulation.mutants import MUTANTS, switched_on
 
 RULE: Final = re.compile(r"([SL]\d+[ab]?|ledger): ")
-SALTS: Final = ("v", "w", "x", "y", "z")  # other salts than those under which the scenarios were chosen
+SALTS: Final = ("v", "w", "x", "y", "z")  # These are not the salts under which the scenarios were chosen.
 KEPT: Final = {name: read(name) for name in names()}
 SEEDED: Final = [name for name, scenario in KEPT.items() if scenario.defect]
 NOT_KEPT: Final = frozenset(
@@ -46,7 +46,7 @@ NOT_KEPT: Final = frozenset(
         "unlisted-pod-stays-a-member",
         "wall-clock-in-a-timeout",
     }
-)  # the seeded defects that have no scenario
+)  # These seeded defects have no scenario.
 
 
 @pytest.mark.parametrize("name", SEEDED)
@@ -65,7 +65,9 @@ def test_nothing_is_violated_in_a_kept_scenario_without_its_defect(name: str) ->
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", KEPT)
 def test_a_kept_scenario_catches_its_defect_whatever_is_random(name: str) -> None:
-    """The outcome depends on jobs, settings and faults alone."""
+    """Under every salt, the scenario fails with its defect and passes without it: jobs, settings and faults alone
+    decide.
+    """
     for salt in SALTS:
         assert KEPT[name].play(salt, defect="").violations == []
         if KEPT[name].defect:
@@ -79,7 +81,7 @@ def assert_caught(scenario: KeptScenario, salt: str) -> None:
 
 
 def test_each_seeded_defect_has_a_scenario() -> None:
-    """Defects without one are caught by seeds alone (test_mutants.py)."""
+    """Every seeded defect except those in NOT_KEPT has a kept scenario; seeds catch the others (test_mutants.py)."""
     assert {KEPT[name].defect for name in SEEDED} == MUTANTS.keys() - NOT_KEPT
 
 
@@ -88,7 +90,7 @@ NEEDS_FAULTS: Final = ("success-after-failure", "stale-decision-lands", "users-s
 
 @pytest.mark.parametrize("name", NEEDS_FAULTS)
 def test_a_scenario_without_its_faults_shows_nothing(name: str) -> None:
-    """Otherwise the faults of the run would not be those of the list."""
+    """Without its list of faults the scenario violates nothing, so the run has no other faults."""
     assert KEPT[name].faults
     assert KEPT[name].model_copy(update={"faults": ()}).play().violations == []
 
@@ -145,7 +147,9 @@ def test_a_fault_hits_the_call_that_it_names(one: DrawnFault, hit: list[bool]) -
 
 
 def test_a_fault_comes_at_the_next_call_where_its_own_is_not_to_be_hit() -> None:
-    """The listed call may be one that cannot be hit: a burst of two events, or a call in the calm."""
+    """If the listed call cannot be hit (a burst of two events, or a call in the calm), the next call that can be hit
+    is.
+    """
 
     async def judge() -> None:
         faults = listed(drawn_fault("watch-late", "event", 2))
@@ -248,6 +252,6 @@ def test_a_scenario_that_does_not_fail_is_not_made_smaller() -> None:
 
 
 def test_a_scenario_that_fails_without_its_defect_is_not_kept() -> None:
-    """Such a scenario would not show the defect."""
+    """A seed that fails without its defect, too, is refused, because the scenario would not show the defect."""
     with switched_on(NAME), pytest.raises(NotKeptError, match="it fails without"):
         check_clean(KEPT[NAME])

@@ -29,16 +29,17 @@ from tests.simulation.many import (
 from tests.simulation.run import SeedReport
 from tests.simulation.scenario import POLICIES
 
-EVERY_POLICY = range(1, 1_001)  # the seeds of all policies: a seed's policy follows from its number
+# These seeds are spread over all policies, because a seed's policy follows from its number.
+EVERY_POLICY = range(1, 1_001)
 KOD2 = range(1_002, 7_002, 6)
 VERY_MANY = range(100_001, 120_001)
-BLOCK = 10  # seeds in one test of `make test`, so that its tests can be spread over processes
+BLOCK = 10  # One test of `make test` runs this many seeds, so that its tests can be spread over processes.
 BLOCKS = [GATE_SEEDS[at : at + BLOCK] for at in range(0, len(GATE_SEEDS), BLOCK)]
-# The least that happens in each block: a small part of what each block of seeds 1 to 120 did, so that chance does not
-# decide after a change of the random draws. A test fails if storm, jobs or comparison do not happen.
+# Each block of seeds must reach these counts. They are a small part of what the blocks of seeds 1 to 120 reached, so
+# that chance does not decide after a change of the random draws; without storm, jobs or comparisons a test fails.
 LEAST_OF_BLOCK = {"steps": 3000, "decided": 40, "faults": 300, "compared": 10}
-FEW = 600  # from so many seeds on, most of the checks of many seeds apply
-OFTEN = 30  # at least so many kinds of faults must have occurred LEAST times
+FEW = 600  # From this many seeds on, most of the checks over many seeds apply.
+OFTEN = 30  # At least this many kinds of faults must have occurred LEAST times.
 Say = Callable[[str, object], None]
 DIGEST = """
 from tests.simulation.many import run_seed
@@ -48,7 +49,8 @@ for seed in (3, 4, 6):
 """
 
 
-@pytest.mark.timeout(1800)  # eleven seconds on an idle core, ten minutes where thirty processes compete for one
+# A block takes eleven seconds on an idle core, and ten minutes where thirty processes compete for one.
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seeds", BLOCKS, ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_no_seed_of_the_gate_breaks_an_invariant(seeds: Sequence[int]) -> None:
     reports = [run_seed(seed) for seed in seeds]
@@ -89,7 +91,7 @@ def _run(seeds: Sequence[int], say: Say, state: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.timeout(5400)  # 10 to 40 minutes on two cores, at low priority
+@pytest.mark.timeout(5400)  # The test takes 10 to 40 minutes on two cores, at low priority.
 def test_no_seed_breaks_an_invariant(record_property: Say) -> None:
     """Run 2,000 seeds: 1,000 over all policies, and 1,000 more of the default policy (kod2)."""
     _run([*EVERY_POLICY, *KOD2], record_property, "seeds.jsonl")
@@ -102,7 +104,9 @@ def test_no_seed_of_very_many_breaks_an_invariant(record_property: Say) -> None:
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
-    """Recorded seeds are not run again; a seed whose record is incomplete is."""
+    """A stopped series of runs continues: recorded seeds are not run again, except a seed whose record is
+    incomplete.
+    """
     file = tmp_path / "state.jsonl"
     remember(file, SeedReport(1, policy="drs", steps=7, faults=Counter({"bind-lost": 2})))
     with file.open("a") as out:
@@ -135,7 +139,7 @@ def test_a_seed_in_which_too_little_happens_fails(short: SeedReport) -> None:
 
 
 def played(seeds: int) -> list[SeedReport]:
-    """Return so many made-up reports, in each of which all faults and decisions of its policy occurred."""
+    """Return ``seeds`` made-up reports; each has all faults and actions that can occur under its policy."""
     policies = [POLICIES[seed % len(POLICIES)] for seed in range(1, seeds + 1)]
     return [
         SeedReport(
@@ -146,7 +150,10 @@ def played(seeds: int) -> list[SeedReport]:
 
 
 def lacking(reports: list[SeedReport], what: str, policy: str = "", but: int = 0) -> list[SeedReport]:
-    """Remove that fault or decision from the reports of that policy (or of all), except from every n-th one."""
+    """Remove that fault or action from the reports of that policy ("": of all), and return the reports.
+
+    With ``but`` above 0, every ``but``-th report of each policy keeps it.
+    """
     for report in reports:
         if policy in ("", report.policy) and not (but and report.seed % (but * len(POLICIES)) < len(POLICIES)):
             del report.faults[what], report.did[what]
@@ -162,7 +169,9 @@ def test_a_fault_that_never_befell_a_policy_fails_even_few_seeds(policy: str, ki
 
 @pytest.mark.parametrize(("seeds", "found"), [(600, ""), (1000, "never happened: node-shrunk under drs")])
 def test_a_rare_fault_is_missed_once_so_many_seeds_should_have_had_it(seeds: int, found: str) -> None:
-    """Every eighth seed of the other policies had the fault."""
+    """A fault never occurs under one policy, and in every eighth seed of the others. It is reported from enough seeds
+    on.
+    """
     reports = lacking(played(seeds), "node-shrunk", but=8)
     assert shortfall(lacking(reports, "node-shrunk", "drs")) == found
 
@@ -200,7 +209,7 @@ def test_a_job_that_was_refused_counts() -> None:
 
 @pytest.mark.timeout(300)
 def test_a_seed_tells_the_same_story_whatever_the_hashes() -> None:
-    # With these hash seeds, the names of two resources have different orders in a set.
+    # Under these two hash seeds, a set of two resources is iterated in different orders.
     digests = [printed(hash_seed, "-c", DIGEST) for hash_seed in ("1", "3")]
     assert digests[0] == digests[1]
     assert len(digests[0].splitlines()) == 3

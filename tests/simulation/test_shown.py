@@ -1,4 +1,4 @@
-"""Tests of the checks of facts that a process's own watch has delivered (S17, S18)."""
+"""Test the checks that a process does not contradict the facts that its own watches have delivered (S17, S18)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_nominated_pod_of_another_scheduler_that_ranks_as_high_has_its_room() 
     claim = pod("urgent", 7, nominated="n1", priority=10)
     assert is_taken(claim)
     assert not is_taken(replace(claim, priority=-1))
-    # the nomination of a pod that opted in is Kohort's own, and part of the plan
+    # A nomination of a pod that opted in is Kohort's own, so it is part of the plan and takes no further room.
     assert not is_taken(replace(claim, opted_in=True))
     assert not is_taken(replace(claim, terminating=True))
 
@@ -69,8 +69,8 @@ class _Extender:
 
 
 def heard(monkeypatch: Any, *snapshots: Snapshot) -> list[str]:
-    """Return S18's violations if a process has these snapshots one after the other, a second more than the limit
-    apart.
+    """Return the violations of S18 that are found if a process has these snapshots, each a second longer than the limit
+    after the one before.
     """
     found: list[str] = []
     rule = HeardRefusals(found.append)

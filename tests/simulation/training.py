@@ -1,5 +1,5 @@
-"""The training code: a member of each running job reports its progress, and sometimes sends reports that must not
-count.
+"""Play the training code: a member of each running job reports its progress, and sometimes sends a report that Kohort
+must not count.
 
 This module also plays the user who deletes a trained job of a kind that does not end by itself.
 """
@@ -22,10 +22,10 @@ from lab.virtual.clocks import loop_time, sleep
 if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
-EVERY: Final = 3.0  # seconds between two reports of a job
-CONVERGES: Final = 12.0  # the loss is exp(-CONVERGES * share of the work done)
-SAVES: Final = 0.8  # this share of the jobs that are asked for a checkpoint save one; the others run into the deadline
-FORGED: Final = 1e9  # a metric that no training reports, to recognise reports that must not count
+EVERY: Final = 3.0  # A job sends a report after every 3 s.
+CONVERGES: Final = 12.0  # The loss is exp(-CONVERGES * share of the work done).
+SAVES: Final = 0.8  # This share of the jobs that are asked for a checkpoint save one; the others let the deadline pass.
+FORGED: Final = 1e9  # No training reports this metric, so that reports that must not count can be recognised.
 ABSURD: Final = ('{"metric": NaN}', '{"metric": 1e300}', '{"metric": -1e999}', '{"step": 9, "steps": 3}', "[" * 99, "")
 
 
@@ -38,12 +38,12 @@ class PodTokens:
 
 
 class Reporting:
-    """Sends reports of all jobs to the leading replica."""
+    """Sends the reports of all jobs to the leading replica."""
 
     def __init__(self, sim: Simulation) -> None:
         self.taken = 0
-        self.trained = 0  # how many trained jobs their users have deleted
-        self.wrong: list[str] = []  # reports that the extender accepted and should have refused
+        self.trained = 0  # number of trained jobs that their users have deleted
+        self.wrong: list[str] = []  # reports that the extender accepted although it should have refused them
         self._sim = sim
         self._faults = sim.faults
         self._chance = random.Random(f"training {sim.scenario.seed}")
@@ -107,8 +107,8 @@ class Reporting:
         return {"metric": math.exp(-CONVERGES * share), "step": round(1000 * share), "steps": 1000}
 
     async def _send(self, pod: PodObject, path: str, body: str, *, bad: bool = False) -> None:
-        """Send a report to one replica, and to the other if the first does not lead. ``bad``: it must not be
-        accepted.
+        """Send a report to one replica, and to the other if the first does not lead. ``bad`` says that the report must
+        not be accepted.
         """
         replicas = list(self._sim.replicas)
         self._chance.shuffle(replicas)

@@ -1,6 +1,7 @@
-"""Check the rules (tests/simulation/__init__.py lists them) from the embedded API's state alone.
+"""Check the rules (listed in tests/simulation/__init__.py) from the state of the embedded API alone.
 
-For rules about the ledger itself (S2b, S9), its snapshot is compared with that state; the ledger is not asked.
+For rules about the ledger itself (S2b, S9), its snapshot is compared with that state; nothing else is taken from the
+ledger.
 """
 
 from __future__ import annotations
@@ -37,15 +38,18 @@ if TYPE_CHECKING:
     from tests.simulation.bare import BarePods
     from tests.simulation.processes import ExtenderProcess
 
-# changes of a job's size back and forth; two occur under constant load, and in the calm jobs still arrive and end
+# A job may change its size back and forth this many times: two such changes occur under constant load, and in the calm
+# jobs still arrive and end.
+# jobs still arrive and end.
 MOST_TURNS: Final = 3
 _COUNTED: Final = re.compile("replicas|parallelism")
-LATE: Final = 1.0  # seconds after the end of a deadline within which a step must have handled it
-# the longest time in seconds until the end of a plan or a back-off: that of a growth, 16 times 60 s
+LATE: Final = 1.0  # A step must have handled a deadline this many seconds after its end.
+# No plan and no back-off may end more than this many seconds from now; the longest is that of a growth, 16 times 60 s.
 FARTHEST: Final = 1200.0
-# seconds for which a gang may be partly bound without faults: barrier window, repair and release together
+# Without faults, a gang may be partly bound for this many seconds: barrier window, repair and release together.
 PARTIAL_CALM: Final = 60.0
-WRONG_CALM: Final = 45.0  # seconds until a wrong condition of a bound pod is set right: all parts are ready by then
+# A wrong condition of a bound pod must be right this many seconds after the last fault, when all parts are ready.
+WRONG_CALM: Final = 45.0
 PARTIAL_STORM: Final = 240.0
 OURS: Final = ("extender", "controller")
 
@@ -58,43 +62,43 @@ class Witness(WriteWatcher):
         self.violations: list[str] = []
         self.calm_since: float | None = None
         self.extenders: Sequence[ExtenderProcess] = ()
-        # returns the replica that the Lease names; None if there is no Lease
+        # a function that returns the replica that the Lease names; None if there is no Lease
         self.lease: Callable[[], str] | None = None
         self.bare: BarePods | None = None
-        self.leases: Leases | None = None  # the check of the extenders' own Lease, if they elect their leader
-        self.bound_on: dict[str, str] = {}  # for every pod that was ever bound: UID -> node
-        # for every pod that was ever bound: UID -> replica, incarnation of its extender, node
+        self.leases: Leases | None = None  # checks the extenders' own Lease; None if they do not elect their leader
+        self.bound_on: dict[str, str] = {}  # UID of every pod that was ever bound -> node
+        # UID of every pod that was ever bound -> replica, incarnation of its extender, node
         self.bound_by: dict[str, tuple[str, int, str]] = {}
         self.flying: dict[str, str] = {}
-        # by the extender's name: the jobs whose deadline was over at its last step
+        # extender's name -> the jobs whose deadline was over at its last step
         self._ended: dict[str, set[str]] = defaultdict(set)
-        # by node: when other clients or faults last changed its room
+        # node -> the last time at which other clients or faults changed its room
         self.foreign_at: dict[str, float] = defaultdict(lambda: -1e9)
         self._slots: dict[str, tuple[str, Slot | None]] = {}
         self.gangs_bound: set[str] = set()
         self.writes: Counter[str] = Counter()
         self.compared = 0
-        self.early = False  # whether the setting barrier.commit is first
-        self._gone: dict[str, tuple[float, str]] = {}  # UID of a deleted pod -> when it was deleted, and its gang
-        self.misreported = 0  # pods that were seen bound with the condition PodScheduled=False
-        self._wrong: dict[str, float] = {}  # UID of such a pod -> since when
-        self.unasked = 0  # bindings of members whose own bind call had not come
+        self.early = False  # whether the setting barrier.commit is "first"
+        self._gone: dict[str, tuple[float, str]] = {}  # UID of a deleted pod -> the time of its deletion, and its gang
+        self.misreported = 0  # number of pods that were seen bound with the condition PodScheduled=False
+        self._wrong: dict[str, float] = {}  # UID of a pod whose condition is wrong -> the time since which it is wrong
+        self.unasked = 0  # number of bindings of members without a bind call of their own
         self._past: dict[str, Past] = defaultdict(Past)
         self.judge = Writes(world, self._past, self.violated)
         self.cooling = CoolDown(lambda what: self.violated("S3", what))
         self.heard = HeardRefusals(lambda what: self.violated("S18", what))
         self.numbers = Numbers(world, lambda what: self.violated("L8", what))
         self._run_log = run_log
-        # by replica and incarnation: the version of each pod that its ledger had last
+        # replica and incarnation -> pod's UID -> the version of the pod that its ledger had last
         self._versions: dict[tuple[str, int], dict[str, int]] = {}
-        # by kind and direction, such as "Deployment-shrunk": the jobs that were resized
+        # kind and direction, such as "Deployment-shrunk" -> the UIDs of the jobs that were resized
         self.resized: dict[str, set[str]] = defaultdict(set)
-        self.other_ps = 0  # how many jobs went on with another number of ps
+        self.other_ps = 0  # number of jobs that continued with another number of ps
         self.jumped = False  # whether a wall clock was set in this run
         self.memory = Remembered(lambda what: self.violated("S9", what), lambda: self.jumped)
 
     def violated(self, rule: str, what: str) -> None:
-        """Record a violation of a rule, once for each text."""
+        """Record a violation of a rule, unless the same text is recorded already."""
         text = f"{rule}: {what}"
         if text not in self.violations:
             self.violations.append(text)
@@ -117,8 +121,8 @@ class Witness(WriteWatcher):
                     if self.bare is not None:
                         self.bare.bound_until[found.uid] = loop_time()
                     if found.uid not in self.bound_on:
-                        # the node is not checked, because one that was made smaller under its pods may stay too full
-                        # for long
+                        # The node is not checked, because a node that was made smaller under its pods may stay too full
+                        # for long.
                         nodes.add(found.node)
                     self._pod_bound(found, change.verb)
             elif isinstance(found, JobObject):
@@ -163,7 +167,9 @@ class Witness(WriteWatcher):
             past.minimums.append((loop_time(), job.spec.min_workers))
 
     def _check_room(self, name: str) -> None:
-        """Check S2a: a node is not overcommitted, unless another scheduler or a change of the node has caused it."""
+        """Check S2a: no node's pods request more than the node has, unless another scheduler or a change of the node is
+        the cause.
+        """
         node = self.world.store.nodes.get(name)
         if node is None or loop_time() - self.foreign_at[name] < STALE:
             return
@@ -201,21 +207,21 @@ class Witness(WriteWatcher):
             self.gangs_bound.add(uid)
         least = job.spec.min_workers if past.least is None else min(past.least, job.spec.min_workers)
         whole = complete(job, slots, least)
-        # By the current minimum, because a restarted process does not know that a lower one was once reached.
+        # The present minimum counts, because a restarted process does not know that a lower minimum was once reached.
         past.whole_since = (past.whole_since or now) if reached else None
-        # If only a succeeded member is left, the gang holds no room that others need.
+        # If only a succeeded member is left, the gang is not partly bound, because it holds no room that others need.
         partial = slots and holds and not whole
-        # While a member is terminating, the time does not count; after that its successor has the whole time.
+        # While a member is terminating, the time does not count; after that its successor has the whole time limit.
         going = any_goes(self.world.store.pods_of(uid), self.world.store.nodes)
         began = now if going or past.going else past.partial_since or now
         past.partial_since, past.going = began if partial else None, going
 
     def _holds_room(self, uid: str) -> bool:
-        """Tell whether a member holds room, terminating or not."""
+        """Tell whether a member of the job holds room; a terminating member does, too."""
         return any(pod.holds_room for pod in self.world.store.pods_of(uid))
 
     def check_time(self) -> None:
-        """Check the rules that time alone can break; call it about every second."""
+        """Check the rules that are broken if something does not happen in time; call this about every second."""
         now = loop_time()
         if self.early:
             self._check_conditions(now)
@@ -275,16 +281,17 @@ class Witness(WriteWatcher):
         self._run_log.add(f"{who} of {line.replica} {verb} {ref.name} {_short(content)}")
 
     def _check_leads(self, line: ApiLine, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
-        """Check S8: only the replica that the Lease names writes; bindings of other pods are exempt."""
+        """Check S8: only the replica that the Lease names writes; bindings of foreign pods are exempt."""
         pod = self.world.store.pod_named(ref.namespace, ref.name) if ref.resource == PODS else None
         if self.lease is None or (pod is not None and pod.scheduler != KOHORT):
             return
         if line.woke_in_write and leader_of(content):
-            # the process sent the write without knowing that it had been paused, so the API server must refuse it
+            # The process did not know that it had been paused when it sent the write, so the API server must refuse the
+            # write.
             return
         if ref.resource == CONFIGMAPS and line.woke_now:
-            # the gate's ConfigMap is read before it is written, and its write has no precondition by which it could be
-            # refused
+            # The gate's ConfigMap is read before it is written, and its write has no precondition by which the API
+            # server could refuse it.
             return
         if (holder := self.lease()) != line.replica:
             self.violated("S8", f"{line.who} of {line.replica} {verb} {ref.name}; the Lease names {holder or 'nobody'}")
@@ -298,7 +305,7 @@ class Witness(WriteWatcher):
         snapshot = extender.live.ledger.snapshot if extender is not None else None
         pod = snapshot.pods.get(uid) if snapshot is not None else None
         if snapshot is None or pod is None or pod.job_uid not in snapshot.gangs:
-            return  # the ledger knows the pod no more; it had decided on the binding before
+            return  # The ledger no longer knows the pod; it decided on the binding before the pod was gone.
         gang = snapshot.gang(pod.job_uid)
         planned = pod.node or gang.in_flight.get(uid) or (gang.nodes.get(pod.slot) if pod.slot is not None else None)
         if planned != node:
@@ -310,7 +317,7 @@ class Witness(WriteWatcher):
         snapshot = extender.live.ledger.snapshot if extender is not None else None
         pod = snapshot.pods.get(uid) if snapshot is not None else None
         if snapshot is None or pod is None or not pod.job_uid:
-            return  # the ledger knows the pod no more, or the pod is another scheduler's
+            return  # The ledger no longer knows the pod, or the pod is another scheduler's.
         if why := taken_before(snapshot, uid, node):
             self.violated("S17", f"{pod.name} is sent to {node}, {why}")
 
@@ -332,7 +339,8 @@ class Witness(WriteWatcher):
         if self._holds_room(job.uid):
             past.held_until = now
         slots = self.bound(job.uid)
-        for other in asked & self._slots.keys():  # pods that are gone count, too, if no process can have seen that yet
+        # Pods that are gone count, too, if no process can have seen yet that they are gone.
+        for other in asked & self._slots.keys():
             owner, slot = self._slots[other]
             if owner == job.uid and slot is not None:
                 slots.add(slot)
@@ -343,10 +351,11 @@ class Witness(WriteWatcher):
             self.violated("S1", f"{job.key}: {pod.name} is sent to its node although {missing} did not ask to be bound")
 
     def _siblings(self, pod: PodObject, asked: set[str]) -> set[str]:
-        """Return the pods for which one bind call of their gang stands, with the setting ``barrier.commit: first``.
+        """Return the UIDs of the pods of a gang that may be bound because one of them has a bind call
+        (``barrier.commit: first``).
 
-        None of them may name a volume, or still be gated. A pod that is gone counts for as long as a process may not
-        have seen that.
+        No member may name a volume, and gated pods are left out. A pod that is gone counts for as long as a process may
+        not have seen that.
         """
         family = [one for one in self.world.store.pods.values() if self._gang_of(one) == self._gang_of(pod)]
         gone = {uid: at for uid, (at, gang) in self._gone.items() if gang == self._gang_of(pod)}
@@ -356,7 +365,7 @@ class Witness(WriteWatcher):
         return lately | {one.uid for one in family if not one.gates}
 
     def _gang_of(self, pod: PodObject) -> str:
-        """Return a name that all members of the pod's gang have in common, and no other pod."""
+        """Return a name that all members of the pod's gang have in common, and that no other pod has."""
         return pod.owner or (self.bare.group_of(pod) if self.bare is not None else "") or pod.uid
 
     def _check_bare(self, pod: PodObject, asked: set[str]) -> None:
@@ -401,7 +410,8 @@ class Witness(WriteWatcher):
                 past = self._past[job.uid]
                 self._check_cool_down(line, job, past, content)
                 if not self.bound(job.uid):
-                    past.turns.clear()  # the job does not run: its plan was given up and made again, which is no resize
+                    # The job does not run: its plan was given up and made again, which is no resize.
+                    past.turns.clear()
                 elif job.spec.workers != past.asked and _COUNTED.search(str(content.get("patch"))):
                     way = "shrunk" if job.spec.workers < past.asked else "grown"
                     self.resized[f"{job.spec.kind.value}-{way}"].add(job.uid)
@@ -414,7 +424,7 @@ class Witness(WriteWatcher):
             self.cooling.written(process, uid, job, past.asked, past.whole_since, loop_time())
 
     def answered(self, uid: str, node: str, error: str) -> None:
-        """Check S7: a bind call succeeds if and only if the pod is bound to that node."""
+        """Check S7: a bind call is answered with success only if the pod is bound to that node."""
         if not error and self.bound_on.get(uid) != node:
             self.violated("S7", f"bind of {uid} to {node} was answered with success; it is on {self.bound_on.get(uid)}")
 
@@ -437,18 +447,18 @@ class Witness(WriteWatcher):
                 continue
             job_uid = identity(pod.namespace, pod.owner)
             parts = snapshot.charges.get(job_uid, {})
-            # A process that has been paused since the binding may know the pod by a slot that it has no longer.
+            # A process that has been paused since the binding may know the pod by a slot that the pod no longer has.
             charged = [parts.get(part) for part in (uid, slot_of(pod), known.slot if known is not None else None)]
             if not any(found is not None and found[0] == node for found in charged):
                 if pod.owner not in self.world.store.jobs:
-                    continue  # the job is deleted, and its pods will be deleted, too
+                    continue  # The job is deleted, and its pods will be deleted, too.
                 self.violated("S2b", f"{pod.key} is on {node} and not charged there")
 
     def check_translator(self, extender: ExtenderProcess) -> None:
         """Check S16: the translator counts no pod as a member, or as a job, that the ledger does not have."""
         ledger, translator = extender.live.ledger, extender.live.translator
         if ledger.dirty:
-            return  # events of the translator are still to be applied to the ledger
+            return  # The ledger has yet to apply some events of the translator.
         ghosts = (translator._owners._claims.keys() | translator._lone) - ledger.snapshot.pods.keys()
         for uid in sorted(ghosts):
             self.violated("S16", f"the translator has pod {uid}, and the ledger has not")
@@ -456,8 +466,8 @@ class Witness(WriteWatcher):
     def check_deadlines(self, extender: ExtenderProcess) -> None:
         """Check S14: no barrier window and no plan lasts beyond the first step after its end.
 
-        For a plan, the last held bind counts too. No end is farther away than the settings allow, even if a wall clock
-        was set.
+        A plan also lasts for as long as the window of its last held bind. No end is farther away than the settings
+        allow, even if a wall clock was set.
         """
         ledger = extender.live.ledger
         ended = set[str]()
@@ -475,13 +485,13 @@ class Witness(WriteWatcher):
                 self.violated("S14", f"the {'window' if window else 'plan'} of {gang.job_uid} has ended, and is kept")
 
     def taken(self, who: str, events: Sequence[Event]) -> None:
-        """Check S6: a process takes a pod for deleted only if it is."""
+        """Check S6: a process treats a pod as deleted only if the pod is deleted."""
         for event in events:
             if isinstance(event, PodGone) and (pod := self.world.store.pods.get(event.uid)) is not None:
                 self.violated("S6", f"{pod.key} was gone for the {who} while it was there")
 
     def check_order(self, extender: ExtenderProcess) -> None:
-        """Check S6: a process never replaces what it knows of a pod by an older version."""
+        """Check S6: a process never replaces a pod in its ledger by an older version of the pod."""
         seen = self._versions.setdefault((extender.replica, extender.incarnation), {})
         for uid, pod in extender.live.ledger.snapshot.pods.items():
             if pod.version < seen.get(uid, 0):

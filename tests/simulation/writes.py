@@ -30,8 +30,9 @@ MOST_MOVES: Final = 1
 
 
 class Writes:
-    """Checks each write when it arrives; ``past`` has the jobs' history by UID, ``stored`` returns the API server's
-    object.
+    """Checks each of Kohort's writes when it arrives at the API server.
+
+    ``past`` has the jobs' history by UID, and ``stored`` returns the object that the API server has.
     """
 
     def __init__(self, world: SimulatedWorld, past: Mapping[str, Past], violated: Callable[[str, str], None]) -> None:
@@ -99,7 +100,8 @@ class Writes:
             return
         notes = patch.get("metadata", {}).get("annotations", {}).keys() - {WAKE}
         job = self._world.store.jobs.get(pod.owner)
-        if job is None or self._may_move(job):  # the annotations of a deleted job are not known any more
+        # The annotations of a deleted job are not known any more, so a checkpoint may be asked for.
+        if job is None or self._may_move(job):
             notes -= {CHECKPOINT}
         if pod.kind is WorkloadKind.DEPLOYMENT and _numbers(patch):
             notes -= {SLOT, DELETION_COST}
@@ -155,7 +157,7 @@ class Writes:
     def _check_count(self, ref: Ref, content: Mapping[str, Any], job: JobObject, wanted: int) -> None:
         stored = self.stored(ref)
         if stored is None or stored["metadata"]["resourceVersion"] != content["version"]:
-            return  # the API server will refuse this write
+            return  # The API server will refuse this write, because its precondition does not hold.
         self._past[job.uid].asked = job.spec.workers
         if job.stopped and not job.spec.kind.ends:
             self._violated("S4", f"{job.key} is stopped by its user, and started again")
@@ -182,7 +184,7 @@ class Writes:
             self._violated("S3", f"patch of {ref.name} without uid or version")
         stored = self.stored(ref)
         if job is None or stored is None or stored["metadata"]["resourceVersion"] != content["version"]:
-            return  # the API server will refuse this write
+            return  # The API server will refuse this write, because its precondition does not hold.
         if roles is not None and not self._may_have(job, roles):
             self._violated("S4", f"{job.key} goes on with {roles}")
         past = self._past[job.uid]
@@ -195,7 +197,9 @@ class Writes:
             self._violated("S4", f"{job.key} goes on while a pod of it terminates: the operator fails it")
 
     def _may_have(self, job: JobObject, roles: Mapping[str, Any]) -> bool:
-        """Tell whether the job may be resumed with so many ps: only under OASiS, and if its user allows it."""
+        """Tell whether the job may be resumed with the number of ps in ``roles``: only under OASiS, and if its user
+        allows it.
+        """
         servers = roles.get("PS", {}).get("replicas", 0)
         allowed = self.policy == "oasis" and job.spec.annotations.get(ELASTIC_PS) == "true"
         return allowed and roles == {"PS": {"replicas": servers}} and 1 <= servers <= job.spec.max_workers
@@ -237,7 +241,7 @@ def unsigned(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _numbers(patch: Json) -> bool:
-    """Tell whether the patch writes a pod's slot and the matching deletion cost, and nothing else."""
+    """Tell whether the patch writes a pod's slot and the deletion cost that belongs to it, and nothing else."""
     notes = patch.get("metadata", {}).get("annotations", {})
     index = str(notes.get(SLOT, "")).rpartition("-")[2]
     return index.isdigit() and notes.get(DELETION_COST) == deletion_cost(int(index))[DELETION_COST]

@@ -1,4 +1,6 @@
-"""Draws situations by seed: 150 with one constraint, and 50 with two. 40 of them are for the real control plane."""
+"""Draw situations by seed: a gang waits because of one constraint (150 situations) or two (50). Of all these, 40 are
+for the real control plane.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def singles() -> Iterator[Scene]:
 
 
 def pairs() -> Iterator[Scene]:
-    """Yield the situations with two constraints, each pair of kinds at most once."""
+    """Yield the situations with two constraints, each with another pair of kinds."""
     every = [pair for pair in combinations(ALONE, 2) if ONCE.isdisjoint(pair)]
     Random(7).shuffle(every)
     for seed, kinds in enumerate(islice(every, PAIRS)):
@@ -35,20 +37,29 @@ def pairs() -> Iterator[Scene]:
 
 
 def live(scenes: Iterable[Scene], count: int) -> list[Scene]:
-    """Return so many of the scenes for the control plane; the others are for virtual time."""
+    """Return ``count`` of the scenes that the real control plane can play, spread evenly over all; the others are
+    played in virtual time.
+    """
     able = [scene for scene in scenes if _is_able(scene)]
     return able[:: len(able) // count][:count]
 
 
 def _is_able(scene: Scene) -> bool:
-    """Tell whether a control plane keeps all facts of the scene: KWOK makes nodes ready, and a job waits long."""
+    """Tell whether a real control plane can play the scene.
+
+    It cannot keep a node unready (KWOK makes nodes ready) or a pod nominated, let kube-scheduler refuse given nodes, or
+    let a job wait for long.
+    """
     ready = all(host.ready for host in scene.hosts)
     nominated = any(holder.nominated for holder in scene.holders)
     return ready and not nominated and not scene.refused and scene.ahead is None
 
 
 def _base(name: str, rng: Random, pools: int) -> Scene:
-    """Return a gang that would start: one group of members for each pool, and nodes with plenty of everything."""
+    """Return a scene without constraints, in which the gang would start.
+
+    It has one group of members for each pool, and nodes with plenty of every resource.
+    """
     roles = ("worker", "ps")[:pools]
     names = [f"{name}-{letter}" for letter in "ab"[:pools]]
     groups = tuple(
@@ -80,7 +91,10 @@ def _pair(seed: int, one: str, other: str) -> Scene:
 
 
 def _clash(one: str, other: str) -> bool:
-    """Tell whether both kinds set the number of members of their pool, or one adds nodes that lack another's label."""
+    """Tell whether the two kinds of constraints cannot be in one pool.
+
+    Either both set the number of members of their pool, or one adds nodes, which lack a label that the other demands.
+    """
     if {one, other} == {"one port", "unlabelled"}:
         return True
     return (one in SIZED and other in SIZED | WHOLE_NODES) or (other in SIZED and one in WHOLE_NODES)

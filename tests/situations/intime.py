@@ -1,4 +1,5 @@
-"""Puts a situation into a world in virtual time, lifts constraints there, and tells what is explained and what starts.
+"""Play a situation in virtual time: lift constraints, and tell how Kohort explains the gang's wait and whether the gang
+starts.
 
 ``policy.step`` decides; the harness of the unit tests (``tests.builders.World``) plays the operator, kube-scheduler and
 the API server.
@@ -23,14 +24,16 @@ from tests.situations.scene import POOL, Change, Group, Holder, Host, Runs, Scen
 
 GANG = "job-gang"
 TRIES = 40
-LONG_AGO = 1000.0  # seconds: longer than the starvation limit of kod2
+LONG_AGO = 1000.0  # A job that arrived this many seconds ago has waited for longer than kod2's starvation limit.
 
 
 class InTime:
-    """A scene in virtual time."""
+    """A scene that is played in virtual time."""
 
     def __init__(self, scene: Scene) -> None:
-        """Let the other jobs start on open nodes, then let the scene's facts come, and the gang last."""
+        """Let the running jobs start while all nodes are open and ready, then apply the scene's facts, and submit the
+        gang last.
+        """
         self.scene = scene
         self.world = World()
         self.world.nodes(*(_node(replace(host, taints=(), cordoned=False, ready=True)) for host in scene.hosts))
@@ -63,13 +66,17 @@ class InTime:
         return found
 
     def binding(self) -> tuple[frozenset[str], list[Blocker]]:
-        """Return the names of the constraints that keep the gang from the free room, and what is told of them."""
+        """Return the names of the constraints that keep the gang from the free room, and the blockers that the
+        explanation lists.
+        """
         ask, holders = ask_of(self.world.snapshot, self.gang, self.gang.min_workers), Holders(self.world.snapshot, GANG)
         found = holders.binding(ask)
         return frozenset(found.names if found is not None else ()), list(holders.blockers(ask))
 
     def starts(self) -> bool:
-        """Let kube-scheduler bind every member that has a planned node, and tell whether the gang runs whole."""
+        """Let kube-scheduler bind every member that has a planned node, and tell whether all members of the gang then
+        run on allowed nodes.
+        """
         if not self.world.gang("gang").admitted:
             return False
         self.world.bind(self.gang)
@@ -79,7 +86,7 @@ class InTime:
         return whole and snapshot.gang(GANG).state is State.RUNNING and all(self._allowed(one) for one in bound)
 
     def _allowed(self, member: Pod) -> bool:
-        """Tell whether the member is on an open node of its pool that has no taint."""
+        """Tell whether the member is on a node of its pool that is ready, not cordoned and without taints."""
         node, slot = self.world.snapshot.nodes[member.node], member.slot
         assert slot is not None
         pool = next(group.pool for group in self.scene.groups if group.role == slot.role)
@@ -95,7 +102,7 @@ class InTime:
             self.world.see(replace(seen, finished=True))
 
     def _refuse(self) -> None:
-        """Let kube-scheduler offer none of the refused nodes, as often as the gang is planned on one of them."""
+        """Report that kube-scheduler does not offer a refused node, each time the gang is planned on one of them."""
         for _ in range(TRIES):
             gang = self.world.snapshot.gang(GANG)
             planned = ((slot, node) for slot, node in gang.nodes.items() if node in self.scene.refused)
@@ -109,7 +116,7 @@ class InTime:
     # -- changes -----------------------------------------------------------------------------------
 
     def lift(self, *changes: Change) -> None:
-        """Make the changes, one after the other."""
+        """Make the changes in the world, one after the other."""
         for change in changes:
             getattr(self, f"_{change.verb}")(change)
 
@@ -161,7 +168,7 @@ class InTime:
 
 
 def _pinned(runs: Runs) -> Job:
-    """Return a job of one worker that goes on one host only."""
+    """Return a job of one worker whose pod fits only on the host that ``runs`` names."""
     pinned = Constraints(terms=(Term((), (Requirement("metadata.name", "In", (runs.host,)),)),))
     role = Role("worker", 1, Resources({**runs.asks, "pods": 1}), pinned)
     return replace(job(runs.name).done(), roles=(role,), min_workers=1, max_workers=1, keeps_pods=runs.finished)

@@ -1,6 +1,7 @@
 """The kinds of constraints: each function adds one constraint to the members and nodes of one pool of a scene.
 
-Each is drawn such that the gang starts when exactly this constraint is lifted, and no other constraint is made worse.
+Without any other constraint, the gang starts when this constraint is lifted, and lifting it makes no other constraint
+worse.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def _with(scene: Scene, kind: str, code: Reason, values: tuple[str, ...], *lift:
 
 
 def _asking(scene: Scene, pool: str, resource: str, rng: Random) -> tuple[Scene, int]:
-    """Return the scene in which each member of the pool asks for the resource, and for how much of it."""
+    """Make each member of the pool request the resource; return the changed scene, and the amount that a member
+    requests.
+    """
     group = scene.group(pool)
     asked = STEPS[resource] * rng.randint(2, 4)
     if resource == "pods":
@@ -47,7 +50,7 @@ def _asking(scene: Scene, pool: str, resource: str, rng: Random) -> tuple[Scene,
 
 
 def too_little(scene: Scene, pool: str, resource: str, rng: Random) -> Scene:
-    """No node of the pool has as much as one member asks for."""
+    """Add this constraint: every node of the pool has less of the resource than one member requests."""
     scene, asked = _asking(scene, pool, resource, rng)
     hosts = scene.of(pool)
     has = STEPS[resource] * rng.randint(0, asked // STEPS[resource] - 1)
@@ -58,7 +61,9 @@ def too_little(scene: Scene, pool: str, resource: str, rng: Random) -> Scene:
 
 
 def too_few(scene: Scene, pool: str, resource: str, rng: Random) -> Scene:
-    """Every node of the pool takes a member, and all of them together do not take every member."""
+    """Add this constraint: each node of the pool has room for a member, but all nodes together have too little for all
+    members.
+    """
     scene, asked = _asking(scene, pool, resource, rng)
     hosts, group = scene.of(pool), scene.group(pool)
     group = replace(group, count=len(hosts) + rng.randint(1, 3))
@@ -70,12 +75,12 @@ def too_few(scene: Scene, pool: str, resource: str, rng: Random) -> Scene:
 
 
 def too_few_pods(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
-    """The nodes of the pool take fewer pods than the gang has members."""
+    """Add this constraint: the nodes of the pool take fewer pods than the gang has members there."""
     return too_few(scene, pool, "pods", rng)
 
 
 def one_port(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
-    """All members ask for one host port, and there are more members than nodes."""
+    """Add this constraint: all members request the same host port, and there are more members than nodes."""
     hosts, group = scene.of(pool), scene.group(pool)
     port = f"{HOST_PORT}TCP/{rng.choice(PORTS)}"
     group = replace(group, count=len(hosts) + rng.randint(1, 2), asks={**group.asks, port: 1})
@@ -89,7 +94,9 @@ def one_port(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
 
 
 def _held(scene: Scene, pool: str, resource: str, rng: Random) -> tuple[Scene, int]:
-    """Return the scene in which a member needs a whole node's worth of the resource, and how much that is."""
+    """Make each member of the pool request all of the resource that a node has; return the changed scene, and that
+    amount.
+    """
     scene, _ = _asking(scene, pool, resource, rng)
     group, has = scene.group(pool), scene.of(pool)[0].has[resource]
     fewer = replace(group, count=len(scene.of(pool)), asks={**group.asks, resource: has})
@@ -101,17 +108,17 @@ def _part(has: int, resource: str, rng: Random) -> int:
 
 
 def other_pods(scene: Scene, pool: str, resource: str, rng: Random) -> Scene:
-    """A pod of another scheduler holds a part of each node of the pool."""
+    """Add this constraint: a pod of another scheduler holds a part of each node of the pool."""
     return _with_holders(scene, pool, resource, rng, OTHERS, Reason.ROOM_OF_OTHERS)
 
 
 def terminating_pods(scene: Scene, pool: str, resource: str, rng: Random) -> Scene:
-    """A terminating pod that a finalizer keeps holds a part of each node of the pool."""
+    """Add this constraint: a terminating pod that a finalizer keeps holds a part of each node of the pool."""
     return _with_holders(scene, pool, resource, rng, LEAVING, Reason.ROOM_OF_OTHERS)
 
 
 def nominated_pods(scene: Scene, pool: str, resource: str, rng: Random) -> Scene:
-    """Another scheduler keeps a part of each node of the pool for a pod that it has nominated."""
+    """Add this constraint: another scheduler keeps a part of each node of the pool for a pod that it has nominated."""
     return _with_holders(scene, pool, resource, rng, OTHERS, Reason.ROOM_OF_OTHERS, nominated=True)
 
 
@@ -131,12 +138,12 @@ def _with_holders(
 
 
 def running_jobs(scene: Scene, pool: str, resource: str, rng: Random) -> Scene:
-    """A running job of Kohort's holds a part of each node of the pool."""
+    """Add this constraint: a running job of Kohort's holds a part of each node of the pool."""
     return _with_jobs(scene, pool, resource, rng, finished=False)
 
 
 def finished_jobs(scene: Scene, pool: str, resource: str, rng: Random) -> Scene:
-    """The kept pod of a finished job holds a part of each node of the pool."""
+    """Add this constraint: the pod of a finished job, which the job keeps, holds a part of each node of the pool."""
     return _with_jobs(scene, pool, resource, rng, finished=True)
 
 
@@ -157,12 +164,12 @@ def _with_jobs(scene: Scene, pool: str, resource: str, rng: Random, *, finished:
 
 
 def cordoned(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
-    """Every node of the pool that the gang needs is cordoned."""
+    """Add this constraint: every node of the pool that the gang needs is cordoned."""
     return _closed(scene, pool, "cordoned", rng)
 
 
 def not_ready(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
-    """Every node of the pool that the gang needs is not ready."""
+    """Add this constraint: every node of the pool that the gang needs is not ready."""
     return _closed(scene, pool, "not ready", rng)
 
 
@@ -176,7 +183,7 @@ def _closed(scene: Scene, pool: str, how: str, rng: Random) -> Scene:
 
 
 def tainted(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
-    """Every node of the pool has a taint that the gang does not tolerate."""
+    """Add this constraint: every node of the pool has a taint that the gang does not tolerate."""
     taint = Taint(f"example.com/{rng.choice(('team', 'spot'))}", rng.choice(("a", "")), "NoSchedule")
     hosts = [replace(host, taints=(*host.taints, taint)) for host in scene.of(pool)]
     lift = [Change("untaint", host.name, labels={taint.key: taint.value}) for host in hosts]
@@ -184,7 +191,7 @@ def tainted(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
 
 
 def unlabelled(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
-    """No node of the pool has the label that the members' node affinity asks for."""
+    """Add this constraint: no node of the pool has the label that the members' node affinity asks for."""
     key = rng.choice(("example.com/zone", "example.com/disk"))
     need = rng.choice(
         (Requirement(key, "In", ("a", "b")), Requirement(key, "Exists", ()), Requirement(key, "Gt", ("4",)))
@@ -197,7 +204,7 @@ def unlabelled(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
 
 
 def refused(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
-    """kube-scheduler's plugins have refused every node of the pool for the gang."""
+    """Add this constraint: kube-scheduler's plugins have refused every node of the pool for the gang."""
     del rng
     names = tuple(host.name for host in scene.of(pool))
     made = replace(scene, refused=(*scene.refused, *names))
@@ -208,13 +215,13 @@ def refused(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
 
 
 def suspended(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
-    """The job's user has suspended it."""
+    """Add this constraint: the job's user has suspended the job."""
     del pool, rng
     return _with(replace(scene, suspended=True), "", Reason.SUSPENDED, (), Change("resume"))
 
 
 def no_pods(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
-    """The last members have no pods yet, as when a quota refuses them."""
+    """Add this constraint: the last member has no pod yet, as when a quota refuses the pod."""
     del rng
     worker = next(group for group in scene.groups if group.role == "worker")
     del pool
@@ -223,7 +230,9 @@ def no_pods(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
 
 
 def job_ahead(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
-    """Another job has waited so long that nobody passes it, and the node that it needs is in use."""
+    """Add this constraint: another job has waited so long that no job may start before it, and the node that it needs
+    is in use.
+    """
     del pool
     host = Host(f"{scene.name}-q", f"{scene.name}-q")
     asks = {"cpu": STEPS["cpu"] * rng.randint(17, 32)}

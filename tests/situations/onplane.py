@@ -1,4 +1,4 @@
-"""Puts a situation on the real control plane, lifts constraints there, and tells what is bound."""
+"""Play a situation on the real control plane: lift constraints, and tell how many members are bound."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUOTA: Final = "few"
 
 @dataclass(frozen=True)
 class OnPlane:
-    """A scene on the control plane, in a namespace of its own."""
+    """A scene that is played on the real control plane, in a namespace of its own."""
 
     plane: ControlPlane
     scene: Scene
@@ -29,16 +29,16 @@ class OnPlane:
     # -- the beginning -----------------------------------------------------------------------------
 
     def hosts(self) -> Iterator[Json]:
-        """Yield the scene's nodes, open and without taints."""
+        """Yield the scene's nodes as API objects, ready, not cordoned and without taints."""
         return (node_object(host) for host in self.scene.hosts)
 
     def run_others(self) -> None:
-        """Create the jobs of Kohort that hold room."""
+        """Create the running and finished jobs of the scene, which hold room."""
         for runs in self.scene.running:
             self.plane.api.create(self._jobs, _runs_object(runs))
 
     def others_run(self) -> bool:
-        """Tell whether these jobs hold the room that they should, and whether those that should have finished have."""
+        """Tell whether the pods of these jobs are on their nodes, and whether the finished jobs have succeeded."""
         return all(self._runs(runs) for runs in self.scene.running)
 
     def _runs(self, runs: Runs) -> bool:
@@ -52,7 +52,7 @@ class OnPlane:
         return ("Succeeded", "True") in {(one["type"], one["status"]) for one in conditions}
 
     def settle(self) -> None:
-        """Let the pods of others come, then close and taint nodes, then let the gang come."""
+        """Create the pods of other schedulers, then cordon and taint nodes, and then create the gang's job."""
         for holder in self.scene.holders:
             self.plane.api.create(self._path("pods"), _holder_object(holder))
             if holder.finalizer:
@@ -70,7 +70,7 @@ class OnPlane:
     # -- what is asked -----------------------------------------------------------------------------
 
     def values(self, constraint: Constraint) -> tuple[str, ...]:
-        """Return what the explanation must name of the constraint, with the names that it has here."""
+        """Return the values that the explanation must contain for the constraint, with the names of this namespace."""
         if any(change.verb == "create" for change in constraint.lift):
             return (f"ResourceQuota {self.space}/{QUOTA}",)
         return tuple(value.replace("team/", f"{self.space}/") for value in constraint.values)
@@ -81,13 +81,13 @@ class OnPlane:
 
     @property
     def size(self) -> int:
-        """The number of members of the gang."""
+        """Return the number of the gang's members."""
         return sum(group.count for group in self.scene.groups)
 
     # -- changes -----------------------------------------------------------------------------------
 
     def lift(self, *changes: Change) -> None:
-        """Make the changes, one after the other."""
+        """Make the changes in the cluster, one after the other."""
         for change in changes:
             getattr(self, f"_{change.verb}")(change)
 
@@ -112,12 +112,13 @@ class OnPlane:
     def _gone(self, change: Change) -> None:
         path = f"{self._path('pods')}/{change.name}"
         if any(holder.finalizer for holder in self.scene.holders if holder.name == change.name):
-            self.plane.api.patch(path, {"metadata": {"finalizers": None}})  # it has been deleted already
+            # The pod has been deleted already, and only its finalizer keeps it.
+            self.plane.api.patch(path, {"metadata": {"finalizers": None}})
         else:
             self.plane.api.delete(f"{path}?gracePeriodSeconds=0")
 
     def _end(self, change: Change) -> None:
-        self.plane.api.delete(f"{self._jobs}/{change.name}")  # the garbage collector deletes its pods
+        self.plane.api.delete(f"{self._jobs}/{change.name}")  # The garbage collector deletes the job's pods.
 
     def _delete(self, change: Change) -> None:
         self._end(change)
@@ -148,7 +149,7 @@ class OnPlane:
 
 
 def node_object(host: Host) -> Json:
-    """Return the node, open and without taints, which KWOK makes ready."""
+    """Return the API object of the node, not cordoned and without taints; KWOK makes the node ready."""
     has = {name: _quantity(name, amount) for name, amount in host.has.items()}
     labels = {POOL: host.pool, HOSTNAME: host.name, "type": "kwok", "kubernetes.io/os": "linux", **host.labels}
     return {
@@ -165,7 +166,7 @@ def _quantity(name: str, amount: int) -> str:
 
 def _container(name: str, asks: Mapping[str, int]) -> Json:
     amounts = {key: _quantity(key, amount) for key, amount in asks.items() if not key.startswith(HOST_PORT)}
-    # Huge pages need a request of cpu or memory beside them.
+    # The API server accepts a request for huge pages only beside a request for cpu or memory.
     amounts = amounts if {"cpu", "memory"} & amounts.keys() else {"cpu": "1m", **amounts}
     ports = [int(key.rpartition("/")[2]) for key in asks if key.startswith(HOST_PORT)]
     return {

@@ -1,4 +1,6 @@
-"""A waiting situation as plain data: nodes, what holds their room, one gang that waits, and what keeps it waiting."""
+"""Describe a situation as plain data: nodes, the pods and jobs that hold their room, one gang that waits, and the
+constraints for which it waits.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ PLENTY: Final[Mapping[str, int]] = {
 
 @dataclass(frozen=True)
 class Host:
-    """A node. ``has``: its allocatable resources."""
+    """A node of a situation.
+
+    ``has`` maps each resource to the node's allocatable amount.
+    """
 
     name: str
     pool: str
@@ -38,10 +43,10 @@ class Host:
 
 @dataclass(frozen=True)
 class Holder:
-    """A pod of another scheduler that is bound to ``host``.
+    """A pod of another scheduler that is bound to the node ``host``.
 
-    finalizer: if there is one, the pod is terminating and this finalizer keeps it. nominated: the pod is not bound, but
-    nominated for ``host``.
+    With a finalizer, the pod is terminating, and the finalizer keeps it. If ``nominated``, the pod is not bound, but
+    nominated for the node.
     """
 
     name: str
@@ -53,7 +58,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Group:
-    """The members of one role of the gang: all ask for the same, and go on the nodes of one pool."""
+    """The members of one role of the gang. All have the same requests, and go on the nodes of one pool."""
 
     role: str
     count: int
@@ -63,15 +68,15 @@ class Group:
 
     @property
     def requests(self) -> Resources:
-        """What one member asks for."""
+        """Return the resources that one member requests."""
         return Resources({**self.asks, "pods": 1})
 
 
 @dataclass(frozen=True)
 class Runs:
-    """A job of Kohort's with one worker, which is pinned to ``host``.
+    """A job of Kohort's with one worker, which fits only on the node ``host``.
 
-    finished: it has finished and keeps its pod (cleanPodPolicy None).
+    If ``finished``, the job has finished and keeps its pod (cleanPodPolicy None).
     """
 
     name: str
@@ -98,11 +103,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Constraint:
-    """One constraint: what must be said of it, and what lifts it.
+    """One constraint that keeps the gang waiting.
 
-    code: the reason, if it is the only constraint. kind: its name among the constraints that bind
-    (``policy.placement.binding``); empty if it is none of room. values: what the explanation must name. lift: the
-    changes that lift it.
+    ``code`` is the reason that is told if there is no other constraint. ``kind`` is the constraint's name in
+    ``policy.placement.binding``; it is empty if the constraint is not about room. The explanation must contain each of
+    ``values``. The changes ``lift`` end the constraint.
     """
 
     kind: str
@@ -115,8 +120,8 @@ class Constraint:
 class Scene:
     """A situation: the gang waits because of all ``constraints``, and starts when each of them is lifted.
 
-    absent: how many of the last members have no pod yet. refused: hosts that kube-scheduler has not offered. ahead: a
-    job that has waited so long that no other job may start before it.
+    ``absent`` is the number of members, counted from the last, that have no pod yet. kube-scheduler does not offer the
+    nodes in ``refused``. ``ahead`` is a job that has waited so long that no other job may start before it.
     """
 
     name: str
@@ -148,5 +153,5 @@ class Scene:
         return replace(self, groups=tuple(changed if one.pool == changed.pool else one for one in self.groups))
 
     def but(self, *lifted: Constraint) -> tuple[Constraint, ...]:
-        """Return the constraints that are left when ``lifted`` are lifted."""
+        """Return the scene's constraints that are not among the lifted ones."""
         return tuple(one for one in self.constraints if one not in lifted)

@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from extender.kube.connection.target import unusable
 
-# schemes of a proxy in a kubeconfig; an environment variable may also use socks5h
+# A proxy in a kubeconfig may have these schemes; a proxy in an environment variable may also have socks5h.
 IN_FILES: Final = ("http", "https", "socks5")
 PORTS: Final = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -33,7 +33,7 @@ def _host_of(url: str) -> str:
     """Return the host of a URL; empty also where the URL has no scheme or is malformed."""
     try:
         parts = urlsplit(url)
-        _ = parts.port  # a malformed port is only noticed when it is read
+        _ = parts.port  # reading the port raises ValueError if it is malformed
         return parts.hostname or "" if parts.scheme else ""
     except ValueError:
         return ""
@@ -52,7 +52,7 @@ def _is_proxied(server: SplitResult, excepted: str) -> bool:
 
 
 def address_of(text: str) -> Address | None:
-    """Return a host as an IP address, or None where it is a name."""
+    """Return a host, given as text, as an IP address; None where the host is a name."""
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
@@ -89,7 +89,7 @@ def _network_of(entry: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | N
 def _split_entry(entry: str) -> tuple[str, str]:
     """Return host and port of an entry of NO_PROXY; the port is empty where the entry has none.
 
-    An IPv6 address with a port is in brackets.
+    An IPv6 address that has a port must be in brackets.
     """
     if entry.startswith("["):
         host, closed, port = entry[1:].partition("]:")
@@ -144,7 +144,7 @@ def check_proxy(text: str) -> str:
 def _split(field: str, text: str) -> SplitResult:
     try:
         parts = urlsplit(text)
-        _ = parts.port  # the port is only parsed, and checked, when it is read
+        _ = parts.port  # reading the port raises ValueError if it is malformed
     except ValueError as error:
         raise unusable(f"{field}: {text!r} is not a URL ({error}); correct it") from None
     return parts

@@ -17,9 +17,10 @@ from extender.kube.connection.target import Connection, Pem, unusable
 
 
 def tls_context(connection: Connection, certificate: Pem, key: Pem) -> ssl.SSLContext:
-    """Return a TLS context made from the present contents of the files. Raises ClusterError.
+    """Return a TLS context made from the present contents of the certificate files.
 
-    ``certificate``, ``key``: what we present to the server; both are empty if we present nothing.
+    ``certificate``, ``key``: the client certificate that we present to the server, and its key; both are empty if we
+    present none. Raises ClusterError where a file cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -43,7 +44,7 @@ def _trust(context: ssl.SSLContext, authority: Pem) -> None:
     try:
         data = authority.data or Path(authority.file).read_bytes()
         context.load_verify_locations(cadata=data.decode("ascii", errors="ignore"))
-    except (OSError, ValueError) as error:  # also an ssl.SSLError, which is an OSError
+    except (OSError, ValueError) as error:  # OSError covers ssl.SSLError, which is a subclass of it
         where = f": {authority.file!r}" if authority.file else ""
         raise unusable(f"{field}{where} holds no certificate in PEM format: {error}; give a file that does") from None
 
@@ -70,7 +71,7 @@ def _no_password() -> str:
 def _in_file(pem: Pem) -> Iterator[str]:
     """Yield the path of a file with the certificate or key, because Python's ssl reads them from files only.
 
-    Contents that are not in a file yet are written to a private one, which is deleted at the end.
+    A certificate or key that is given as bytes is written to a private temporary file, which is deleted at the end.
     """
     if pem.file:
         yield pem.file

@@ -1,6 +1,6 @@
 """Reads the credentials of a user of the kubeconfig, and the user that it impersonates.
 
-Before that, users and clusters are checked as kubectl checks them before it connects to any server.
+`check_user` and `check_cluster` check the entries of the kubeconfig as kubectl does before it connects to a server.
 
 No request is sent anonymously where kubectl would not do so: a user without credentials, or with an unsupported kind of
 credentials, raises an error that names the field.
@@ -79,13 +79,14 @@ def _both(where: str, one: str, other: str) -> Exception:
     return unusable(f"{where}: {one} and {other} are both given; keep one of them")
 
 
-IN_A_HEADER_NAME: Final = "!#$&'*+^`|"  # characters of a header's name, besides letters, digits and `-._~`
+# A header's name may have these characters, besides letters, digits and `-._~`.
+IN_A_HEADER_NAME: Final = "!#$&'*+^`|"
 
 
 def with_credentials(bare: Connection, context: Context, cluster: Cluster, user: User) -> Connection:
     """Return ``bare``, a connection to a TLS server, with the user's credentials and the cluster's TLS settings.
 
-    Raises ClusterError.
+    Raises ClusterError where the user has no usable credentials, or where fields contradict one another.
     """
     where = f"user {context.user!r}"
     if user.auth_provider is not None:
@@ -108,7 +109,7 @@ def with_credentials(bare: Connection, context: Context, cluster: Cluster, user:
             f"cluster {context.cluster!r}: insecure-skip-tls-verify and a certificate-authority are both given; keep "
             "one of them"
         )
-    # As in kubectl a plugin is not run for a user who has other credentials.
+    # As in kubectl, an exec plugin is not run for a user who has other credentials.
     is_asked = not (token or user.username or certificate)
     return replace(
         bare,
@@ -142,10 +143,9 @@ def impersonation_headers(name: str, user: User) -> tuple[tuple[str, str], ...]:
 
 
 def token_of(where: str, user: User) -> str:
-    """Return the token to use: the one in the user's tokenFile, or the user's `token` where there is no such file or it
-    cannot be read.
+    """Return the token in the user's tokenFile, or the user's `token` where no tokenFile is named or it is unreadable.
 
-    ``where``: the user, for messages. Raises ClusterError.
+    ``where``: the user, for messages. Raises ClusterError where the tokenFile is unreadable and there is no `token`.
     """
     try:
         return token_in(where, user.token_file) or user.token
@@ -178,7 +178,7 @@ def _plugin(user: str, plugin: PluginForm, cluster: Cluster) -> ExecPlugin:
 
 
 def _cluster_info(cluster: Cluster) -> dict[str, Any]:
-    """Return what an exec plugin is told about the cluster, in the fields of client.authentication.k8s.io."""
+    """Return the cluster information for an exec plugin, in the fields of client.authentication.k8s.io."""
     authority = cluster.certificate_authority_data
     if cluster.certificate_authority:
         authority = base64.b64encode(Path(cluster.certificate_authority).read_bytes()).decode()

@@ -24,7 +24,8 @@ NUMBER: Final = re.compile(
     re.VERBOSE,
 )
 IN_JSON: Final = "text, numbers, booleans, lists and mappings, as in JSON"
-MOST_VALUES: Final = 200_000  # values in one document, which a few lines of aliases could exceed by far
+# A document may have at most this many values; a few lines with YAML aliases could otherwise expand to millions.
+MOST_VALUES: Final = 200_000
 WORD: Final = re.compile(r"^(?:y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF)$")
 
 
@@ -39,7 +40,7 @@ def plain(text: bytes) -> Any:
 def documents(text: bytes) -> Iterator[Any]:
     """Yield the documents of JSON or YAML text as Python values; an empty document is None. Raises ValueError."""
     try:
-        found = json.loads(text)  # PyYAML does not accept JSON that has tabs
+        found = json.loads(text)  # JSON is tried first, because PyYAML does not accept JSON that has tabs
     except ValueError:
         pass
     except RecursionError:
@@ -56,7 +57,10 @@ def documents(text: bytes) -> Iterator[Any]:
 
 
 def _checked(document: Any) -> Any:
-    """Return the document. Raises ValueError if its aliases make it too large, or if JSON cannot express a value."""
+    """Return ``document`` unchanged.
+
+    Raises ValueError if the document has more than `MOST_VALUES` values, or a value that JSON cannot express.
+    """
     parts, count = [document], 0
     while parts:
         part = parts.pop()

@@ -135,7 +135,7 @@ class _File(_Form):
 
 
 class Kubeconfig(msgspec.Struct, frozen=True):
-    """All kubeconfig files merged into one.
+    """The contents of all kubeconfig files, merged.
 
     ``looked``: the paths that were tried; ``current``: the name of the current context, empty for none.
     """
@@ -170,9 +170,10 @@ def _merged(looked: tuple[str, ...], files: list[_File]) -> Kubeconfig:
 
 
 def _read(path: str, *, by_option: bool = False) -> _File:
-    """Return the contents of one file, with the paths in it made absolute. Raises ClusterError.
+    """Return the contents of one kubeconfig file, with the paths in it made absolute.
 
-    A file that does not exist counts as empty, but is an error where an option names it (``by_option``).
+    A file that does not exist counts as an empty kubeconfig, unless a command-line option names it (``by_option``).
+    Raises OptionError for a file that an option names, ClusterError for any other file.
     """
     try:
         text = Path(path).read_bytes()
@@ -207,7 +208,7 @@ _Entry = TypeVar("_Entry", _NamedCluster, _NamedUser, _NamedContext)
 
 
 def _parsed(text: bytes) -> _File:
-    """Return the parsed text of a kubeconfig. Raises ValueError where it is not one."""
+    """Return the contents of a kubeconfig file. Raises ValueError where the text is no kubeconfig."""
     try:
         file = msgspec.convert(plain(text), _File)
     except msgspec.ValidationError as error:

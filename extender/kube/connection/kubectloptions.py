@@ -1,4 +1,7 @@
-"""kubectl's connection options as a user gives them. Cheap to import: every command of the command line reads it."""
+"""Holds kubectl's connection options as a user gives them.
+
+Every command of the command line imports this module, so it must be quick to import.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,16 @@ from dataclasses import astuple, dataclass
 
 @dataclass(frozen=True, slots=True)
 class KubectlOptions:
-    """kubectl's options by their kubectl names; empty where an option is not given."""
+    """The values of kubectl's connection options; a field is empty where its option is not given."""
 
     kubeconfig: str = ""
     context: str = ""
     cluster: str = ""
     user: str = ""
-    as_user: str = ""  # --as
+    as_user: str = ""  # this is kubectl's option --as
     as_uid: str = ""
     as_group: tuple[str, ...] = ()
-    as_user_extra: tuple[str, ...] = ()  # each KEY=VALUE
+    as_user_extra: tuple[str, ...] = ()  # each entry has the form KEY=VALUE
     request_timeout: str = ""
 
     def __bool__(self) -> bool:

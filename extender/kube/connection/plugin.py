@@ -20,12 +20,15 @@ from extender.kube.connection.target import NO_PEM, ExecPlugin, Pem, unusable
 
 KIND: Final = "ExecCredential"
 VARIABLE: Final = "KUBERNETES_EXEC_INFO"
-WORDS: Final = 500  # characters of a failed program's output that the error message quotes
+WORDS: Final = 500  # an error message quotes at most this many characters of a failed plugin's output
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The credentials that a plugin printed. ``expires``: seconds since the epoch; None: never."""
+    """The credentials that an exec plugin printed.
+
+    ``expires``: when they expire, in seconds since the epoch; None if they never expire.
+    """
 
     token: str = field(default="", repr=False)
     certificate: Pem = NO_PEM
@@ -60,7 +63,7 @@ async def run(plugin: ExecPlugin, environ: Mapping[str, str] = os.environ) -> Cr
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
     exec_info = json.dumps({"kind": KIND, "apiVersion": plugin.api_version, "spec": spec})
-    # On a terminal the plugin's messages go straight to the user: they may ask for something before the plugin ends.
+    # On a terminal the plugin's stderr goes straight to the user, because the plugin may ask the user for something.
     shown = sys.stderr.isatty()
     try:
         process = await asyncio.create_subprocess_exec(
@@ -103,7 +106,10 @@ def _is_interactive(plugin: ExecPlugin, who: str) -> bool:
 
 
 def _path_of(command: str, environ: Mapping[str, str]) -> str | None:
-    """Return the path of the program. As in Go, a relative folder on PATH is never searched."""
+    """Return the path of the program that ``command`` names; None where it is not found.
+
+    As in Go, a relative folder on PATH is never searched.
+    """
     if os.sep in command:
         return command if os.path.exists(command) else None  # noqa: PTH110
     folders = [folder for folder in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]  # noqa: PTH117
@@ -111,7 +117,10 @@ def _path_of(command: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _read(printed: bytes, api_version: str) -> Credential:
-    """Return the credentials in what the plugin printed. Raises ValueError."""
+    """Return the credentials in the ExecCredential that the plugin printed as JSON or YAML.
+
+    Raises ValueError where the plugin printed anything else, or no credentials.
+    """
     try:
         found = msgspec.convert(plain(printed), _Printed)
     except msgspec.ValidationError as error:

@@ -30,7 +30,7 @@ ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 def resolve(
     given: KubectlOptions = NOTHING, environ: Mapping[str, str] = os.environ, account: Path = ACCOUNT
 ) -> Connection:
-    """Return the API server to use and the credentials for it.
+    """Return the connection to the API server that kubectl would use with these options, with its credentials.
 
     ``account``: the folder of the pod's service account. Raises ClusterError.
     """
@@ -133,7 +133,7 @@ def _extra_of(given: KubectlOptions) -> dict[str, tuple[str, ...]]:
 
 
 def _no_cluster(config: Kubeconfig, context: Context) -> str:
-    """Return the text that says why there is no cluster to connect to; the caller adds how to name one."""
+    """Return the text that says why the kubeconfig and the options name no cluster to connect to."""
     looked = " or ".join(repr(path) for path in config.looked)
     if not any(Path(path).exists() for path in config.looked):
         return f"{looked}: no such file"

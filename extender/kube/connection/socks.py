@@ -28,15 +28,18 @@ REFUSALS: Final = {
 class SocksConnector(aiohttp.TCPConnector):
     """Opens connections through one SOCKS5 proxy."""
 
-    def __init__(self, proxy: SplitResult, *, limit: int) -> None:
-        super().__init__(limit=limit, resolver=_Unresolved())
+    def __init__(self, proxy: SplitResult, *, limit: int, keepalive_timeout: float) -> None:
+        super().__init__(limit=limit, keepalive_timeout=keepalive_timeout, resolver=_Unresolved())
         self._through = proxy
 
     async def _wrap_create_connection(
         self, *args: Any, addr_infos: Any, req: aiohttp.ClientRequest, timeout: Any, client_error: Any = None,
         **kwargs: Any,
     ) -> Any:  # fmt: skip
-        """Override the method with which aiohttp opens its socket: aiohttp has no public hook for it."""
+        """Open a socket to the server through the proxy.
+
+        This overrides a private method of aiohttp, which has no public hook for opening sockets.
+        """
         loop, sock = asyncio.get_running_loop(), None
         try:
             sock = await _connected(self._through)
@@ -51,7 +54,7 @@ class SocksConnector(aiohttp.TCPConnector):
 
 
 class _Unresolved(AbstractResolver):
-    """A resolver for aiohttp that looks up nothing, because the proxy resolves the names."""
+    """A resolver for aiohttp that returns each host name without a DNS look-up, because the proxy resolves names."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -81,7 +84,10 @@ async def _connected(proxy: SplitResult) -> socket.socket:
 
 
 async def _handshake(sock: socket.socket, proxy: SplitResult, host: str, port: int) -> None:
-    """Ask the proxy for a connection to the server. Raises OSError."""
+    """Log in to the SOCKS5 proxy over ``sock``, and have it connect to the server at ``host`` and ``port``.
+
+    Raises OSError where the proxy refuses.
+    """
     loop = asyncio.get_running_loop()
     methods = (NO_LOGIN, LOGIN) if proxy.username else (NO_LOGIN,)
     await loop.sock_sendall(sock, bytes([VERSION, len(methods), *methods]))

@@ -50,9 +50,7 @@ class ExecPlugin:
 
 @dataclass(frozen=True, slots=True)
 class Pem:
-    """A certificate or key: the path of its file, which is read again when it changes, or the contents of such a
-    file.
-    """
+    """A certificate or key in PEM form: the path of its file, which is read again when it changes, or its contents."""
 
     file: str = ""
     data: bytes = field(default=b"", repr=False)

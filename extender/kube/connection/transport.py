@@ -25,12 +25,13 @@ from extender.kube.connection.clienttls import tls_context
 from extender.kube.connection.socks import SocksConnector
 from extender.kube.connection.target import Connection, header_value, token_in
 
-# seconds after which files are read again; the kubelet renews a token minutes before it expires
+# Token and certificate files are read again after this many seconds; the kubelet renews a token minutes before it
+# expires.
 AGAIN_SECONDS: Final = 50.0
-BUFFER: Final = 2**21  # bytes that are buffered while reading; so large because one event of a watch may be long
-# A connection that nobody uses is kept for this many seconds, so that the next gang's bindings need no new TLS handshakes.
-# kube-apiserver closes such a connection after 90 s.
+# A connection without a request is kept for this many seconds, so that the bindings of the next gang need no new TLS
+# handshakes. kube-apiserver closes such a connection after 90 s.
 KEPT_SECONDS: Final = 60.0
+BUFFER: Final = 2**21  # the read buffer has this many bytes, because one event of a watch may be long
 NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
 AGENT: Final = "kohort"
 
@@ -41,9 +42,9 @@ class Transport:
     """
 
     def __init__(self, connection: Connection, clock: Clock, connections: int) -> None:
-        """Read the certificates, and open no connection yet. Raises ClusterError where they cannot be used.
+        """Read the certificates, and open no connection yet. Raises ClusterError where the certificates cannot be used.
 
-        ``connections``: how many may be open at the same time.
+        ``connections``: how many connections may be open at the same time.
         """
         self._connection = connection
         self._clock = clock
@@ -69,7 +70,7 @@ class Transport:
             return
         async with self._runs:
             if not self._is_due():
-                return  # another request has renewed the credentials while this one waited
+                return  # another request has renewed the credentials while this request waited
             found = await plugin.run(program)
             shown, self._credential, self._signed = self._credential.certificate, found, True
             if found.certificate != shown:
@@ -78,7 +79,10 @@ class Transport:
     async def open(
         self, method: str, path: str, query: Mapping[str, str], body: Any, headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
-        """Send one request and return as soon as the head of the answer has arrived; the caller sets the time limit."""
+        """Send one request and return the response as soon as its status and headers have arrived.
+
+        This method sets no time limit. Raises ClusterError where the credentials cannot be fetched.
+        """
         await self.sign_in()
         data = None if body is None else msgspec.json.encode(body)
         response = await self._opened().request(
@@ -86,12 +90,15 @@ class Transport:
             **self._way(),
         )  # fmt: skip
         if response.status == 401:
-            # with a plugin, the next request fetches new credentials, because the server has refused these
+            # The server has refused the credentials. If they came from a plugin, the next request runs it again.
             self._signed = self._connection.plugin is None
         return response
 
     async def socket(self, path: str, query: Mapping[str, str], protocol: str) -> aiohttp.ClientWebSocketResponse:
-        """Open a WebSocket with that subprotocol, which the caller closes. Raises ClusterError without credentials."""
+        """Open a WebSocket with the subprotocol ``protocol``; the caller must close it.
+
+        Raises ClusterError where the credentials cannot be fetched.
+        """
         await self.sign_in()
         opened: aiohttp.ClientWebSocketResponse = await self._opened().ws_connect(
             self._url(path, query), headers=self._headers({}), protocols=(protocol,), **self._way()
@@ -150,10 +157,10 @@ class Transport:
         if self._clock.monotonic() - self._read_at < AGAIN_SECONDS:
             return
         self._read_at = self._clock.monotonic()
-        with suppress(ClusterError):  # the file may be half written, or missing for a moment
+        with suppress(ClusterError):  # the token's file may be half written, or missing for a moment
             self._token = header_value("token", token_in("user", self._connection.token_file)) or self._token
         if (stamps := self._stamps_now()) != self._stamps:
-            with suppress(ClusterError):  # the file may be half written, and is read again next time
+            with suppress(ClusterError):  # a certificate's file may be half written; it is read again next time
                 self._tls, self._stamps = self._tls_now(), stamps
 
     def _stamps_now(self) -> tuple[int, ...]:
@@ -163,7 +170,7 @@ class Transport:
     def _tls_now(self) -> ssl.SSLContext | None:
         """Return a TLS context with the present certificates; None for plain HTTP.
 
-        With a new context aiohttp opens new connections, so that none is reused that presented an old certificate.
+        aiohttp opens new connections for a new context, so a connection with an old certificate is not used again.
         """
         ours, theirs = self._connection, self._credential
         if not ours.is_tls:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     class _Explained(JobDetail, Explanation): ...
 
-else:  # made by create_model, because with a base class the fields of Explanation would come before those of the job
+else:  # create_model is used because with a base class the fields of Explanation would come before those of the job
     _told = dataclass(Explanation, frozen=True).__pydantic_fields__
     _fields = {name: (one.annotation, one) for name, one in _told.items()}
     _Explained = create_model("_Explained", __base__=JobDetail, **_fields)

@@ -1,4 +1,4 @@
-"""Invariants that must hold after every step of a run under any policy: pass a ``Checker`` as ``on_step``."""
+"""Check the invariants that must hold after every step of a run under any policy: pass a ``Checker`` as ``on_step``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Checker:
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.broken: list[str] = []
-        self.markets = 0  # how many times the prices of a new memory of OASiS were checked
+        self.markets = 0  # number of checks of OASiS's prices; one is made whenever OASiS has remembered something new
         base = policy.base if policy is not None else None
         self._oasis = base if isinstance(base, Oasis) else None
         self._book: object = None
@@ -41,7 +41,7 @@ class Checker:
 
 
 def broken(step: SimulatedStep) -> Iterator[str]:
-    """Yield a sentence for each violation in the step."""
+    """Yield a sentence for each invariant that the step breaks."""
     yield from violations(step.snapshot)
     yield from _decisions(step)
     yield from _rooms(step.snapshot)
@@ -50,8 +50,8 @@ def broken(step: SimulatedStep) -> Iterator[str]:
 
 
 def _decisions(step: SimulatedStep) -> Iterator[str]:
-    """Yield each decision that puts a job outside its bounds (except a pause), and each plan without a node for every
-    slot.
+    """Yield a sentence for each decision that puts a job outside its bounds (except a pause), and each plan without a
+    node for every slot.
     """
     for effect in step.effects:
         match effect:
@@ -74,7 +74,9 @@ def _decisions(step: SimulatedStep) -> Iterator[str]:
 
 
 def _rooms(snapshot: Snapshot) -> Iterator[str]:
-    """Yield each node whose bound pods request more than it has; plans do not count, because they may wait for room."""
+    """Yield a sentence for each node whose bound pods request more than it has. Planned pods do not count, because a
+    plan may wait for pods that still hold the room.
+    """
     held: dict[str, Resources] = {}
     for pod in snapshot.pods.values():
         if pod.holds_room:
@@ -88,8 +90,8 @@ def _rooms(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _gangs(snapshot: Snapshot) -> Iterator[str]:
-    """Yield each running gang that lacks a rigid member or is below its minimum, and each waiting gang that holds
-    room.
+    """Yield a sentence for each running gang that lacks a rigid member or is below its minimum, and each waiting gang
+    that holds room.
     """
     for uid, job in sorted(snapshot.jobs.items()):
         gang = snapshot.gang(uid)
@@ -111,7 +113,7 @@ def _lacks(job: Job, gang: Gang, bound: set[Slot], workers: int) -> Iterator[str
 
 
 def _verdicts(snapshot: Snapshot) -> Iterator[str]:
-    """Yield each waiting job for which the policy has given no verdict."""
+    """Yield a sentence for each waiting job for which the policy has given no verdict."""
     for job in snapshot.waiting():
         if snapshot.gang(job.uid).state is not State.RELEASING and job.uid not in snapshot.verdicts:
             yield f"{job.key}: waits without a verdict"

@@ -13,7 +13,7 @@ from policy.cluster.model import WORKER, Slot
 
 WHEN, WHAT, NODE, JOB, ROLE, INDEX = "seconds", "what", "node", "job", "role", "index"
 COLUMNS = (WHEN, WHAT, NODE, JOB, ROLE, INDEX)
-SHOWN = 10  # an error message lists at most so many names; a cluster may have thousands
+SHOWN = 10  # An error message lists at most this many names, because a cluster may have thousands.
 
 
 @dataclass(frozen=True, slots=True)

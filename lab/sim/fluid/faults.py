@@ -17,7 +17,9 @@ class NodeLost:
 
 @dataclass(frozen=True, slots=True)
 class NodeBack:
-    """The node exists (again), without the pods that it lost, and accepts pods; this also ends a cordon."""
+    """The node is created, or created again, without the pods that it lost, and accepts pods. If it is cordoned, the
+    cordon ends.
+    """
 
     node: str
 
@@ -31,7 +33,7 @@ class NodeCordoned:
 
 @dataclass(frozen=True, slots=True)
 class PodEvicted:
-    """The pod in that slot is deleted, and its successor waits for a node; without such a pod nothing happens."""
+    """The pod in that slot is deleted, and its successor waits for a node. If the slot has no pod, nothing happens."""
 
     job: str
     slot: Slot

@@ -1,4 +1,4 @@
-"""How work flows: which gangs compute, at which rate, and when each is done."""
+"""Compute how a job's work proceeds: which gangs compute, at which rate, and when each has done its work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from policy.cluster.model import Node
 from policy.cluster.training import Goal, Report
 
 Do = Callable[[], None]
-# seconds; a pause shorter than this is skipped, because adding it to the time could leave the time unchanged
+# A pause of fewer seconds is skipped, because adding it to the time could leave the time unchanged.
 DUST = 1e-6
 SAME_RATE = 1e-12
 
@@ -57,7 +57,7 @@ class JobWork:
 
     @property
     def done(self) -> float:
-        """Return the share of the work that was done at ``since``."""
+        """Return the share (0 to 1) of the job's work that was done at ``since``."""
         return 1.0 - self.left / self.spec.work_seconds
 
     def advance(self, now: float) -> None:

@@ -68,7 +68,7 @@ class FluidMeter:
         self._at = now
 
     def take(self, events: Iterable[Event]) -> None:
-        """Update what is held and used by the facts of this instant."""
+        """Apply the facts of this instant (pods and nodes that came or went) to the resources held, used and free."""
         for event in events:
             match event:
                 case PodSeen(pod) if pod.node and pod.uid not in self._pods:
@@ -184,7 +184,9 @@ class FluidMeter:
         )  # fmt: skip
 
     def _use(self) -> dict[str, ResourceUse]:
-        """Return, for each resource, the shares of capacity over time in pods of jobs, and in pods that computed."""
+        """Return, for each resource, two shares of the capacity over time: in all pods of jobs, and in pods of jobs
+        that computed.
+        """
         room = self._sums["room"]
         return {
             name: ResourceUse(*(self._sums[what].get(name, 0.0) / room[name] for what in ("held", "computing")))
@@ -213,7 +215,7 @@ class _Free:
         self._seconds = self._lost = 0.0
 
     def run(self, passed: float) -> None:
-        """Count ``passed`` seconds with the present fragmentation."""
+        """Add ``passed`` seconds to the mean, in which the fragmentation was as it is now."""
         self._seconds += passed
         if self._all > 0:
             self._lost += (1.0 - self._useful / self._all) * passed

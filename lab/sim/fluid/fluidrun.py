@@ -29,9 +29,9 @@ from policy.cluster.snapshot import Snapshot
 from policy.step import step
 from policy.systems.base import Policy
 
-# seconds by which a step may come before the moment that the policy names, because that may have been rounded up
+# A step may come this many seconds before the time that the policy names, because that time may have been rounded up.
 EARLY = 1e-6
-ROUNDS = 1000  # more steps than this at one instant mean that the policy decides without end
+ROUNDS = 1000  # More steps than this at one instant mean that the policy decides without end.
 
 
 class RestlessError(RuntimeError):
@@ -46,7 +46,7 @@ def simulate(
     faults: Iterable[tuple[float, faultkinds.Fault]] = (),
     on_step: Callable[[SimulatedStep], None] | None = None,
 ) -> RunResult:
-    """Run the trace under the policy; ``faults`` are (seconds after the start, fault).
+    """Run the trace under the policy, and return the result; ``faults`` are (seconds after the start, fault).
 
     ``on_step`` is called with every step. Raises ValueError if two jobs of the trace have the same name, or if a fault
     names a node or job that the trace does not have.
@@ -71,18 +71,19 @@ class FluidRun:
         self._quiet_seconds = max(settings.quiet_seconds, policy.base.ahead_seconds)
         self._snapshot = Snapshot(rules=settings.rules)
         self._cluster = FluidCluster(trace)
-        self._events: Engine[Do] = Engine()  # events that change the simulated cluster, such as arrivals
-        self._clock: Engine[Do] = Engine()  # ticks, deadlines and reports, which only cause a step
+        self._events: Engine[Do] = Engine()  # the queue of events that change the simulated cluster, such as arrivals
+        self._clock: Engine[Do] = Engine()  # the queue of ticks, deadlines and reports, which only cause a step
         self._flow = Flow(settings, self._events, self._finish)
         self._meter = FluidMeter(trace, START, settings.speeds, slot_of(settings.slot_seconds, trace, policy))
         self._uids = _uids(trace)
         self._to_come = len(trace.jobs)
         self._inbox: list[Event] = []
-        # facts about job objects that were deleted in this instant; they are sent
-        # one batch after the facts about their pods
+        # Facts about job objects that were deleted at this instant; the step sees them one batch after the facts about
+        # their pods.
         self._ended: list[Event] = []
-        self._forgotten: list[Event] = []  # facts about deleted job objects that are sent with the next batch
-        # jobs whose pods may change in a later step although no effect of that step names them
+        self._forgotten: list[Event] = []  # facts about deleted job objects that the next step sees
+        # Jobs whose pods a later step may change although none of its effects names them, such as jobs whose plan waits
+        # for room.
         self._open: set[str] = set()
         self._named: set[str] = set()  # jobs whose deadlines may have changed at this instant
         self._stalls: dict[str, float] = {}
@@ -220,7 +221,9 @@ class FluidRun:
         self._happened = self._now
 
     def _settle(self) -> None:
-        """Make steps until no further events follow; then let the work continue at the new rates."""
+        """Make steps at the present instant until no further events follow; then let the jobs' work go on at the new
+        rates.
+        """
         for _ in range(ROUNDS):
             if not self._inbox:
                 break
@@ -249,7 +252,9 @@ class FluidRun:
         self._follow({uid for effect in effects if (uid := self._record_effect(effect))} | self._open)
 
     def _record_effect(self, effect: Effect) -> str:
-        """Record the effect; return the UID of the job whose pods it changes, or "" if there is none."""
+        """Record the effect in the measurements; return the UID of the job whose pods it changes, or "" if there is
+        none.
+        """
         match effect:
             case Admit(job_uid=uid, workers=workers) | Resize(job_uid=uid, workers=workers):
                 if uid in self._flow.works:

@@ -60,6 +60,6 @@ class FluidSettings:
                 raise ValueError(f"{name} is {value!r}, must be 0 or more, and finite")
 
 
-# settings that may be None, which switches the feature off
+# These settings may be None, which switches their feature off.
 NEVER = frozenset({"report_seconds", "patience", "slot_seconds"})
 COSTS = frozenset({"start_seconds", "grow_seconds", "shrink_seconds", "migrate_seconds"})

@@ -73,7 +73,7 @@ class SharedLinks:
 
     def rates(self, running: Mapping[str, RunningGang], nodes: Mapping[str, Node]) -> Mapping[str, float]:
         """Return the rates of all gangs together. Raises ValueError for a model that is not in the table."""
-        del nodes  # not needed: every node has the same link
+        del nodes  # ``nodes`` is not used, because every node has the same link.
         groups = [group for uid, gang in running.items() for group in self._groups(uid, gang)]
         self._share(groups)
         rates = dict.fromkeys(running, 0.0)
@@ -98,9 +98,11 @@ class SharedLinks:
             yield _Group(uid, count, computing, alone, transfers)
 
     def _share(self, groups: list[_Group]) -> None:
-        """Lengthen the steps of all workers until they agree with the shares of the links that their transfers get.
+        """Lengthen each worker's step until all steps agree with the share of the links' capacity that each transfer
+        gets.
 
-        Starting from the shortest steps, duty cycles and times only grow, so the loop ends at the least fixed point.
+        The loop starts from the shortest steps. Duty cycles and times then only grow, so it ends at the least fixed
+        point.
         """
         for _ in range(ITERATIONS):
             busy: dict[Link, float] = {}

@@ -18,7 +18,7 @@ EVALUATOR = "evaluator"
 
 
 class Rooms(Protocol):
-    """The facts about the cluster that ``Members.fill`` needs: which pods are bound, and which nodes take pods."""
+    """The facts about the cluster that ``Members.fill`` needs: which pods are bound, and which nodes accept pods."""
 
     @property
     def bound(self) -> Collection[str]:

@@ -14,11 +14,13 @@ from policy.systems.oasis.market import Market, market
 from policy.systems.oasis.prices import usable
 from policy.systems.oasis.schedule import MEMORY, Book
 
-ROUNDING = 1e-9  # the difference between prices that rounding may cause, as a share of a price
+ROUNDING = 1e-9  # Prices may differ by this share of a price because of rounding.
 
 
 def falling_prices(policy: Oasis, snapshot: Snapshot, now: float) -> Iterator[str]:
-    """Yield the resources that cost less at a place where more of them is taken, from the current time slot on."""
+    """Yield a sentence for each resource that is cheaper on a node where more of it is taken, from the current time
+    slot on.
+    """
     book = snapshot.memory.get(MEMORY)
     if not isinstance(book, Book):
         return
@@ -29,9 +31,10 @@ def falling_prices(policy: Oasis, snapshot: Snapshot, now: float) -> Iterator[st
 
 
 def falls(found: Market) -> Iterator[str]:
-    """Yield the resources that cost less at a place where more of them is taken, in any time slots of the market.
+    """Yield a sentence for each resource that is cheaper on a node where more of it is taken.
 
-    Nodes are compared only within their pool, the nodes that take one role.
+    ``found`` has the prices of all nodes in some time slots. Nodes are compared only within their pool, the nodes that
+    take one role.
     """
     ground = found.ground
     share = np.divide(found.used, ground.capacity, out=np.ones_like(found.used), where=ground.capacity > 0)

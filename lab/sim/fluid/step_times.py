@@ -17,7 +17,7 @@ from lab.sim.fluid.speedmodels import RunningGang
 from lab.sim.traces.reading import FieldError, Table, TraceError, TraceRow, read
 from policy.cluster.model import Node
 
-Placement = tuple[int, ...]  # a placement: the numbers of workers on each node, the largest first
+Placement = tuple[int, ...]  # A placement lists the numbers of workers on each node, the largest first.
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _row(line: TraceRow) -> tuple[Placement, float, float]:
 
 
 def _between(line: Sequence[tuple[float, float]], x: float) -> float:
-    """Return the value at x of the piecewise linear function through these points, which are sorted."""
+    """Return the value at x of the piecewise linear function through the points of ``line``, which are sorted by x."""
     right = bisect_left(line, (x,))
     if right == len(line):
         return line[-1][1]

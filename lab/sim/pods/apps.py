@@ -22,7 +22,8 @@ from policy.cluster.model import WORKER, Phase, Slot
 POD_INDEX = "apps.kubernetes.io/pod-index"
 TEMPLATE_HASH = "pod-template-hash"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-SAFE = "bcdfghjklmnpqrstvwxz2456789"  # rand.SafeEncodeString of k8s.io/apimachinery; without vowels, so no words appear
+# These are the characters of rand.SafeEncodeString of k8s.io/apimachinery. It has no vowels, so that no words appear.
+SAFE = "bcdfghjklmnpqrstvwxz2456789"
 REQUEST = 1.0
 PHASES = {Phase.PENDING: 0, Phase.RUNNING: 2}
 ENDED = (Phase.SUCCEEDED, Phase.FAILED)
@@ -33,7 +34,7 @@ class Apps(Reconciler):
 
     def __init__(self, core: WorldCore) -> None:
         super().__init__(core, REQUEST)
-        self._made = 0  # number of pods with a generated name that were created
+        self._made = 0  # number of pods with a generated name that were created so far
 
     def _is_ours(self, job: JobObject) -> bool:
         return not job.spec.kind.ends

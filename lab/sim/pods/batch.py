@@ -79,7 +79,8 @@ def _index(pod: PodObject) -> int:
 def _surplus(job: JobObject, active: Sequence[PodObject]) -> PodObject | None:
     """Return an active pod to delete, or None.
 
-    Of a suspended or ended job it is any pod; of another job, a pod whose index is complete, too high, or has two pods.
+    For a suspended or ended job, this is any active pod. For another job, it is a pod whose index is complete or too
+    high, or the second pod of an index.
     """
     if job.suspended or job.phase.ended:
         return active[0] if active else None

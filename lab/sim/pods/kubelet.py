@@ -24,7 +24,8 @@ class Kubelets:
         if not pod.node or pod.uid not in self._core.store.pods:
             return
         if pod.node not in self._core.store.nodes:
-            # The API server accepts a binding to a node that does not exist; only the garbage collector notices.
+            # A pod may be bound to a node that does not exist, because the API server accepts the binding. Only the
+            # garbage collector deletes the pod.
             self._once("collect", pod, settings.collect_seconds)
         elif pod.deleted is not None:
             self._once("stop", pod, settings.terminate_seconds)

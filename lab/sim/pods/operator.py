@@ -14,7 +14,7 @@ from lab.sim.pods.reconciler import Reconciler
 from lab.sim.pods.worldcore import Do, WorldCore
 from policy.cluster.model import WORKER, Phase, Slot
 
-REQUESTS_PER_POD = 2.0  # one for the pod and one for its service
+REQUESTS_PER_POD = 2.0  # The operator sends two requests for each pod: one creates the pod, and one its service.
 
 
 class Operator(Reconciler):
@@ -81,8 +81,8 @@ class Operator(Reconciler):
 
 
 def _open(pod: PodObject) -> bool:
-    """Tell whether the pod has not ended.
+    """Tell whether the pod is pending or running.
 
-    A pending pod counts as running, because it would be orphaned if it started later.
+    CleanPods.RUNNING deletes pending pods, too, because a pending pod would be orphaned if it started later.
     """
     return pod.phase in (Phase.PENDING, Phase.RUNNING)

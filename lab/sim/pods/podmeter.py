@@ -23,7 +23,9 @@ class _Record:
 
 
 class PodMeter:
-    """Integrates CPU over time and follows each job; call ``look`` after every instant with a change."""
+    """Measures the CPU held and used over time, and each job's workers, pairs and stalls; call ``look`` after each
+    instant with a change.
+    """
 
     def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
@@ -34,13 +36,13 @@ class PodMeter:
         self._bound: set[str] = set()
 
     def run_to(self, now: float) -> None:
-        """Let time pass until ``now`` in the state of the last ``look``."""
+        """Count the CPU that is held and used, unchanged since the last ``look``, for the time until ``now``."""
         self._held_sum += self._held * (now - self._at)
         self._computing_sum += self._computing * (now - self._at)
         self._at = now
 
     def look(self, changes: list[WorldChange]) -> None:
-        """Process the changes of this instant."""
+        """Update the jobs' records and the CPU held and used by the changes of this instant."""
         for change in changes:
             if isinstance(change.object, JobObject):
                 self._see_job(change.object)
@@ -50,7 +52,7 @@ class PodMeter:
         self._see_stalls()
 
     def stalled_since(self, job_uid: str) -> float | None:
-        """Return since when the job holds pods without computing, or None."""
+        """Return the time since which the job has held pods without computing, or None if it holds none or computes."""
         return self._jobs[job_uid].stalled_since if job_uid in self._jobs else None
 
     def _see_job(self, job: JobObject) -> None:
@@ -87,7 +89,9 @@ class PodMeter:
             self._jobs[uid] = replace(old, stalled_since=since, computed_at=first)
 
     def result(self, policy: str, horizon: float) -> RunResult:
-        """Return the result of the run; ``horizon`` is when it would be stopped, in seconds after its start."""
+        """Return the result of the run; a run is stopped ``horizon`` seconds after its start, and open jobs count until
+        then.
+        """
         stop = self._start + horizon
         outcomes = tuple(self._outcome(job, stop) for job in self._world.store.jobs.values())
         last = max((outcome.ended for outcome in outcomes), default=0.0)

@@ -8,8 +8,12 @@ from lab.sim.objects import JobObject, ObjectKind, PodObject
 from lab.sim.pods.worldcore import OPERATOR, Do, WorldCore
 from policy.cluster.model import Role, Slot
 
-QUOTA_RETRY_SECONDS = 2.0  # until a pod refused by a quota is retried; client-go starts lower, and doubles the wait
-SLACK = 1e-4  # tokens; time is a float with steps of 2.4e-7 s, so a wait for fewer tokens would never end
+# A pod that a quota refused is created again after this time. The real client starts with a shorter wait and doubles
+# it.
+QUOTA_RETRY_SECONDS = 2.0
+# Fewer tokens than this count as none: simulated time is a float with steps of 2.4e-7 s, so that a wait for fewer
+# tokens would never end.
+SLACK = 1e-4
 
 
 class Bucket:
@@ -20,7 +24,7 @@ class Bucket:
         self._tokens, self._at = self._burst, now
 
     def wait(self, cost: float, now: float) -> float:
-        """Return how many seconds until ``cost`` tokens are there; if they are there now, take them and return 0."""
+        """Return the seconds until ``cost`` tokens are there. If they are there now, take them and return 0."""
         if self._rate <= 0:
             return 0.0
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
@@ -46,7 +50,7 @@ class Reconciler:
         core.pod_listeners.append(lambda pod: self._look(pod.owner))
 
     def restart(self, seconds: float) -> None:
-        """Stop for so many seconds; then reconcile every job, as after a new list."""
+        """Stop reconciling for ``seconds`` seconds; then reconcile every job, as after a new list."""
         self._away_until = self._core.now + seconds
         for uid in self._core.store.jobs:
             self._look(uid)

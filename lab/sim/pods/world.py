@@ -94,7 +94,9 @@ class SimulatedWorld:
         return self._core.gating
 
     def overcommitted(self) -> list[str]:
-        """Return a line for each node whose pods take more than it has; kubelets refuse nothing, so tests look here."""
+        """Return a line of text for each node whose bound pods request more than it has. Simulated kubelets refuse no
+        pod, so tests ask this.
+        """
         held: dict[str, list[PodObject]] = {}
         for pod in self.store.pods.values():
             if pod.holds_room:
@@ -185,8 +187,8 @@ class SimulatedWorld:
     ) -> WorldRefusal | None:  # fmt: skip
         """Suspend the job with Kohort's mark of a release, or with ``released`` False resume it and remove the mark.
 
-        ``suspended`` sets the suspension apart from ``released``, so that a user's write can remove the mark alone.
-        ``servers`` sets PS.replicas in the same write.
+        ``suspended``, if given, decides whether the job is suspended: a user's write may remove the mark and keep the
+        suspension. ``servers`` sets the number of ps replicas in the same write.
         """
         found = self._job(namespace, name, uid, version)
         if isinstance(found, WorldRefusal):
@@ -252,7 +254,7 @@ class SimulatedWorld:
         merged = {**pod.annotations, **(annotations or {})}
         self._core.write_pod(
             replace(pod, node=node, annotations=merged, scheduled=Condition(True), nominated="")
-        )  # since 1.35 the API server clears the nomination when it binds
+        )  # The nomination is cleared, because the API server does so at a binding since Kubernetes 1.35.
         return None
 
     def delete_pod(self, namespace: str, name: str, *, uid: str = "") -> WorldRefusal | None:

@@ -11,7 +11,7 @@ from lab.sim.pods.worldstore import WorldStore
 from lab.sim.speed import REMOTE
 from policy.cluster.model import ENDED, Node
 
-# The order of events at one instant: completed work frees room before any pod is placed.
+# The ranks order the events of one instant: completed work comes first, so that it frees room before any pod is placed.
 DONE, GONE, STARTED, OPERATOR = range(4)
 
 Do = Callable[[], None]
@@ -54,7 +54,7 @@ class WorldCore:
         self.node_listeners: list[Callable[[Node], None]] = []
 
     def later(self, seconds: float, do: Do, rank: int) -> int:
-        """Schedule a call in so many seconds; return its ticket."""
+        """Call ``do`` after ``seconds`` seconds; return a ticket with which the call can be cancelled."""
         return self.engine.schedule(self.now + seconds, do, rank)
 
     def write_node(self, node: Node) -> None:

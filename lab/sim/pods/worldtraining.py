@@ -53,7 +53,7 @@ class WorldTraining:
             self._look(uid)
 
     def _look(self, job_uid: str) -> None:
-        """Process a change of the job's pods: account for the work done, then continue at the new rate."""
+        """Account for the work done so far, and let the job continue at the rate that its working pods now give it."""
         job = self._core.store.jobs.get(job_uid)
         if job is None or job.phase.ended:
             self._stop(job_uid)
@@ -101,7 +101,7 @@ class WorldTraining:
         )
 
     def _finish(self, job_uid: str) -> None:
-        """Record that the work is done."""
+        """Record that all of the job's work is done, and let its members end."""
         done, old = self._core.store.jobs[job_uid].spec.work_seconds, self.progress[job_uid]
         self.progress[job_uid] = replace(old, done=done, rate=0.0, since=self._core.now, members=())
         self._end_members(job_uid)
@@ -113,7 +113,8 @@ class WorldTraining:
         restarted.
         """
         if job_uid in self._ending or not self._core.store.jobs[job_uid].spec.kind.ends:
-            return  # its own writes below make the listeners call it again
+            # The writes below make the listeners call this method again for the same job, which then does nothing.
+            return
         self._ending.add(job_uid)
         for pod in self._core.store.pods_of(job_uid):
             if self._works(pod) and pod.slot is not None and pod.slot.role != PS:

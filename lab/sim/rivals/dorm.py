@@ -23,8 +23,10 @@ MEMORY = "dorm"
 
 @dataclass(frozen=True, slots=True)
 class DormBook:
-    """The decided numbers of workers, which hold until a job arrives or ends; ``left_out`` has the jobs that were
-    barred.
+    """What Dorm remembers: the decided number of workers by job UID, which holds until a job arrives or ends.
+
+    ``left_out`` has the UIDs of the jobs that could not take part in that decision, because they were barred from the
+    queue.
     """
 
     jobs: frozenset[str]
@@ -34,7 +36,7 @@ class DormBook:
 
 @dataclass(frozen=True, slots=True)
 class Dorm(Policy):
-    """Dorm's parameters.
+    """The policy Dorm with its parameters.
 
     ``fairness`` (theta1 of Dorm) bounds the fairness loss as a share of its maximum, which is two for each job.
     ``changes`` (theta2) is the share of running jobs that may be resized at once. ``nodes`` limits the solver's search

@@ -1,4 +1,4 @@
-"""Dorm's MILP.
+"""Build and solve Dorm's MILP, which decides how many workers each job gets.
 
 It has four variables for each job: n (workers), x (runs at all), l (distance from its fair share), r (is changed).
 """
@@ -38,7 +38,9 @@ class Program:
         self._one, self._none = np.ones(len(jobs)), np.zeros(len(jobs))
 
     def rules(self) -> list[LinearConstraint]:
-        """Return the constraints on capacity and on each running job's workers, and those that define l and r."""
+        """Return the constraints on capacity, on the number of workers of each job that runs, and those that define l
+        and r.
+        """
         one, most, share = self._one, self._most, self._share
         return [
             *(self._sum(1.0, n=row) for row in self._rooms),
@@ -63,9 +65,10 @@ class Program:
         return self._sum(math.ceil(most * runs.sum()), r=runs)
 
     def solve(self, rules: Sequence[LinearConstraint], *, nodes: int, gap: float) -> list[int] | None:
-        """Return the workers of each job that use most of the cluster, or None if no solution was found.
+        """Return the number of workers of each job with which most of the cluster is used, or None if no solution was
+        found.
 
-        ``nodes`` limits the search tree; a time limit would make a run depend on the machine.
+        ``nodes`` limits the search tree. There is no time limit, because it would make a run depend on the machine.
         """
         one, none = self._one, self._none
         found = milp(
@@ -111,9 +114,9 @@ def _per_worker(job: Job, role: str) -> float:
 
 
 def _rooms(snapshot: Snapshot, jobs: Sequence[Job]) -> list[Column]:
-    """Return, for each pool and resource, the share of it that one worker of each job takes.
+    """Return, for each pool and resource, the share (0 to 1) of the pool's capacity that one worker of each job takes.
 
-    A ps counts fractionally; the orders round it up, and give what then fits.
+    A worker takes its fraction of a ps with it. Whole ps are made of fractions later, when the workers are placed.
     """
     nodes = {name: node for name, node in snapshot.nodes.items() if node.ready and not node.unschedulable}
     pool_of = {

@@ -1,4 +1,4 @@
-"""The papers' experiments as traces drawn from ``random.Random(seed)`` in a fixed order.
+"""Draw the papers' experiments as traces from ``random.Random(seed)`` in a fixed order.
 
 The same seed always gives the same trace.
 """

@@ -19,7 +19,8 @@ REQUIRED = (
     "name", "arrival_seconds", "workers", "min_workers", "max_workers", "worker_millicores", "worker_memory_bytes",
     "work_seconds",
 )  # fmt: skip
-UTILITY = ("utility_value", "utility_steepness", "utility_target")  # a row has either all of these columns or none
+# A row has either all of these columns or none of them.
+UTILITY = ("utility_value", "utility_steepness", "utility_target")
 TRAINING = (
     "epochs", "chunks", "batches", "batch_seconds", "gradient_megabytes", "worker_gbps", "ps_gbps", "all_reduce",
     "goal", "alpha", *UTILITY,
@@ -29,7 +30,8 @@ OPTIONAL = (
     "worker_gpus", "ps", "ps_millicores", "ps_memory_bytes", "contention", "clean_pods", "utility", "model",
     "local_batch", "decay", "migratable", "ps_elastic", *SELECTORS, *TRAINING,
 )  # fmt: skip
-MOST_MEMBERS = 100_000  # members of one role of a job: the simulator makes an object for each of them
+# The largest number of members in one role of a job, because the simulator makes an object for each member.
+MOST_MEMBERS = 100_000
 OF_NODES, ALSO_OF_NODES = ("name", "cpu_millicores", "memory_bytes"), ("gpus", "pods", "gbps", "labels")
 
 
@@ -95,9 +97,10 @@ def _training_row(training: Training) -> dict[str, object]:
 
 
 def trace_of(jobs: Table, nodes: Sequence[Node] = (), models: Collection[str] | None = None) -> Trace:
-    """Return the trace of rows in this format; if no nodes are given, no job is too large. Raises TraceError.
+    """Return the trace of rows in this format. Without nodes, it is not checked whether the jobs fit. Raises
+    TraceError.
 
-    ``models`` are the models that the speed model knows, None for any.
+    ``models`` are the names of models that the speed model knows; None allows any name.
     """
     return checked(nodes, read(jobs, lambda line: (line.where, _job(line, models))))
 
@@ -135,7 +138,7 @@ def _job(line: TraceRow, models: Collection[str] | None) -> JobSpec:
         raise FieldError(line.where, PS_SELECTOR, line.values[PS_SELECTOR], "nothing, as the job has no ps")
     server = Role(PS, servers, _requests(line, "ps", 0), _constraints(line, PS_SELECTOR)) if servers else None
     roles = (server, worker) if server else (worker,)
-    blank = JobSpec("", (), 0, 0, 0.0)  # has the default values of the fields that a row may leave out
+    blank = JobSpec("", (), 0, 0, 0.0)  # A job with the default values of all fields that a row may leave out.
     return JobSpec(
         name=line.text("name"),
         roles=roles,

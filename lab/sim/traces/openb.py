@@ -16,7 +16,7 @@ from policy.cluster.model import WORKER, Constraints, Node, Requirement, Role, T
 from policy.cluster.resources import Resources
 
 MIB = 1 << 20
-MODEL = "gpu-model"  # the node label that gpu_spec selects
+MODEL = "gpu-model"  # The trace's column gpu_spec selects nodes by this label.
 
 
 def openb(
@@ -29,10 +29,11 @@ def openb(
     stretch: int = 1,
     seed: int = 0,
 ) -> Trace:
-    """Return the pods as jobs on the nodes. Raises TraceError, ValueError.
+    """Return the pods as jobs on the nodes. Raises TraceError, and ValueError for a wrong parameter.
 
-    ``load`` scales the arrivals to that mean load of the GPUs (None: unchanged). ``sample`` and ``node_sample`` draw so
-    many of each with the seed. ``stretch`` is the maximum of workers of GPU pods (the trace has only one).
+    ``load`` is the mean load of the GPUs to which the gaps between arrivals are scaled (None: unchanged). ``sample``
+    and ``node_sample`` are the numbers of pods and nodes to draw with the seed (None: all). ``stretch`` is the maximum
+    number of workers of a job with GPUs; each pod of the trace is one worker.
     """
     chosen = sampled(nodes, node_sample, seed, "node_sample")
     cluster = checked_nodes(read(chosen, lambda line: (line.where, _node(line))), "sn")

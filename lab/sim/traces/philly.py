@@ -28,9 +28,10 @@ def philly(
     seed: int = 0,
     contention: float = CONTENTION,
 ) -> Trace:
-    """Return the jobs on so many nodes, arrivals scaled to the mean load of the GPUs. Raises TraceError, ValueError.
+    """Return the jobs on ``nodes`` nodes. Raises TraceError, and ValueError for a wrong parameter.
 
-    ``sample`` draws so many of the jobs with the seed; ``contention`` is ``a`` of the speed model (lab/sim/speed.py).
+    ``load`` is the mean load of the GPUs to which the gaps between arrivals are scaled. ``sample`` is the number of
+    jobs to draw with the seed (None: all); ``contention`` is ``a`` of the speed model (lab/sim/speed.py).
     """
     jobs = read(sampled(table, sample, seed), lambda line: (line.where, _job(line, contention)))
     width = len(str(nodes - 1))
@@ -55,7 +56,9 @@ def _job(line: TraceRow, contention: float) -> JobSpec:
 
 
 def _moment(line: TraceRow) -> float:
-    """Return ``2017-10-09 07:01:55`` in seconds; the time zone is irrelevant, as only differences are used."""
+    """Return a time such as ``2017-10-09 07:01:55`` in seconds. The time zone is irrelevant, as only differences are
+    used.
+    """
     text = line.text("timestamp")
     allowed = "a moment such as 2017-10-09 07:01:55"
     try:

@@ -33,21 +33,23 @@ class Application:
 
 
 APPLICATIONS: Mapping[str, Application] = {
-    "cifar10": Application(0.95, 0.041),  # derived from 100 epochs of 50,000 images at 1,461 a second
+    "cifar10": Application(0.95, 0.041),  # The hours are derived from 100 epochs of 50,000 images at 1,461 a second.
     "ncf": Application(0.3, 0.78),
-    "bert": Application(3.8, 0.013),  # derived from 2 epochs of 88,641 examples at 13 a second
+    "bert": Application(3.8, 0.013),  # The hours are derived from 2 epochs of 88,641 examples at 13 a second.
     "deepspeech2": Application(6.0, 0.011),
     "yolov3": Application(16.0, 0.11),
-    "imagenet": Application(148.0, 0.029),  # derived from 90 epochs of 1.28 million images at 217 a second
+    # The hours are derived from 90 epochs of 1.28 million images at 217 a second.
+    "imagenet": Application(148.0, 0.029),
 }
 
 
 def pollux(
     table: Table, *, nodes: int = NODES, load: float | None = None, models: Collection[str] | None = None
 ) -> Trace:
-    """Return the jobs on so many nodes of 4 GPUs. Raises TraceError, ValueError.
+    """Return the jobs on ``nodes`` nodes of 4 GPUs. Raises TraceError, and ValueError for a wrong load.
 
-    ``load`` is that of ``philly``; ``models`` are the models that the speed model knows, None for any.
+    ``load`` is the mean load of the GPUs to which the gaps between arrivals are scaled (None: unchanged). ``models``
+    are the names of models that the speed model knows; None allows all applications.
     """
     known = {name: one for name, one in APPLICATIONS.items() if models is None or name in models}
     if not known:
@@ -72,5 +74,7 @@ def _job(line: TraceRow, known: Mapping[str, Application]) -> JobSpec:
         contention=application.contention,
         arrival=line.number("time"),
         model=model,
-        local_batch=batch / workers,  # the authors' systems tune it; here it is constant for any number of workers
+        # The authors' systems change the batch of a worker during the run; here it is constant for any number of
+        # workers.
+        local_batch=batch / workers,
     )

@@ -16,8 +16,8 @@ from policy.cluster.words import and_more
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
-SHOWN = 200  # characters of a wrong value that a message shows
-TOLD = 20  # an error message lists at most so many faults, and only counts the others
+SHOWN = 200  # A message shows at most this many characters of a wrong value.
+TOLD = 20  # An error message lists at most this many faults, and only counts the others.
 
 Table = Sequence[tuple[str, Mapping[str, object]]]
 

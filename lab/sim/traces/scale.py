@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def sampled(rows: Sequence[T], count: int | None, seed: int, name: str = "sample") -> list[T]:
-    """Draw so many of the rows, keeping their order; return all if ``count`` is None.
+    """Draw ``count`` of the rows with the seed, and return them in their order; return all rows if ``count`` is None.
 
     Every row is equally likely. Raises ValueError if there are fewer rows; ``name`` is the parameter that gave the
     count.
@@ -35,7 +35,7 @@ def elastic(asked: int) -> tuple[int, int]:
 
 
 def work(seconds: float, workers: int, contention: float) -> float:
-    """Return a job's work in seconds of one worker, from how long it took with so many workers on one node.
+    """Return a job's work in seconds of one worker, from the seconds that it took with ``workers`` workers on one node.
 
     The speed model is that of lab/sim/speed.py.
     """

@@ -10,7 +10,7 @@ from policy.cluster.resources import Resources
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"
-PODS_PER_NODE = 110  # the kubelet's default
+PODS_PER_NODE = 110  # By the kubelet's default, a node takes at most this many pods.
 DEFAULT_SCHEDULER = "default-scheduler"
 
 

@@ -31,7 +31,9 @@ def checked(nodes: Sequence[Node], jobs: Iterable[Placed]) -> Trace:
 
 
 def checked_nodes(nodes: Iterable[tuple[str, Node]], column: str) -> tuple[Node, ...]:
-    """Return the nodes; ``column`` is that of their names. Raises TraceError for a repeated name."""
+    """Return the nodes; ``column`` is the column of their names, for the message. Raises TraceError for a repeated
+    name.
+    """
     found = list(nodes)
     if faults := _repeated([(where, node.name) for where, node in found], column, "node"):
         raise TraceError(faults)

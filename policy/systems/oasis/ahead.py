@@ -20,10 +20,10 @@ from policy.systems.oasis.workload import POOL
 
 
 class PlansAhead(Promised):
-    """The plans of all jobs, changed with each move that the rebalancer makes.
+    """The plans of all jobs, which are changed with each move that the rebalancer makes.
 
-    ``book``: OASiS's memory before the moves, with the plans. ``slot``: the present time slot. ``nodes``: each usable
-    node, with the resources that jobs may take of it.
+    ``book``: OASiS's memory before the moves, which has the plans. ``slot``: the present time slot. ``nodes``: pairs of
+    a usable node and the resources that jobs may take of it.
     """
 
     def __init__(self, snapshot: Snapshot, book: Book, slot: int, nodes: Iterable[tuple[Node, Resources]]) -> None:
@@ -32,7 +32,7 @@ class PlansAhead(Promised):
         self._plans = dict(book.plans)
 
     def leaves(self, job_uid: str, node: str) -> bool:
-        """Tell whether the job may move to that node: it has room there in every later time slot."""
+        """Tell whether the job may move to that node, because it has room there in all time slots left in its plan."""
         if job_uid not in self._plans:
             return True
         if node not in self._nodes:

@@ -1,9 +1,11 @@
-"""OASiS's Algorithm 2, exactly: the best schedule of one job.
+"""OASiS's Algorithm 2, solved exactly: the best schedule of one job.
 
-It is what y workers cost in each time slot, and the cheapest way to spread the job's work over the time slots.
+First the cost of each number of workers (y) is computed for each time slot, then the cheapest way to spread the job's
+work over the time slots.
 
-The recursion over chunks and deadlines is one table of prefixes in worker-slots: cost(t, n) is the least cost of at
-least n worker-slots in the time slots up to t. So a single pass over the time slots finds the best completion.
+The paper's recursion over chunks of data and deadlines becomes one table: cost(t, n) is the least cost of at least n
+worker-slots (one worker for one time slot) in the time slots up to t. A single pass over the time slots fills the
+table, and so finds the best time slot for the job to complete in.
 """
 
 from __future__ import annotations
@@ -20,16 +22,18 @@ from numpy.typing import NDArray
 from policy.systems.oasis.prices import Array
 
 Counts = NDArray[np.int64]
-MANY = 1e6  # how many members that ask for nothing fit on a node; finite, because such numbers are added up
-LARGEST_TABLE = 6000  # worker-slots; a job that has more is planned in blocks of several worker-slots
+# Members that request nothing have room on every node. Their number counts as this one, because infinities cannot be
+# added up and compared.
+MANY = 1e6
+LARGEST_TABLE = 6000  # A job of more worker-slots than this is planned in blocks of several worker-slots.
 
 
 @dataclass(frozen=True, slots=True)
 class SlotRole:
     """One role of a job in one time slot, as arrays whose dimensions stand in brackets.
 
-    request [resource]: what one member asks for. open [node]: whether the node takes the role. counts [y]: how many
-    members the role has beside y workers; -1 where y workers are impossible.
+    request [resource]: what one member asks for. open [node]: whether the node takes members of the role. counts [y]:
+    how many members the role has when the job has y workers; -1 where y workers are impossible.
     """
 
     name: str
@@ -42,8 +46,8 @@ class SlotRole:
 class SlotOffer:
     """The price and the placement of each possible number of workers in one time slot.
 
-    ``cost[y]`` is the price of y workers and the members beside them; infinite: impossible. ``takes[y, node]``, for
-    each role, is how many of its members are placed on the node.
+    ``cost[y]`` is the price of y workers with the members of the other roles that they need; it is infinite if y
+    workers are impossible. ``takes`` has an array [y, node] for each role: how many of its members are on the node.
     """
 
     cost: Array
@@ -51,10 +55,11 @@ class SlotOffer:
 
 
 def offer(free: Array, price: Array, roles: tuple[SlotRole, ...]) -> SlotOffer:
-    """Return COST_t, the cost of each number of workers in one time slot, at the prices before the job.
+    """Return COST_t: the cost and placement of each number of workers in one time slot, at the prices before the job.
 
-    free, price: [node, resource]. Each role is placed greedily on its cheapest nodes. Where two roles may share a node,
-    the first role's members are placed first, which is a heuristic; with separate pools it is optimal (Theorem 1).
+    free, price: arrays [node, resource]. Each role is placed greedily on its cheapest nodes. If each node takes only
+    workers or only ps, the result is optimal (Theorem 1). Where two roles may share a node, the first role's members
+    are placed first, which is a heuristic.
     """
     size = len(roles[0].counts)
     cost = np.zeros(size)
@@ -92,10 +97,11 @@ def room_for(left: Array, request: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best schedule that was found.
+    """The best schedule that was found for a job.
 
-    workers: the number of workers by time slot, counted from the window's first. worth: the utility of completing then.
-    payoff: the worth less the cost.
+    workers: the number of workers by time slot, counted from the first time slot that may be planned. worth: the job's
+    utility if it completes in the schedule's last time slot. cost: the price of the schedule. payoff: the worth less
+    the cost.
     """
 
     workers: dict[int, int]
@@ -105,12 +111,13 @@ class Best:
 
 
 def best_schedule(costs: Array, work: int, worth: Callable[[int], float], begin: int | None = None) -> Best | None:
-    """Find the schedule with the largest payoff (27, 28); None if the work does not fit into the time slots.
+    """Return the schedule with the largest payoff (27, 28); None if the work does not fit into the time slots.
 
-    costs: [time slot, y], costs[:, 0] == 0. work: worker-slots. worth: returns the utility of completing in a time
-    slot. begin: the job cannot pause once it runs, and it starts in this time slot at the latest; None: it may pause.
-    Of equal schedules the one that completes first is taken, then the one with fewer workers in later time slots. A job
-    of more than 6,000 worker-slots is planned in blocks: then its cost is an upper bound.
+    costs: the cost of y workers as an array [time slot, y]; 0 workers cost 0. work: the job's worker-slots. worth:
+    returns the utility of completing in a time slot. begin: the latest time slot in which a job must start that cannot
+    pause once it runs; None: the job may pause. Of equal schedules the one that completes first is taken, then the one
+    with fewer workers in later time slots. A job of more than 6,000 worker-slots is planned in blocks of several
+    worker-slots, so that its schedule may cost more than the cheapest one.
     """
     block = -(-work // LARGEST_TABLE)
     if block > 1:
@@ -119,16 +126,17 @@ def best_schedule(costs: Array, work: int, worth: Callable[[int], float], begin:
         if found is not None:
             workers = {slot: int(stands[slot, count]) for slot, count in found.workers.items()}
             return Best(workers, found.payoff, found.worth, found.cost)
-    # A job that does not fit in blocks fills nearly every time slot, if it fits at all. So an exact search has few sums
-    # to try, however large the job is.
+    # A job that does not fit in blocks must fill nearly every time slot, if it fits at all. An exact search then has
+    # few numbers of worker-slots to try, even for a large job.
     return _search(costs, work, worth, begin)
 
 
 def in_blocks(costs: Array, block: int) -> tuple[Array, Counts]:
-    """Return what each number of blocks costs in each time slot, and how many workers that number stands for.
+    """Return the cost of each number of blocks in each time slot, and the number of workers that it stands for.
 
-    b blocks stand for the cheapest number of workers from b * block to (b + 1) * block - 1. So a gang of exactly 101
-    workers is 50 blocks of 2.
+    Both are arrays [time slot, number of blocks]. ``block`` is the size of a block in workers. b blocks stand for the
+    cheapest number of workers from b * block to (b + 1) * block - 1: for a gang that can only have 101 workers, 50
+    blocks of 2 stand for 101 workers.
     """
     slots, size = costs.shape
     padded = np.pad(costs, ((0, 0), (0, -size % block)), constant_values=np.inf).reshape(slots, -1, block)
@@ -137,11 +145,11 @@ def in_blocks(costs: Array, block: int) -> tuple[Array, Counts]:
 
 
 def _search(costs: Array, need: int, worth: Callable[[int], float], begin: int | None) -> Best | None:
-    """Search all time slots for the best schedule. Of each time slot's table only the sums that can lead to ``need``
-    are kept.
+    """Return the best schedule of ``need`` worker-slots (or blocks) over all time slots; None if they do not fit.
 
-    These are the sums from ``lows``, the least that later time slots can still fill up, to ``highs``, the most that
-    fits up to this time slot.
+    For each time slot there is a table of the least cost by the number of worker-slots done so far. It only has numbers
+    from which ``need`` can still be reached: from ``lows``, below which the later time slots could not make up, to
+    ``highs``, the most that fits into the time slots so far.
     """
     most, tops = costs.shape[1] - 1, _tops(costs)
     total = int(tops.sum())
@@ -154,7 +162,7 @@ def _search(costs: Array, need: int, worth: Callable[[int], float], begin: int |
     best: tuple[float, int, float] | None = None
     for slot in range(costs.shape[0]):
         if best is not None and worth(slot) <= best[0]:
-            break  # completing later is worth no more than the best payoff so far, even at no cost
+            break  # To complete later is worth no more than the best payoff so far, even if it costs nothing.
         if begin is not None:
             table, of_slot = _holding(table, costs[slot], fresh=slot <= begin and low == 0)
         else:
@@ -179,9 +187,10 @@ def _search(costs: Array, need: int, worth: Callable[[int], float], begin: int |
 
 
 def _holding(table: Array, cost: Array, *, fresh: bool) -> tuple[Array, Array]:
-    """Return a time slot's table and costs, changed so that a job that cannot pause has workers in the time slot.
+    """Return a time slot's table and costs for a job that cannot pause: having no workers costs infinitely much.
 
-    fresh: the job may still start in this time slot.
+    table: the least cost by the number of worker-slots done before. cost: the cost by the number of workers. fresh: the
+    job may still start in this time slot, so that having done no work before costs nothing.
     """
     before, some = table.copy(), cost.copy()
     before[0], some[0] = 0.0 if fresh else before[0], np.inf
@@ -189,7 +198,10 @@ def _holding(table: Array, cost: Array, *, fresh: bool) -> tuple[Array, Array]:
 
 
 def most_work(costs: Array, work: int, *, gaps: bool = True) -> int:
-    """Return how many worker-slots of the work fit into the time slots; ``gaps``: the job may pause between them."""
+    """Return how many worker-slots of the work fit into the time slots.
+
+    gaps: the job may pause; without it only the longest unbroken run of time slots with room counts.
+    """
     tops: list[int] = _tops(costs).tolist()
     if not gaps:
         runs = [sum(run) for some, run in groupby(tops, bool) if some]
@@ -207,7 +219,7 @@ def _trace(choices: list[Counts], lows: Counts, last: int, need: int, begin: int
     workers: dict[int, int] = {}
     for slot in range(last, -1, -1):
         if not need and slot < begin:
-            break  # a job that cannot pause has started in the time slot after this one
+            break  # The next time slot is the one in which a job that cannot pause has started.
         count = int(choices[slot][need - lows[slot]])
         if count:
             workers[slot] = count

@@ -1,4 +1,4 @@
-"""How far a job is behind its schedule or ahead of it, by its own reports."""
+"""Computes how far a job is behind its schedule or ahead of it, by its own progress reports."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from policy.systems.oasis.workload import work_of
 
 
 def drift_of(snapshot: Snapshot, uid: str, slot_seconds: float, tolerance: float, now: float) -> Drift | None:
-    """Return how far the job is behind its plan or ahead of it, by its own reports.
+    """Return how far the job is behind its plan or ahead of it, by its own progress reports.
 
-    It is None without a plan, or without a report from this time slot or the one before that states the progress. The
-    work needed and the work planned are compared as of the report. A report from the time slot before is carried on to
-    the beginning of this one, as if the job had run with as many workers as it has in this one. tolerance: the share of
-    its plan by which a job may be late before it is planned again.
+    The result is None if the job has no plan, or no progress report from this time slot or the one before. The work
+    that the job still needs is compared with the work that its plan has left at the time of the report. A report from
+    the time slot before is projected to the beginning of this one, at this time slot's number of workers. tolerance:
+    the share of its plan by which a job may be late before it is planned again.
     """
     book, slot = snapshot.memory.get(MEMORY), math.floor(now / slot_seconds)
     plan = book.plans_at(slot).get(uid) if isinstance(book, Book) else None
@@ -25,7 +25,7 @@ def drift_of(snapshot: Snapshot, uid: str, slot_seconds: float, tolerance: float
     if plan is None or uid not in snapshot.jobs or told is None or told.at < begin - slot_seconds:
         return None
     shift = plan.at(slot)
-    # worker-slots that passed between the slot's beginning and the report; negative if the report is older
+    # These worker-slots lie between the beginning of the time slot and the report; negative if the report is older.
     passed = (told.at - begin) / slot_seconds * (shift.units if shift else 0)
     whole = work_of(snapshot.jobs[uid], slot_seconds).work
     needed = max(0.0, whole * (1.0 - (told.done or 0.0)) + min(0.0, passed))

@@ -1,8 +1,8 @@
 """The executor: it gives every job what its plan says for the present time slot, as far as room is really free.
 
-Workers are taken from jobs first; others are given only when the room is free, so no room is promised twice. Members
-stay where they are wherever the other plans leave room for it: a plan names counts per node, chosen by price, and
-moving a member would cost a restart that the prices do not know.
+Workers are taken from jobs first. Jobs are given workers only when the room for these is free, so that no room is
+promised twice. Members stay where they are if the other plans leave room for that: a plan only says how many members
+are on each node, chosen by price, and to move a member would cost a restart, which the prices do not contain.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ NOT_OFFERED = Verdict(Reason.NODE_NOT_OFFERED, "its planned nodes are asked for 
 
 @dataclass
 class Slotwork:
-    """The orders for one time slot. ``plans`` are changed where a job's members stay on other nodes than those planned.
+    """The actions and verdicts by which the jobs get what their plans say for one time slot.
 
-    ``ground``: each usable node, with the resources that jobs may take of it. ``righted``: jobs that were paused in
-    this time slot because their members were not on their planned nodes.
+    ``plans``: the plan of each job by uid; a plan is changed where members stay on other nodes than those planned.
+    ``ground``: by name, each usable node with the resources that jobs may take of it. ``righted``: jobs that were
+    paused in this time slot because their members were not on their planned nodes.
     """
 
     snapshot: Snapshot
@@ -48,7 +49,7 @@ class Slotwork:
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Decide for every planned job what it gets in this time slot: workers and nodes, a pause, or nothing."""
+        """Decide for every planned job whether it starts, is resized, pauses or goes on unchanged in this time slot."""
         self._room = Room.of(self.snapshot)
         self._free = self._planned_free()
         for uid in sorted(self.plans):
@@ -61,7 +62,7 @@ class Slotwork:
             starts = shift is not None and within(job, shift)
             servers = self._equip(job, gang, shift if starts else self.plans[uid].after(self.slot))
             if releasing(job):
-                continue  # its last pods are being deleted; it is queued again when they are gone
+                continue  # The job's last pods are being deleted; it queues again when they are gone.
             if shift is None or not starts:
                 self.verdicts[uid] = self._pausing(uid)
             elif servers is not None:
@@ -70,7 +71,7 @@ class Slotwork:
                 self._start(job, shift)
 
     def _planned_free(self) -> dict[str, Resources]:
-        """Return the room that is left on each node beside all plans of this time slot."""
+        """Return by node the resources that no plan takes in this time slot."""
         free = {name: room for name, (_, room) in self.ground.items()}
         for plan in self.plans.values():
             shift = plan.at(self.slot)
@@ -92,10 +93,10 @@ class Slotwork:
         if shift is None:
             if (later := self.plans[job.uid].after(self.slot)) is not None:
                 self._pause(job, later)
-            return  # the job runs past the end of its plan: it stays unchanged until it ends or is planned again
+            return  # A job that runs past the end of its plan stays unchanged until it ends or is planned again.
         if gang.state is State.MIGRATING or not within(job, shift):
-            # the user's new bounds forbid this shift's number of workers; later
-            # time slots are planned within the bounds
+            # The user's new bounds forbid the number of workers that the plan has for this time slot. Only the later
+            # time slots are planned again, so the job stays as it is.
             return
         if _lacks_ps(job, shift):
             self._pause(job, shift)
@@ -116,10 +117,11 @@ class Slotwork:
         self.actions.append(Resize(job.uid, shift.workers, missing, ps=servers))
 
     def _put_right(self, job: Job, gang: Gang, shift: Shift) -> None:
-        """Pause the gang so that it starts again on its planned nodes, as a member has to move; once per time slot.
+        """Pause a gang of which a member has to move, so that it starts again on its planned nodes.
 
-        If those nodes are still taken then, it starts on others and stays there; otherwise it would pause and start
-        without end. A job whose kind cannot be suspended stays where it is, and only shrinks.
+        This is done at most once in a time slot. If the planned nodes are taken when the gang starts again, it starts
+        on others and stays there, because otherwise it would pause and start without end. A job whose kind cannot be
+        suspended stays where it is; it is only shrunk to its planned number of workers.
         """
         if job.suspends and job.uid not in self.righted:
             self.righted.add(job.uid)
@@ -128,9 +130,10 @@ class Slotwork:
             self.actions.append(Resize(job.uid, shift.workers, ps=gang.ps))
 
     def _pause(self, job: Job, until: Shift) -> None:
-        """Pause the job until that time slot; if it has another number of ps then, order them while it is suspended.
+        """Pause the job until the time slot of the shift ``until``.
 
-        A job whose kind cannot be suspended is not paused: its pods would have to be deleted.
+        If the job has another number of ps then, the new number is ordered while the job is suspended. A job whose kind
+        cannot be suspended is not paused, because its pods would have to be deleted.
         """
         if not job.suspends:
             return
@@ -141,8 +144,9 @@ class Slotwork:
         return {role.name: shift.count(role.name) for role in job.roles}
 
     def _stay(self, job: Job, shift: Shift, kept: Mapping[Slot, str]) -> Shift | None:
-        """Return a shift with the same counts in which the kept members stay where they are; None if there is no room
-        for it.
+        """Return a changed shift, in which the members in ``kept`` stay on their nodes and the numbers are the same.
+
+        The job's plan gets this shift in place of the old one. None: the other plans leave no room for it.
         """
         plan = self.plans[job.uid]
         free = dict(self._free)
@@ -161,7 +165,7 @@ class Slotwork:
             placed[role, node] += 1
             return True
 
-        # A node that takes no new members keeps those that it has.
+        # Members that are already on a node stay there even if the node takes no new members.
         if not all(put(slot.role, node) for slot, node in kept.items()):
             return None
         for role in each:
@@ -190,11 +194,11 @@ class Slotwork:
     # -- jobs that have no members ---------------------------------------------------------------
 
     def _equip(self, job: Job, gang: Gang, shift: Shift | None) -> int | None:
-        """Order the number of ps that the job object must ask for before the job starts in that time slot; return the
+        """Order the number of ps that the job object must have before the job starts with this shift; return the
         number.
 
-        It returns None if the job object asks for that number already. The order is given once, and is withdrawn if the
-        user's new bounds forbid the shift.
+        The result is None if the job object has that number already. The order is given once, and is withdrawn if the
+        user's new bounds forbid the shift's number of workers.
         """
         servers = shift.count(PS) if shift is not None and _lacks_ps(job, shift) else None
         told = gang.ps_next if gang.ps_next != job.servers else None
@@ -219,16 +223,19 @@ class Slotwork:
         self.actions.append(Admit(job.uid, shift.workers, nodes, ps=servers))
 
     def _too_early(self, job: Job) -> bool:
-        """Tell whether the job should wait a moment for its planned nodes, instead of starting on others.
+        """Tell whether the job should wait for its planned nodes a little longer, instead of starting on others.
 
-        Their room is being freed, or kube-scheduler has not yet seen that it is free. Only a node that kube-scheduler
-        fails to offer twice in a row counts as refused.
+        It should if room is being freed, or if kube-scheduler has refused a planned node only once so far, because
+        kube-scheduler may not yet have seen that the room is free.
         """
         soon = any(isinstance(action, Resize) for action in self.actions) or bool(leaving(self.snapshot))
         return soon or self.snapshot.gang(job.uid).tries.misses == 1
 
     def _elsewhere(self, job: Job, shift: Shift) -> dict[Slot, str] | None:
-        """Return nodes with room for the members, other than the planned ones; None if there are none."""
+        """Return a node for each member by free room alone, whatever the plan says, and charge the room.
+
+        The result is None, and nothing is charged, if there is no room for some member.
+        """
         nodes: dict[Slot, str] = {}
         trial = self._room.branch()
         for slot in self._slots(job, shift):
@@ -244,14 +251,14 @@ class Slotwork:
     # -- slots and room --------------------------------------------------------------------------
 
     def _slots(self, job: Job, shift: Shift) -> list[Slot]:
-        """Return the gang's slots in that shift, without the done ones: no new pod would use room kept for them."""
+        """Return the gang's slots in that shift, without slots whose pod has succeeded: they need no room any more."""
         roles = sorted({role for role, _, _ in shift.layout}, key=lambda role: (role == WORKER, role))
         done = done_slots(self.snapshot, job)
         slots = (Slot(role, index) for role in roles for index in range(shift.count(role)))
         return [slot for slot in slots if slot not in done]
 
     def _assign(self, job: Job, shift: Shift, kept: Mapping[Slot, str]) -> dict[Slot, str]:
-        """Return a node for each member that is not kept, out of the places in the layout that kept members leave."""
+        """Return a node for each member of the shift that is not in ``kept``, from the shift's nodes that are left."""
         left = Counter({(role, node): count for role, node, count in shift.layout})
         left.subtract(Counter((slot.role, node) for slot, node in kept.items()))
         spare: dict[str, list[str]] = {}
@@ -260,8 +267,9 @@ class Slotwork:
         return {slot: spare[slot.role].pop(0) for slot in self._slots(job, shift) if slot not in kept}
 
     def _take(self, job: Job, nodes: Mapping[Slot, str]) -> bool:
-        """Charge the room for these members if all of it is free and all nodes were offered lately; tell whether it was
-        charged.
+        """Charge the room for these members, and tell whether it was charged.
+
+        Nothing is charged if a node lacks room, or if kube-scheduler has lately refused one of the nodes.
         """
         if not barred(self.snapshot, job).isdisjoint(nodes.values()):
             return False
@@ -276,14 +284,14 @@ class Slotwork:
 
 
 def fits(node: Node, requests: Resources, free: Resources) -> bool:
-    """Tell whether the requests fit into what is free; a node that does not state its bandwidth has enough of it."""
+    """Tell whether the requests fit into the free resources; a node that states no bandwidth has enough of it."""
     if BANDWIDTH not in node.allocatable.amounts and requests[BANDWIDTH]:
         requests = Resources({name: amount for name, amount in requests.amounts.items() if name != BANDWIDTH})
     return requests.fits(free)
 
 
 def _within(kept: Mapping[Slot, str], shift: Shift) -> bool:
-    """Tell whether the layout has a place for every kept member on the node where it is."""
+    """Tell whether the shift has at least as many members of each role on each node as ``kept`` has there."""
     have = Counter((slot.role, node) for slot, node in kept.items())
     places = {(role, node): count for role, node, count in shift.layout}
     return all(count <= places.get(place, 0) for place, count in have.items())
@@ -295,7 +303,7 @@ def _lacks_ps(job: Job, shift: Shift) -> bool:
 
 
 def _given_ps(job: Job, shift: Shift) -> int | None:
-    """Return the number of ps in the shift if it changes with the workers; None: the job keeps the ps it asks for."""
+    """Return the shift's number of ps for a job whose ps follow its workers; None: the job keeps the ps it asks for."""
     return shift.count(PS) if job.ps_elastic and job.worker is not None else None
 
 

@@ -1,8 +1,8 @@
 """How OASiS's memory is written to the job objects, a part for each job in JSON's types, and read back.
 
-No value that is read is trusted. What follows from facts is left out: the nodes, the constraints of a job, which its
-pod template states, and what its kind and roles decide. The bounds of the prices follow from the jobs seen; after a
-restart the jobs whose object has been deleted no longer count.
+Every value that is read is checked. Values that follow from the API objects are not written: the nodes, the placement
+constraints in a job's pod template, and what follows from its kind and roles. The bounds of the prices are computed
+again from the jobs seen; after a restart, jobs whose object has been deleted no longer count for them.
 """
 
 from __future__ import annotations
@@ -23,25 +23,29 @@ from policy.systems.oasis.workload import Part, Work
 
 MOST_SLOT = 10**10
 MOST_COUNT = 10**6
-LONGEST_SLOT = 10.0**8  # seconds; a time slot that is longer is not read back
+LONGEST_SLOT = 10.0**8  # A time slot of more seconds than this is not read back.
 LONGEST_TEXT = 1000
-# the largest number of offers of one job that is read back; the wait for the next offer doubles
-# each time, so that no job gets that far
+# A larger number of refusals of one job is not read back. No job can have more, because the wait before a refused job
+# is offered again doubles each time.
 MOST_OFFERS = 60
 
 Json = dict[str, Any]
 
 
 def write_book(book: Book) -> Mapping[str, Json]:
-    """Return each job's part by uid: plan or refusal, what the prices keep of it, and the time slot begun last."""
+    """Return by uid the part that is written to each job's object, in JSON's types.
+
+    A part has the job's plan or refusal, the facts from which the bounds of the prices follow, and the time slot that
+    began last.
+    """
     return {uid: _write_entry(book, uid) for uid in {*book.plans, *book.shelved, *book.rejected, *book.seen}}
 
 
 def read_book(snapshot: Snapshot, parts: Mapping[str, Parts], name: str, slot_seconds: float) -> Book:
-    """Return the book that these parts of the job objects hold; a job whose part is invalid counts as not decided yet.
+    """Return OASiS's memory, read back from the parts on the job objects.
 
-    name: the policy's key in a part. slot_seconds: the length of a time slot now; parts that were written for time
-    slots of another length are converted.
+    A job whose part is invalid counts as not decided yet. name: the policy's key in a part. slot_seconds: the length of
+    a time slot now; parts that were written for time slots of another length are converted.
     """
     plans, rejected, seen, shelved = dict[str, Plan](), dict[str, Refusal](), dict[str, Seen](), dict[str, Plan]()
     slot, righted = -1, set[str]()

@@ -1,4 +1,4 @@
-"""What the resources cost now, for people and metrics: the prices at which OASiS would plan a job that comes now."""
+"""Computes the prices at which OASiS would plan a job that comes now; they are shown to people and in the metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from policy.systems.oasis.schedule import Book, Plan, Seen
 class Market:
     """The prices of some time slots.
 
-    ``used`` is what the plans take, and ``units`` what one unit costs; both are [time slot, node, resource].
+    ``used`` is the amount that the plans take, and ``units`` the price of one unit; both are arrays [time slot, node,
+    resource]. ``ground``: the nodes and resources.
     """
 
     ground: Ground
@@ -37,8 +38,8 @@ def market(
     """Return the prices (equation 22) in the time slots of ``window``; None if there is no node, or no job was ever
     seen.
 
-    known: jobs that set the bounds of the prices in advance. window: the first time slot, and how many. slots: the
-    number T of time slots from which the bounds are computed.
+    known: jobs known in advance, from which the bounds of the prices are computed as well. window: the first time slot,
+    and the number of time slots. slots: the number T of time slots from which the bounds are computed.
     """
     plans, seen = tuple(book.plans.values()), (*known, *book.seen.values())
     names = {name for one in seen for request in (one.worker, one.server) for name in request}

@@ -1,4 +1,4 @@
-"""Algorithm 1 for one job: its best schedule at the present prices, in the room that no other plan takes."""
+"""OASiS's Algorithm 1 for one job: finds its best schedule at the present prices, in the room that no plan takes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from policy.systems.oasis.workload import Work
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The time slots that may be planned: ``slots`` of them from ``first`` on, which is counted from the epoch."""
+    """The time slots that may be planned: ``slots`` time slots from ``first`` on, the number of a time slot since the
+    epoch.
+    """
 
     first: int
     slots: int
@@ -36,9 +38,9 @@ class Window:
 class Quote:
     """The planner's answer for one job.
 
-    best: its best schedule; None if the window has no room for the job. plan: that schedule as a plan; None if it does
-    not pay. cheapest: the time slot in which its workers cost least, and the price of the fewest there; None if no time
-    slot holds any.
+    best: the job's best schedule; None if the window has no room for the job. plan: that schedule as a plan; None if
+    the schedule does not pay. cheapest: the time slot in which the job's workers cost least, and the least price in it;
+    None if no time slot has room for a worker.
     """
 
     best: Best | None
@@ -49,7 +51,8 @@ class Quote:
 class Planner:
     """The prices and the free room of a window, kept up to date while plans are made one after another.
 
-    plans: those that are made already. seen: the jobs that set the bounds of the prices. works: the jobs to be planned.
+    plans: the plans that are made already. seen: the jobs from which the bounds of the prices are computed. works: the
+    jobs to be planned.
     """
 
     def __init__(
@@ -84,11 +87,11 @@ class Planner:
     def quote(
         self, work: Work, barred: frozenset[str], *, whatever: bool = False, part: bool = False, at_once: bool = False
     ) -> Quote:
-        """Return the best schedule of the job, and its plan if the schedule pays.
+        """Return the best schedule of the job, with a plan if the schedule pays.
 
-        barred: nodes that the job may not use. whatever: return the plan even if it does not pay. part: plan as much of
-        the work as there is room for. at_once: start in the window's first time slot, because the job runs already and
-        cannot pause; this matters only for jobs that cannot pause.
+        barred: the names of nodes that the job may not use. whatever: make a plan even if the schedule does not pay.
+        part: plan as much of the work as there is room for. at_once: a job that cannot pause starts in the window's
+        first time slot, because it runs already; for other jobs ``at_once`` has no effect.
         """
         offers = self._offers(work, barred)
         costs = np.array([found.cost for found in offers]) if offers else np.zeros((0, 1))
@@ -110,8 +113,9 @@ class Planner:
         return steady_schedule(costs, size, worth, begin, self._pricing.switching * work.utility.value)
 
     def _offers(self, work: Work, barred: frozenset[str]) -> list[SlotOffer]:
-        """Return the price and placement in each time slot, computed once for all time slots in which the plans take
-        the same.
+        """Return for each time slot the price and placement of each number of workers.
+
+        They are computed only once for all time slots in which the plans take the same room.
         """
         roles = self._roles(work, barred)
         known: dict[bytes, SlotOffer] = {}
@@ -125,10 +129,10 @@ class Planner:
         return offers
 
     def _roles(self, work: Work, barred: frozenset[str]) -> tuple[SlotRole, ...]:
-        """Return the job's roles, with their counts beside each possible number of workers.
+        """Return the job's roles, each with the number of its members for each possible number of workers.
 
-        The number goes up to the job's bound, or to what the empty cluster takes if that is less: no time slot holds
-        more.
+        The largest number of workers is the job's maximum, or the number that fits into the empty cluster if that is
+        less.
         """
         most, roles = work.most, []
         if not work.single:
@@ -167,9 +171,9 @@ class Planner:
 
 
 def seen_of(work: Work, window: Window) -> Seen:
-    """Return what the bounds of the prices need to know of a job.
+    """Return the facts about a job from which the bounds of the prices are computed.
 
-    Its best utility is f at the delay that it has with all its workers in every time slot.
+    The job's best utility is f (its utility curve) at the delay that it has with all its workers in every time slot.
     """
     worst = work.utility.ln_at(window.last - work.arrival)
     best = work.worth(work.arrival + work.shortest)
@@ -178,9 +182,9 @@ def seen_of(work: Work, window: Window) -> Seen:
 
 
 def hopeless(work: Work, now_slot: int, share: float) -> bool:
-    """Tell whether a job is worth too little even with the fastest schedule from this time slot on.
+    """Tell whether a job is worth too little even if it runs with all its workers from time slot ``now_slot`` on.
 
-    Too little is at most the share ``share`` of its theta1, the value of its utility curve, or no value at all.
+    That is so if its utility is no more than the share ``share`` of its theta1, the value of its utility curve.
     """
     return work.worth(max(now_slot, work.arrival) + work.shortest) <= share * work.utility.value
 

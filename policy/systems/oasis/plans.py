@@ -26,10 +26,11 @@ from policy.systems.oasis.workload import Work, work_of
 
 @dataclass
 class Plans:
-    """The plans of all jobs, which one decision changes; ``by_uid``: by the job's uid.
+    """The plans of all jobs (``by_uid``), which one decision changes.
 
-    seen: the jobs that set the bounds of the prices at first. slot: the present time slot; window: the time slots that
-    may still be planned. works: by uid, the work of the jobs that are planned in this decision.
+    seen: the jobs from which the bounds of the prices are computed before this decision's jobs are counted. slot: the
+    present time slot. window: the time slots that may still be planned. works: by uid, the work of the jobs that are
+    planned in this decision.
     """
 
     snapshot: Snapshot
@@ -45,7 +46,7 @@ class Plans:
 
     @cached_property
     def planner(self) -> Planner:
-        """The prices and the free room; computed only when a job is to be planned."""
+        """The planner with the prices and the room that the plans leave; made when the first job is planned."""
         return Planner(self.pricing, self.nodes, self.by_uid.values(), self.seen, self.works.values(), self.window)
 
     def forget_past(self) -> None:
@@ -53,11 +54,11 @@ class Plans:
         self.by_uid = {uid: plan.since(self.slot) for uid, plan in self.by_uid.items()}
 
     def adopt(self, job: Job, horizon: int) -> None:
-        """Plan for a job that runs without a plan: it runs on unchanged until its work is done.
+        """Make a plan for a job that runs without one: the job runs on unchanged until its work is done.
 
-        If the plans of others leave no room for that, it runs on unchanged in this time slot only, and the rest is
-        planned like any job's. A job that cannot be suspended keeps its room: `make_room` then plans the others again.
-        horizon: the most time slots for which it is planned.
+        If the plans of others leave no room for that, the job runs on unchanged in this time slot only, and the rest of
+        its work is planned like a new job's. A job that cannot be suspended keeps its room; ``make_room`` then plans
+        the other jobs again. horizon: the most time slots for which the job is planned.
         """
         work = self.works[job.uid]
         plan = self._as_it_is(job, work, self.slot, horizon)
@@ -89,15 +90,16 @@ class Plans:
         return Plan(work, tuple(Shift(first + later, layout) for later in range(slots)))
 
     def _holds_on(self, uid: str) -> bool:
-        """Tell whether the job has members that it cannot give up: its kind cannot be suspended."""
+        """Tell whether the job holds room that it cannot give up, because its kind cannot be suspended."""
         return self.by_uid[uid].work.holds and self.snapshot.gang(uid).admitted
 
     def _force(self, job: Job, work: Work, *, freed: bool = False) -> None:
-        """Make a new plan from now on, whether or not it pays: a job that was admitted is never refused.
+        """Make a new plan for a job that was admitted before, even if the plan does not pay.
 
         If there is not enough room, as much of the work is planned as there is room for; the rest is planned when later
         time slots begin. A running job that cannot be suspended stays where it is: if the new plan would move it, it
-        runs on unchanged, and the others make room for it. ``freed``: the old plan's room has been given back already.
+        runs on unchanged, and the other jobs are planned again around it. ``freed``: the room of the job's old plan has
+        been given back already.
         """
         old = self.by_uid.get(job.uid)
         if old is not None and not freed:
@@ -125,14 +127,15 @@ class Plans:
         return there <= offered or offered <= there or not within(job, as_it_is)
 
     def make_room(self) -> None:
-        """Plan other jobs again if one that cannot be suspended has been planned into their room."""
+        """Plan other jobs again if a job that cannot be suspended has been planned into the room of their plans."""
         if self._crowds:
             self.repair()
 
     def repair(self) -> None:
-        """Make those plans again that no longer fit, because nodes came or went, the most valuable job first.
+        """Make new plans for jobs whose plans use lost nodes or take more than a node has.
 
-        Running jobs that cannot be suspended come before all others, and may take room that the others' plans have.
+        Running jobs that cannot be suspended are planned first, and may take room that other plans have. The other jobs
+        follow, those of the highest utility first.
         """
         names, first = {node.name for node, _ in self.nodes}, self.window.first
         broken = {uid for uid, plan in self.by_uid.items() if not plan.stands(names, first)}
@@ -152,24 +155,24 @@ class Plans:
                 default=None,
             )
             if victim is None:
-                break  # no plan is left to change: foreign pods took the room of the present time slot
+                break  # No plan can be changed any more, because foreign pods took the room.
             self.planner.free(self.by_uid[victim])
             broken.add(victim)
         for uid in sorted(broken, key=lambda uid: (-self._stake(uid), uid)):
             self._make_anew(uid)
 
     def _make_anew(self, uid: str) -> None:
-        """Plan the rest of the job's work, after the old plan's room has been given back."""
+        """Make a new plan for the rest of the job's work; the old plan's room has been given back already."""
         plan = self.by_uid[uid]
         rest = replace(plan.work, work=max(1, plan.left(self.window.first)))
         self._force(self.snapshot.jobs[uid], rest, freed=True)
 
     def _stake(self, uid: str) -> float:
-        """Return the utility of the job if it completes as planned."""
+        """Return the utility that the job has if it completes as planned."""
         return self.by_uid[uid].work.worth(self.by_uid[uid].last)
 
     def obey_edits(self) -> None:
-        """Make those plans again, from the next time slot on, that break bounds which the user has changed since."""
+        """Make new plans for jobs whose plans break the bounds of workers that the user has set since."""
         first = self.window.first
         for uid, plan in sorted(self.by_uid.items()):
             job = self.snapshot.jobs[uid]
@@ -180,9 +183,9 @@ class Plans:
             self._force(job, self.works[uid])
 
     def follow_reports(self, drift: float) -> None:
-        """Plan jobs again that are behind their plan, and take time slots back from jobs ahead of it.
+        """Plan jobs again that are behind their plan, and drop the last time slots of plans whose jobs are ahead.
 
-        It is called as a time slot begins. drift: the share of its plan by which a job may be late.
+        drift: the share of its plan by which a job may be late before it is planned again.
         """
         for uid, plan in sorted(self.by_uid.items()):
             need = self._need(uid, plan)
@@ -198,9 +201,9 @@ class Plans:
                 self._trim(uid, plan, need)
 
     def _need(self, uid: str, plan: Plan) -> float | None:
-        """Return the work that remains by the job's own reports; None if its plan need not change.
+        """Return how many worker-slots of work remain by the job's own reports; None if its plan need not change.
 
-        The unit is one worker for one time slot. If the job has not reported lately, `_overdue` estimates the work.
+        If the job has not reported its progress lately, `_overdue` estimates the work.
         """
         reports = [report for report in self.snapshot.reports.get(uid, ()) if report.done is not None]
         start = self.slot * self.slot_seconds
@@ -213,21 +216,24 @@ class Plans:
         return work * (1.0 - (last.done or 0.0)) - since * (before.units if before else 0)
 
     def _overdue(self, uid: str, plan: Plan) -> float | None:
-        """Return how many worker-slots to plan for a job that is past its plan; None if it is too early to tell.
+        """Return how many worker-slots to plan for a job whose plan is over; None if it is too early for that.
 
-        A job that has run gets one worker-slot at a time, and not before a time slot has ended. A job that never
-        started has missed its whole plan, and is planned for all of its work.
+        A job that has run gets one more worker-slot at a time, but not yet at the very beginning of the time slot after
+        its plan's end. A job that never started has missed its whole plan, and is planned for all of its work.
         """
         gang = self.snapshot.gang(uid)
         if not gang.admitted:
             return float(plan.work.work) if gang.admitted_at is None else 1.0
         if self._holds_on(uid):
-            return 1.0  # a job that cannot be suspended keeps its room, whatever was planned for others
+            return 1.0  # A job that cannot be suspended keeps its room even if that was planned for others.
         late = plan.last < self.slot - 1 or self.window.first > self.slot
         return 1.0 if late else None
 
     def _go_on(self, job: Job) -> None:
-        """Let a job that runs past its plan stay where it is for the rest of a time slot that is no longer planned."""
+        """Extend the plan of a running job to the end of the present time slot if that can no longer be planned.
+
+        The job's members stay where they are.
+        """
         plan, gang = self.by_uid[job.uid], self.snapshot.gang(job.uid)
         if gang.admitted and self.window.first > self.slot and plan.at(self.slot) is None:
             rest = self._as_it_is(job, plan.work, self.slot, 1)

@@ -1,7 +1,7 @@
 """OASiS: when a job arrives, its best schedule at the present prices is found, and it is admitted if that pays.
 
 Algorithm and section numbers are those of the paper: its Algorithm 1 admits or refuses a job, and its Algorithm 2 finds
-the job's best schedule. docs/policies/oasis.md says where we differ and why.
+the job's best schedule. docs/policies/oasis.md says where Kohort differs and why.
 """
 
 from __future__ import annotations
@@ -96,18 +96,21 @@ class Oasis(Policy):
         return OasisCycle(self, snapshot, now).run()
 
     def next_moment(self, now: float) -> float:
-        """Return the beginning of the next time slot, one float later if rounding would count it to this one."""
+        """Return when the next time slot begins, in seconds since the epoch.
+
+        If rounding would count that moment to the present time slot, the next larger float is returned.
+        """
         slot = math.floor(now / self.slot_seconds)
         at = (slot + 1) * self.slot_seconds
         return at if math.floor(at / self.slot_seconds) > slot else math.nextafter(at, math.inf)
 
     @property
     def ahead_seconds(self) -> float:
-        """The seconds from now to the end of the last time slot that may be planned."""
+        """The length in seconds of all time slots that may be planned ahead."""
         return self.horizon * self.slot_seconds
 
     def prices(self, snapshot: Snapshot, now: float) -> Mapping[str, float]:
-        """Return what one unit of each resource costs in this time slot, as the mean over the nodes."""
+        """Return the price of one unit of each resource in the present time slot, as the mean over the nodes."""
         book = snapshot.memory.get(MEMORY)
         slot = math.floor(now / self.slot_seconds)
         held = book if isinstance(book, Book) else Book()
@@ -125,7 +128,7 @@ class Oasis(Policy):
         return PlansAhead(snapshot, book, slot, usable(snapshot)) if isinstance(book, Book) else Promised()
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """Return by uid what the book holds about each job, for the job's object."""
+        """Return by uid the part of OASiS's memory that is written to each job's object."""
         book = memory.get(MEMORY)
         return {uid: {self.name: part} for uid, part in write_book(book).items()} if isinstance(book, Book) else {}
 
@@ -134,7 +137,7 @@ class Oasis(Policy):
         return {MEMORY: read_book(snapshot, parts, self.name, self.slot_seconds)}
 
     def forget(self, memory: Mapping[str, object], job_uid: str) -> Mapping[str, object]:
-        """Return the book without the job's plan or refusal; what it did to the bounds of the prices stays."""
+        """Return the memory without the job's plan or refusal; the job still counts for the bounds of the prices."""
         book = memory.get(MEMORY)
         if not isinstance(book, Book):
             return memory
@@ -144,8 +147,9 @@ class Oasis(Policy):
         return {**memory, MEMORY: replace(book, plans=plans, rejected=rejected, shelved=shelved)}
 
     def window(self, now: float) -> Window:
-        """Return the time slots that may still be planned; the present one is among them only while it counts as not
-        begun.
+        """Return the time slots that may still be planned.
+
+        The present time slot is among them only at its very beginning, within the share ``grace`` of its length.
         """
         slot = math.floor(now / self.slot_seconds)
         begun = now - slot * self.slot_seconds > self.grace * self.slot_seconds
@@ -181,9 +185,7 @@ class OasisCycle:
         return job is not None and lives(job)
 
     def _shelved(self) -> dict[str, Plan]:
-        """Return the rest of the plans of jobs that their users have suspended; they are used when the jobs are
-        resumed.
-        """
+        """Return by uid what is left of the plans of jobs that their users have suspended and may resume."""
         jobs = self.snapshot.jobs
         left = {uid: plan.since(self.slot) for uid, plan in self.book.plans_at(self.slot).items()}
         found = {**left, **self.book.shelved}
@@ -194,9 +196,10 @@ class OasisCycle:
         }
 
     def _work(self, job: Job) -> Work:
-        """Return the work of a job that is still to be planned: all of it, or the rest if the job was admitted before.
+        """Return the job's work that is still to be planned: all of it, or the rest if the job was admitted before.
 
-        Its members take what their pods ask for (LimitRange, sidecars, overhead), not what the template says.
+        The requests are those of the job's pods, not of its template, because admission may have added to them
+        (LimitRange, sidecars, overhead).
         """
         seconds, plan, job = self.policy.slot_seconds, self.shelved.get(job.uid), as_its_pods(self.snapshot, job)
         if plan is None:
@@ -216,7 +219,7 @@ class OasisCycle:
         # 2. Algorithm 1: decide about each job that has come, in order of arrival.
         for job in arrivals:
             if job.uid in self.shelved:
-                self.plans.resume(job)  # not in the paper: the job was admitted before, and its user has resumed it
+                self.plans.resume(job)  # Not in the paper: the user has resumed a job that was admitted before.
             else:
                 self._admit_or_reject(job)
         if began:
@@ -227,7 +230,10 @@ class OasisCycle:
         return self._decision(orders, ground)
 
     def _mend_plans(self, adopted: Sequence[Job], *, began: bool, nodes_changed: bool) -> None:
-        """Make those plans again that can no longer be kept, and plan for jobs that run without a plan."""
+        """Make new plans for jobs whose plans can no longer be kept, and plans for jobs that run without one.
+
+        adopted: the jobs that run without a plan. began: a new time slot has begun.
+        """
         plans = self.plans
         if began:
             plans.follow_reports(self.policy.drift)
@@ -235,15 +241,15 @@ class OasisCycle:
         if nodes_changed:
             plans.repair()
         for job in adopted:
-            # another scheduler has bound the refused job, and a running job is never refused
+            # Another scheduler may have bound a job that OASiS refused. A running job does not count as refused.
             self.rejected.pop(job.uid, None)
             plans.adopt(job, self.policy.horizon)
         plans.make_room()
 
     def _carry_out(self, righted: set[str]) -> Slotwork:
-        """Return the orders for this time slot.
+        """Return the actions and verdicts by which the jobs get what their plans say for this time slot.
 
-        righted: jobs that were paused in this time slot already, to start again on their planned nodes.
+        righted: jobs that were paused in this time slot already, so that they start again on their planned nodes.
         """
         ground = {node.name: (node, room) for node, room in self.plans.nodes}
         seconds = self.policy.slot_seconds
@@ -252,7 +258,7 @@ class OasisCycle:
         return orders
 
     def _decision(self, orders: Slotwork, ground: tuple[tuple[str, Resources], ...]) -> Decision:
-        """Return all actions and verdicts, and the book if it has changed."""
+        """Return the decision with all actions and verdicts; one action remembers the memory if that has changed."""
         plans = self.plans.by_uid
         righted = tuple(sorted(orders.righted))
         shelved = {uid: plan for uid, plan in self.shelved.items() if uid not in plans}
@@ -301,7 +307,7 @@ class OasisCycle:
         self.rejected.pop(job.uid, None)
 
     def _refuse(self, job: Job, work: Work, why: str) -> None:
-        """Refuse the job for good, unless it may be offered again early enough to be worth something."""
+        """Refuse the job for good, or until it is offered again if it will still be worth something then."""
         before = self.rejected.get(job.uid)
         refusal = Postponed(why, self.slot, before.times + 1 if isinstance(before, Postponed) else 1)
         again = self.policy.again(refusal)
@@ -315,7 +321,7 @@ class OasisCycle:
         self.actions.append(Reject(job.uid, Reason.REJECTED, why))
 
     def _why(self, quote: Quote) -> str:
-        """Return the refusal in words: payoff, price and worth, and the time slot in which its workers cost least."""
+        """Return in words why the job was refused: its payoff, worth and price, and the cheapest time slot."""
         if quote.best is None:
             return f"it does not fit into the {self.window.slots} time slots that are planned"
         best = quote.best

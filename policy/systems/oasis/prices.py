@@ -1,4 +1,4 @@
-"""What a unit of each resource costs, on each node, in each time slot (section IV-B, equations 22-26).
+"""The price of a unit of each resource, on each node, in each time slot (section IV-B, equations 22-26).
 
 Demands and capacities are divided by the cluster's total of the resource before they are added up or compared, because
 bytes of memory would outweigh all else. Bounds are kept as logarithms, because the paper's L is as small as 1e-250.
@@ -22,7 +22,7 @@ from policy.systems.oasis.schedule import Plan, Seen, taken
 from policy.systems.oasis.workload import POOL
 
 Array = NDArray[np.float64]
-# the number of pods that a node takes is a limit of a hundred and more; it is not a resource with a price
+# The number of pods that a node takes has no price: it is a limit of a hundred or more, not a resource that is used up.
 UNPRICED = "pods"
 
 
@@ -38,9 +38,10 @@ class Floor(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """The nodes as the planner sees them: what jobs may take of each, and which roles it hosts.
+    """The nodes as arrays for the planner: the resources that jobs may take of each, and the roles that it takes.
 
-    ``capacity``: [node, resource] in the resources' own units; infinite where a node does not state its bandwidth.
+    ``names``: the resources, in the order of the arrays. ``capacity``: an array [node, resource] in the resources' own
+    units, infinite where a node does not state its bandwidth. ``hosts``: by role, which nodes take it.
     """
 
     nodes: tuple[Node, ...]
@@ -50,7 +51,7 @@ class Ground:
 
     @classmethod
     def of(cls, nodes: Sequence[tuple[Node, Resources]], names: Iterable[str]) -> Ground:
-        """Return the ground of these nodes. ``names``: the resources that any job asks for."""
+        """Return these nodes as a Ground. ``names``: the resources that any job asks for."""
         known = tuple(sorted(names))
         capacity = np.array([[_room(room, name) for name in known] for _, room in nodes], dtype=float)
         pools = [node.labels.get(POOL, "") for node, _ in nodes]
@@ -58,7 +59,7 @@ class Ground:
         return cls(tuple(node for node, _ in nodes), known, capacity.reshape(len(nodes), len(known)), hosts)
 
     def vector(self, requests: Resources) -> Array:
-        """Return the amounts of a request, in this ground's order of resources."""
+        """Return the requested amounts as an array, in the order of ``names``; 0 for a resource not requested."""
         return np.array([float(requests[name]) for name in self.names])
 
     @property
@@ -69,14 +70,18 @@ class Ground:
 
     @property
     def priced(self) -> NDArray[np.bool_]:
-        """Which resources have a price. A resource that no node limits has none, because it would lower the floor of
-        all prices.
+        """Which resources have a price, as an array of truth values.
+
+        A resource that no node limits has no price, because it would make the lowest price of all resources too low.
         """
         scarce = np.isfinite(self.capacity).any(axis=0) if self.nodes else np.ones(len(self.names), dtype=bool)
         return np.array([name != UNPRICED for name in self.names], dtype=bool) & scarce
 
     def usage(self, plans: Iterable[Plan], first: int, slots: int) -> Array:
-        """Return what the plans take on these nodes in each of ``slots`` time slots from ``first`` on (g and v)."""
+        """Return the amounts that the plans take (g and v) in each of ``slots`` time slots from ``first`` on.
+
+        The result is an array [time slot, node, resource].
+        """
         index = {node.name: at for at, node in enumerate(self.nodes)}
         used = np.zeros((slots, len(self.nodes), len(self.names)))
         vectors: dict[Resources, Array] = {}
@@ -92,9 +97,9 @@ class Ground:
 
 
 def usable(snapshot: Snapshot) -> list[tuple[Node, Resources]]:
-    """Return the nodes that take members, in order of their names, each with what it has for Kohort's jobs.
+    """Return the nodes that take members, in order of their names, each with the resources for Kohort's jobs.
 
-    That is what the node can allocate without what foreign pods take.
+    These are the node's allocatable resources less what foreign pods take.
     """
     return [
         (node, node.allocatable - snapshot.foreign[name] if name in snapshot.foreign else node.allocatable)
@@ -111,24 +116,28 @@ def _room(room: Resources, name: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of the prices in one pool (23-26), the nodes that take one role: ln U by resource, and ln L."""
+    """The bounds of the prices (23-26) on the nodes that take one role (a pool), as logarithms.
+
+    ln_u: ln U for each resource. ln_l: ln L, the same for all resources.
+    """
 
     ln_u: Array
     ln_l: float
 
     @property
     def alpha(self) -> float:
-        """The alpha of Theorem 4 for this pool: OASiS is 2 alpha-competitive where its premises hold."""
+        """The alpha of Theorem 4 for this pool; under the theorem's premises OASiS is 2 alpha-competitive."""
         finite = self.ln_u[np.isfinite(self.ln_u)]
         return max(1.0, float(finite.max()) - self.ln_l) if finite.size else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """How the bounds of the prices are found. u_scale, l_scale: errors of U and L, as factors (Figure 6).
+    """The parameters of OASiS's prices.
 
-    ratio: U / L under ``Floor.RATIO``. switching: what one worker more or fewer than in the time slot before costs a
-    job, as a share of its theta1.
+    floor: how L, the price of an idle resource, is found. ratio: U / L under ``Floor.RATIO``. u_scale, l_scale: factors
+    by which U and L are estimated wrong (Figure 6). switching: the cost of one worker more or fewer than in the time
+    slot before, as a share of the job's theta1.
     """
 
     floor: Floor = Floor.RATIO
@@ -138,9 +147,10 @@ class Pricing:
     switching: float = 0.0
 
     def bounds(self, ground: Ground, seen: Sequence[Seen], role: str, slots: int) -> Bounds | None:
-        """Return the bounds of the pool that hosts the role, from the jobs seen. ``slots``: T.
+        """Return the bounds of the prices on the nodes that take the role, from the jobs seen. ``slots``: T.
 
-        None: no job was seen yet, or (``PAPER``) nothing is left to be bought; then nothing has a price.
+        None: nothing has a price, because no job was seen yet or, under ``Floor.PAPER``, there is no node or time slot
+        to be bought.
         """
         asked = [job.worker if role == WORKER else job.server for job in seen]
         demands = np.array([ground.vector(requests) for requests in asked]).reshape(len(seen), len(ground.names))
@@ -154,7 +164,7 @@ class Pricing:
         ln_u: Array = ln_each.max(axis=0) + math.log(self.u_scale)
         offered = _offered(ground, role, slots)
         if self.floor is not Floor.RATIO and not offered:
-            return None  # nothing is offered: no node takes the role, or no time slot is left
+            return None  # Nothing can be bought, because no node takes the role, or no time slot is left.
         if self.floor is Floor.RATIO:
             ln_l = float(ln_u[np.isfinite(ln_u)].min()) - math.log(self.ratio)
         else:
@@ -182,8 +192,10 @@ def _offered(ground: Ground, role: str, slots: int) -> float:
 
 
 class Prices:
-    """The prices p and q (22) of each resource: L (U / L)^(used share), for the cluster's whole amount of the
-    resource.
+    """The prices p and q (22) of each resource on each node: L (U / L)^(used share).
+
+    Such a price is for the cluster's whole amount of the resource. ``worker``, ``server``: the bounds of the prices on
+    nodes that take workers, and on nodes that take ps.
     """
 
     def __init__(self, ground: Ground, worker: Bounds | None, server: Bounds | None) -> None:
@@ -199,9 +211,10 @@ class Prices:
                 self._ln_u[at], self._ln_l[at] = bounds.ln_u, bounds.ln_l
 
     def units(self, used: Array) -> Array:
-        """Return the price of one unit of each resource, [..., node, resource], when the plans take ``used``.
+        """Return the price of one unit of each resource as an array [..., node, resource].
 
-        A unit is that of ``Resources``. A resource that no job seen so far asks for has no price.
+        used: the amounts that the plans take, in an array of the same shape. A unit is that of ``Resources`` (a
+        millicore, a byte, a piece). A resource that no job seen so far asks for has the price 0.
         """
         capacity = self.ground.capacity
         with np.errstate(divide="ignore", invalid="ignore"):

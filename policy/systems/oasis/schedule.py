@@ -1,6 +1,6 @@
 """The plans of OASiS: how many members of each job run on which node in which time slot.
 
-They are immutable and kept in the snapshot.
+The plans are immutable, and are kept in the policy's memory in the snapshot.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from policy.cluster.training import DUST
 from policy.systems.oasis.workload import Work
 
 MEMORY = "oasis"
-MOST_SLOTS = 10_000  # a plan that is converted to shorter time slots gets at most so many
-Layout = tuple[tuple[str, str, int], ...]  # the entries of a layout: role, node, and how many members are there; sorted
+MOST_SLOTS = 10_000  # A plan that is converted to shorter time slots gets no more time slots than this.
+# An entry of a layout says how many members of a role are on a node: (role, node, number). The entries are sorted.
+Layout = tuple[tuple[str, str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +49,21 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A job's committed schedule: the time slots in which it runs, in order. payoff: its payoff at admission (u)."""
+    """A job's schedule: the time slots in which it runs (``shifts``), in order of time.
+
+    payoff: the utility less the price of the schedule when the job was admitted (u).
+    """
 
     work: Work
     shifts: tuple[Shift, ...]
     payoff: float = 0.0
 
     def at(self, slot: int) -> Shift | None:
-        """Return what runs in that time slot; None if the job pauses then."""
+        """Return the part of the plan for that time slot; None if the job does not run then."""
         return next((shift for shift in self.shifts if shift.slot == slot), None)
 
     def after(self, slot: int) -> Shift | None:
-        """Return the first shift of the plan after that time slot; None if there is none."""
+        """Return the part of the plan for the next time slot after ``slot`` in which the job runs, if any."""
         return next((shift for shift in self.shifts if shift.slot > slot), None)
 
     def left(self, slot: int) -> int:
@@ -76,7 +80,7 @@ class Plan:
         return all(node in names for shift in self.shifts if shift.slot >= first for _, node, _ in shift.layout)
 
     def touches(self, places: Collection[tuple[int, str]]) -> bool:
-        """Tell whether the plan takes room at one of these places, each a time slot and a node."""
+        """Tell whether the plan takes room at one of ``places``, which are pairs of a time slot and a node's name."""
         return any((shift.slot, node) in places for shift in self.shifts for _, node, _ in shift.layout)
 
     def put(self, shift: Shift) -> Plan:
@@ -88,10 +92,11 @@ class Plan:
         return replace(self, shifts=tuple(shift for shift in self.shifts if shift.slot >= slot))
 
     def in_other_slots(self, factor: float) -> Plan:
-        """Return the plan at the same times in time slots of another length, ``factor`` of them for each old one.
+        """Return the plan converted to time slots of another length: ``factor`` new time slots for each old one.
 
-        A new time slot has the layout of the old one in which it begins. So no more room than before is promised at any
-        time. The work planned may be a time slot too much or too little; progress reports correct that.
+        In a new time slot the job has the members that it had in the old time slot in which the new one begins, so that
+        it has no more room than before at any time. The plan may then have a time slot too many or too few; the job's
+        progress reports correct that.
         """
         if not self.shifts:
             return replace(self, work=self.work.in_other_slots(factor))
@@ -105,7 +110,7 @@ class Plan:
         )
 
     def moved(self, slots: int) -> Plan:
-        """Return the plan with everything that many time slots later, or earlier if ``slots`` is negative."""
+        """Return the plan shifted by ``slots`` time slots: later, or earlier if the number is negative."""
         return replace(self, shifts=tuple(replace(shift, slot=shift.slot + slots) for shift in self.shifts))
 
 
@@ -123,10 +128,11 @@ def taken(plan: Plan, shift: Shift) -> Iterator[tuple[str, Resources]]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the bounds of the prices need to know of a job that was submitted.
+    """The facts about a submitted job from which the bounds of the prices are computed.
 
-    slot: the time slot of its arrival. best: its best utility. worker, server: what one worker and one ps ask for.
-    work: its worker-slots. ln_worst: ln f(T - a).
+    slot: the time slot of its arrival (a). best: its best possible utility. worker, server: the requests of one worker
+    and of one ps. work: its worker-slots. ln_worst: the logarithm of its utility f(T - a) if it completes in the last
+    time slot T.
     """
 
     slot: int
@@ -137,8 +143,9 @@ class Seen:
     ln_worst: float
 
     def in_other_slots(self, factor: float) -> Seen:
-        """Return the same facts in time slots of another length, ``factor`` for each old one; its utilities stay as
-        computed.
+        """Return the facts converted to time slots of another length: ``factor`` new time slots for each old one.
+
+        The utilities are not computed again.
         """
         return replace(self, slot=math.floor(self.slot * factor), work=max(1, math.ceil(self.work * factor)))
 
@@ -151,7 +158,7 @@ class Refusal:
     slot: int | None = None
 
     def in_other_slots(self, factor: float) -> Refusal:
-        """Return the refusal in time slots of another length, ``factor`` of them for each old one."""
+        """Return the refusal converted to time slots of another length: ``factor`` new ones for each old one."""
         return self if self.slot is None else replace(self, slot=math.floor(self.slot * factor))
 
 
@@ -166,11 +173,12 @@ class Postponed(Refusal):
 class Book:
     """OASiS's memory.
 
-    plans, rejected, seen: by job uid; seen: the jobs submitted in the window, which set the bounds of the prices.
-    slot: the last time slot whose beginning was dealt with. slot_seconds: the length of its time slots; 0: not known.
-    ground: the usable nodes, each with what it had for jobs at that time.
-    righted: jobs that were paused in this time slot to start again where their plan has them.
-    shelved: what was left of the plans of jobs that their users have suspended; these plans take no room.
+    plans: each job's plan by uid. rejected: each refused job's refusal by uid. seen: by uid, the jobs submitted in the
+    last T time slots, from which the bounds of the prices are computed.
+    slot: the last time slot that has begun. slot_seconds: the length of a time slot in seconds; 0: not known.
+    ground: the usable nodes at the last decision, each with the resources that it had for jobs.
+    righted: jobs that were paused in this time slot so that they start again on their planned nodes.
+    shelved: the rest of the plans of jobs that their users have suspended, by uid; these plans take no room.
     """
 
     plans: Mapping[str, Plan] = field(default_factory=dict)
@@ -183,7 +191,7 @@ class Book:
     slot_seconds: float = 0.0
 
     def in_slots_of(self, seconds: float) -> Book:
-        """Return the book at the same times, counted in time slots of that length."""
+        """Return the memory converted to time slots of ``seconds`` seconds; the times themselves stay the same."""
         if self.slot_seconds in (0.0, seconds):
             return self
         factor = self.slot_seconds / seconds
@@ -199,18 +207,19 @@ class Book:
         )
 
     def rejected_by(self, slot: int) -> Mapping[str, Refusal]:
-        """Return the refusals that stand in that time slot.
+        """Return by uid the refusals that are still valid in that time slot.
 
-        A refusal from a later time slot was made before the clock was set back. The job's value was computed for too
-        late a time, so the job is decided about again.
+        A refusal from a later time slot was made before the clock was set back. It is left out, because the job's
+        utility was computed for too late a time; so the job is decided about again.
         """
         return {uid: one for uid, one in self.rejected.items() if one.slot is None or one.slot <= slot}
 
     def plans_at(self, slot: int) -> Mapping[str, Plan]:
-        """Return the plans as they stand in that time slot.
+        """Return by uid the plans that are valid in that time slot.
 
-        If it is before the book's time slot, the clock was set back, and all plans move back alike. So running jobs go
-        on, waiting jobs wait for as many time slots as before, and no room is promised twice.
+        If ``slot`` is before the last time slot that has begun, the clock was set back, and all plans are moved back by
+        the same number of time slots. So running jobs go on, waiting jobs wait for as many time slots as before, and no
+        room is promised twice.
         """
         back = min(0, slot - self.slot)
         return {uid: plan.moved(back) for uid, plan in self.plans.items()} if back else self.plans

@@ -18,21 +18,24 @@ import numpy as np
 from policy.systems.oasis.dp import Best, best_schedule, in_blocks
 from policy.systems.oasis.prices import Array
 
-LARGEST_STATES = 100_000  # entries (n times y) for one time slot; a larger table is made in blocks of several workers
+# A table with more entries (n times y) for one time slot than this is made smaller by planning in blocks of workers.
+LARGEST_STATES = 100_000
 
 
 def steady_schedule(
     costs: Array, work: int, worth: Callable[[int], float], begin: int | None, switching: float
 ) -> Best | None:
-    """Find the best schedule as ``best_schedule`` does; ``switching``: the cost of one worker more or fewer.
+    """Return the best schedule as ``best_schedule`` does, with a cost for each change of the number of workers.
 
-    The start and the end of the schedule cost nothing; a pause costs the workers that go and those that come back.
+    switching: the cost of one worker more or fewer than in the time slot before. The schedule's start and end cost
+    nothing; a pause costs as much as its workers that go and those that come back.
     """
     block = _block(work, costs.shape[1])
     units, stands = in_blocks(costs, block) if block > 1 else (costs, None)
     found = _search(units, -(-work // block), worth, begin, switching * block)
     if found is None and stands is not None:
-        # A job that does not fit in blocks fills nearly every time slot: little is left to choose.
+        # A job that does not fit in blocks must fill nearly every time slot. So the search without switching costs is
+        # good enough, because there is hardly another schedule to choose.
         plain = best_schedule(costs, work, worth, begin)
         found, stands = (plain.workers if plain is not None else None), None
     if found is None:
@@ -44,7 +47,10 @@ def steady_schedule(
 
 
 def changes(workers: dict[int, int]) -> int:
-    """Return how many workers come and go between the first and the last time slot of a schedule."""
+    """Return by how many workers the number changes in all, from the first to the last time slot of a schedule.
+
+    workers: the number of workers by time slot.
+    """
     counts = [workers.get(slot, 0) for slot in range(min(workers), max(workers) + 1)]
     return sum(abs(after - before) for before, after in pairwise(counts))
 
@@ -59,19 +65,23 @@ def _block(work: int, size: int) -> int:
 def _search(
     costs: Array, need: int, worth: Callable[[int], float], begin: int | None, switching: float
 ) -> dict[int, int] | None:
-    """Return the workers by time slot of the best schedule; of equal ones, the one that completes first."""
+    """Return the number of workers by time slot in the best schedule, or None if the work does not fit.
+
+    Of equal schedules the one that completes first is taken.
+    """
     size = costs.shape[1]
-    # the worker-slots that must be done before this time slot, if n are done after it and y workers run in it
+    # The array [n, y] says how many worker-slots must be done before a time slot if y workers run in it and n
+    # worker-slots are to be done at its end.
     before = np.maximum(np.arange(need + 1)[:, None] - np.arange(size), 0)
     table, tables = np.full((need + 1, size), np.inf), list[Array]()
     best: tuple[float, int] | None = None
     for slot, of_slot in enumerate(costs):
         if best is not None and worth(slot) <= best[0]:
-            break  # completing later is worth no more than the best payoff so far, even at no cost
+            break  # To complete later is worth no more than the best payoff so far, even if it costs nothing.
         came = _came(table, switching, fresh=begin is None or slot <= begin)
         table = came[before, np.arange(size)] + of_slot
         if begin is not None:
-            # a job that cannot pause has no time slot with 0 workers between its first and its last
+            # A job that cannot pause has no time slot with 0 workers between its first and its last time slot.
             table[:, 0] = np.inf
         tables.append(table)
         payoff = worth(slot) - float(table[need, 1:].min(initial=np.inf))
@@ -81,18 +91,18 @@ def _search(
 
 
 def _came(table: Array, switching: float, *, fresh: bool) -> Array:
-    """Return the least cost of the schedules that end just before a time slot, with the cost of changing to its
-    workers.
+    """Return the least cost of the time slots before the present one, with the cost of changing to its workers.
 
-    The result is an array [n, y]: the schedules have done n worker-slots, and y workers run in the time slot. fresh:
-    the job may start in this time slot.
+    The result is an array [n, y]: n worker-slots are done before, and y workers run in the present time slot. table:
+    the least cost by worker-slots done and workers in the time slot before. fresh: the job may start in the present
+    time slot.
     """
     each = switching * np.arange(table.shape[1])
     fewer = np.minimum.accumulate(table - each, axis=1) + each
     more = np.minimum.accumulate((table + each)[:, ::-1], axis=1)[:, ::-1] - each
     came: Array = np.minimum(fewer, more)
     if fresh:
-        came[0] = 0.0  # if no work need be done before, the job starts here, and starting costs nothing
+        came[0] = 0.0  # If no work need be done before, the job starts in this time slot, which costs nothing.
     return came
 
 
@@ -104,7 +114,7 @@ def _trace(tables: list[Array], last: int, need: int, switching: float, begin: i
             workers[slot] = count
         need = max(0, need - count)
         if slot == 0 or (need == 0 and (begin is None or slot <= begin)):
-            break  # this is the schedule's first time slot
+            break  # The schedule begins in this time slot, so no earlier workers are looked for.
         came = tables[slot - 1][need] + switching * np.abs(np.arange(tables[0].shape[1]) - count)
         count = int(came.argmin())
     return dict(sorted(workers.items()))

@@ -1,4 +1,4 @@
-"""A job in OASiS's units: worker-slots of work, demands of one worker and one ps, and what a delay is worth.
+"""A job in OASiS's units: its work in worker-slots, the requests of one worker and one ps, and its utility by delay.
 
 Letters and equation numbers in brackets are those of OASiS's paper (section III; its Table I lists the letters).
 """
@@ -13,14 +13,15 @@ from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job
 from policy.cluster.resources import BANDWIDTH, Resources, total
 from policy.cluster.training import DUST, Training, Utility, timed
 
-POOL = "kohort.dev/pool"  # label of a node that takes only workers, or only ps; without it a node takes both
+POOL = "kohort.dev/pool"  # With this label a node takes only workers, or only ps; a node without it takes both.
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A role other than the workers.
+    """A role of a job other than the workers, with the requests of one member and the nodes that the role may use.
 
-    fixed: how many members run whenever the job runs; None: as many ps as the workers' bandwidth needs.
+    fixed: how many members run whenever the job runs. None: the role is ps, and its number follows from the workers'
+    bandwidth.
     """
 
     role: str
@@ -55,26 +56,29 @@ class Work:
     single: bool = False
 
     def in_other_slots(self, factor: float) -> Work:
-        """Return the work in time slots of another length, ``factor`` of them for each old one.
+        """Return the job's work converted to time slots of another length: ``factor`` new ones for each old one.
 
-        The curve of its utility stays the same: it counts time slots, however long they are.
+        The utility curve stays the same, because it counts the delay in time slots of any length.
         """
         work = max(1, math.ceil(self.work * factor - DUST))
         return replace(self, arrival=math.floor(self.arrival * factor), work=work)
 
     def worth(self, slot: int) -> float:
-        """Return what completion in that time slot is worth; in the time slot of its arrival the delay is 0."""
+        """Return the job's utility if it completes in that time slot.
+
+        The delay is the number of time slots since the time slot of its arrival.
+        """
         return self.utility.at(slot - self.arrival)
 
     @property
     def shortest(self) -> int:
-        """The least delay possible, in time slots: with all workers in every time slot from its arrival on."""
+        """The least possible delay in time slots: the job has all its workers in every time slot from its arrival."""
         return -(-self.work // self.most) - 1
 
     def counts(self, part: Part, workers: int) -> int | None:
-        """Return how many members the role ``part`` has beside so many workers; None if no number is allowed.
+        """Return how many members the role ``part`` has when the job has so many workers; None if no number is allowed.
 
-        OASiS's constraints (6) and (7) want enough ps for the workers' bandwidth, and no more ps than workers.
+        OASiS's constraints (6) and (7) demand enough ps for the workers' bandwidth, and no more ps than workers.
         """
         if workers == 0:
             return 0
@@ -87,9 +91,9 @@ class Work:
 
 
 def work_of(job: Job, slot_seconds: float, done: float = 0.0) -> Work:
-    """Return the job in OASiS's units. ``done``: the share of its training that is done.
+    """Return the job in OASiS's units. ``done``: the share of its training that is done, from 0 to 1.
 
-    A job that does not say how long it trains has one worker-slot of work for each worker that it may have.
+    A job that does not state how long it trains has one worker-slot of work for each worker of its maximum.
     """
     training = timed(job.training, max(1, job.max_workers), slot_seconds)
     most = max(1, min(job.max_workers, training.chunks), job.min_workers)
@@ -119,7 +123,7 @@ def _unit(parts: tuple[Part, ...]) -> Resources:
 def _parts(job: Job, training: Training) -> list[Part]:
     """Return the job's roles other than the workers.
 
-    In a job without workers the number of ps is fixed: there are no workers whose number it could follow.
+    In a job without workers the number of ps is fixed, because it cannot follow the number of workers.
     """
     parts, follows = [], job.worker is not None
     for role in job.roles:
@@ -133,9 +137,7 @@ def _parts(job: Job, training: Training) -> list[Part]:
 
 
 def _with_bandwidth(requests: Resources, gigabits: float) -> Resources:
-    """Return the requests with a bandwidth of so many gigabits per second added, unless the template requests
-    bandwidth.
-    """
+    """Return the requests with a bandwidth of ``gigabits`` Gbit/s added, unless they have a bandwidth already."""
     if requests[BANDWIDTH] or gigabits <= 0:
         return requests
     return requests + Resources({BANDWIDTH: round(gigabits * 1000)})

@@ -1,4 +1,4 @@
-"""What is done when time runs out: for barrier windows, gangs' deadlines, avoided nodes, and vacated room of victims.
+"""What is done when time runs out: for barrier windows, gangs' deadlines, avoided nodes, and room of preempted pods.
 
 ``DEADLINES`` has, for each state and each thing that a gang may wait for, the function that is called when the deadline
 is over. ``PATIENCE`` says how long the deadline is.
@@ -28,9 +28,10 @@ from policy.transitions.refusals import avoid_refused
 
 
 def expire(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
-    """Handle all windows and deadlines that are over at ``now``; those of gangs only if this replica leads.
+    """Handle everything whose time is over at ``now``, and return the effects.
 
-    gives_back: whether workers that never come are given back after a growth; if not, they are only reported.
+    Gangs' barrier windows and deadlines are handled only by the replica that leads. gives_back: whether a gang gives
+    back workers whose pods do not come after a growth; if not, they are only reported.
     """
     for key in [key for key, end in draft.now.not_offered.items() if end <= now]:
         draft.drop_refusal(*key)
@@ -50,10 +51,11 @@ def expire(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
 
 
 def _end_window(draft: Draft, gang: Gang, now: float) -> list[Effect]:
-    """Refuse the held binds, and try the same plan once more; give it up if this was the second window.
+    """Refuse the gang's held binds at the end of a barrier window.
 
-    A second window is worth a try, because kube-scheduler's back-off after errors makes the members come at different
-    times. The plan is also given up if kube-scheduler refuses one of its nodes.
+    After the first window the plan is kept for a second one, because kube-scheduler's back-off after errors makes the
+    members come at different times. The plan is given up after the second window, or if kube-scheduler refuses one of
+    its nodes.
     """
     avoided = avoid_refused(draft, gang, now)
     if gang.tries.retried or avoided is not gang:
@@ -64,9 +66,10 @@ def _end_window(draft: Draft, gang: Gang, now: float) -> list[Effect]:
 
 
 def _end_deadline(draft: Draft, gang: Gang, over: Deadline, now: float, *, gives_back: bool) -> list[Effect]:
-    """Call the function that ``DEADLINES`` has for the deadline ``over``.
+    """Call the function that ``DEADLINES`` has for the gang's state and for what it waited for (``over``).
 
-    A job that is malformed now keeps what it has until its object is corrected, so its deadline is only extended.
+    An admitted job that is malformed now keeps what it has until its object is corrected, so its deadline is only
+    extended.
     """
     job: Job = draft.now.jobs[gang.job_uid]
     if job.invalid and gang.state in ADMITTED:
@@ -83,8 +86,9 @@ def _end_plan(draft: Draft, expired: Expired) -> list[Effect]:
 def _end_repair(draft: Draft, expired: Expired) -> list[Effect]:
     """Release a gang whose repair was not done in time.
 
-    If a lost member is still terminating, the deadline is extended, because its successor cannot come before it is
-    gone. If deleted pods would not be replaced by new ones, the gang is not released but goes on without lost members.
+    If a lost member is still terminating on a ready node, the deadline is extended, because the new pod of its slot
+    cannot come before it is gone. If no controller would create the job's deleted pods again, the gang is not released
+    but goes on without the lost members.
     """
     if not expired.job.replaced:
         return _go_on_without_the_lost(draft, expired)
@@ -95,7 +99,7 @@ def _end_repair(draft: Draft, expired: Expired) -> list[Effect]:
 
 
 def _go_on_without_the_lost(draft: Draft, expired: Expired) -> list[Effect]:
-    """Remove the slots of lost members, whose pods will never come again, from the plan, which frees their room."""
+    """Remove the slots of lost members from the plan, because no pods will come for them again; their room is free."""
     view, gang = draft.view(), expired.gang
     lost = [slot for slot in gang.nodes if not is_there(view.member(gang.job_uid, slot))]
     gang, effects = forget(draft, gang, lost)
@@ -104,9 +108,9 @@ def _go_on_without_the_lost(draft: Draft, expired: Expired) -> list[Effect]:
 
 
 def _end_bindings(draft: Draft, expired: Expired) -> list[Effect]:
-    """Free the room of bindings in flight whose outcomes are still not known.
+    """Take bindings in flight as not made, because their outcomes did not come in time; their room is free.
 
-    By now the watch has shown those that were made, so the others were never made.
+    By now the watch would have shown the pods of bindings that were made.
     """
     draft.put_gang(replace(expired.gang, deadline=None, in_flight={}))
     return []

@@ -1,8 +1,9 @@
-"""Plans that wait for room which other jobs should free, when that room is not free in time.
+"""Deals with plans that wait for room which other jobs should free, when that room is not free in time.
 
 Terminating pods may take as long as their training needs to save. The waiting job loses nothing meanwhile: it is
-planned again in the same step, before any job that comes after it, and perhaps on other nodes. If none of the pods is
-terminating (their operator is down), the plan is made once more; after that the other jobs keep their workers.
+planned again in the same step, before any job that comes after it, and perhaps on other nodes. If none of the awaited
+pods is terminating, for instance because their operator is down, the plan is made once more; after that the other jobs
+keep their workers.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from policy.transitions.recovery.release import give_up
 def end_freeing(draft: Draft, expired: Expired) -> list[Effect]:
     """Give up a plan whose room is not free in time; the policy may plan the gang again in the same step.
 
-    The first time, or while pods are still terminating, the gang does not back off. After that, the jobs that were
-    shrunk for it keep their workers, and the gang backs off.
+    The gang does not back off while one of the awaited pods is terminating, or if this is its first plan to fail.
+    Otherwise it backs off, and the jobs that were shrunk for it keep the workers that are still there.
     """
     gang, now = expired.gang, expired.now
     awaited = [pod for uid in gang.waits_for if (pod := draft.now.pods.get(uid)) is not None]
@@ -39,11 +40,12 @@ def end_freeing(draft: Draft, expired: Expired) -> list[Effect]:
 
 
 def stalled_shrinks(draft: Draft, gang: Gang) -> list[ShrinkStalled]:
-    """Return a report for each job whose workers should have gone for this plan and are still there, sorted by uid.
+    """Return a report for each job whose workers should have gone for this gang's plan and are still there.
 
-    The job's own controller deletes the workers. If that controller is down, or a pod does not end (because of a
-    finalizer, or a kubelet that is gone), the room stays taken. Without this report, users would only see that the job
-    shrinks and grows again. Pods that the job may keep, because it migrates or has ended, do not count.
+    The reports are sorted by the jobs' uids. A job's workers are deleted by its own operator. If the operator is down,
+    or if a pod does not end because of a finalizer or a lost kubelet, the room stays taken; without the report users
+    would only see that the job shrinks and grows again. Pods that their job may keep do not count, nor pods of jobs
+    that hold no plan any more.
     """
     pods = draft.now.pods
     late = Counter[str]()
@@ -61,7 +63,10 @@ def stalled_shrinks(draft: Draft, gang: Gang) -> list[ShrinkStalled]:
 
 
 def _give_back(draft: Draft, job_uid: str, pods: list[Pod], now: float) -> list[Effect]:
-    """Let each job that was shrunk for the job ``job_uid`` keep the workers that are still there (``pods``)."""
+    """Give each running job that was shrunk for ``job_uid`` the workers back that still exist, and return the resizes.
+
+    pods: the awaited pods that still exist.
+    """
     kept: dict[str, int] = defaultdict(int)
     for pod in pods:
         if pod.slot is not None and pod.slot.role == WORKER:

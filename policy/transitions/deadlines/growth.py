@@ -1,8 +1,9 @@
-"""Workers beyond the minimum that a running gang was given or has lost: they are awaited, reported late, and given up.
+"""Awaits workers beyond the minimum that a running gang was given or has lost, and gives them up if they do not come.
 
-Their room is charged as soon as the policy gives it. If their pods are never created (because the operator is down, or
-by a quota), the room would stay reserved without end. So in the end the job keeps the workers that are there, at least
-its minimum, and grows again only after a back-off.
+The room of such workers is charged as soon as the policy gives it. If their pods were never created (because the
+operator is down, or because of a quota), the room would stay charged without end. So missing workers are first reported
+and tried once more. Then the job keeps the workers that are there, at least its minimum, and grows again only after a
+back-off.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from policy.cluster.model import WORKER, Job, Phase, Slot
 from policy.transitions.deadlines.patience import Expired, until
 from policy.transitions.gangs import nobody_awaited, plan_name, retarget
 
-MOST_DOUBLINGS: Final = 4  # the back-off after failed growths doubles at most so many times
+MOST_DOUBLINGS: Final = 4  # The back-off after failed growths doubles at most this many times.
 
 
 def absent(draft: Draft, job: Job, gang: Gang) -> int:
-    """Return how many of the gang's workers with the highest indices are missing, not counting its minimum.
+    """Return how many of the gang's last workers, those with the highest indices, are missing.
 
-    A worker is not missing if its pod holds room or has succeeded, or if its binding is in flight. A gap below a worker
-    that is there does not count.
+    A worker is missing unless its pod holds room or has succeeded, or its binding is in flight. Workers of the minimum
+    are not counted, nor missing workers with a lower index than one that is there.
     """
     pods = draft.now.pods
     members = draft.now.members.get(job.uid, {})
@@ -40,7 +41,7 @@ def absent(draft: Draft, job: Job, gang: Gang) -> int:
 
 
 def await_rest(draft: Draft, job: Job, now: float) -> None:
-    """Begin to await the missing workers of a running gang that have a planned node; the deadline starts now."""
+    """Begin to await those missing last workers of a running gang that have a planned node; the deadline starts now."""
     gang = draft.gang(job.uid)
     last = range(gang.workers - absent(draft, job, gang), gang.workers)
     left = sum(1 for index in last if Slot(WORKER, index) in gang.nodes)
@@ -68,11 +69,11 @@ def follow_arrivals(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
 
 
 def end_growth(draft: Draft, expired: Expired) -> list[Effect]:
-    """Handle the end of the deadline for awaited workers.
+    """Handle the end of the deadline for a running gang's awaited workers, and return the effects.
 
-    The first time, the missing workers are reported and tried once more, under a new plan's name, so that pods which
-    kube-scheduler has refused are woken. The second time, they are given back, if the policy grows jobs again by itself
-    and the job is elastic; if not, they are awaited without a limit.
+    The first time, the missing workers are reported and tried once more. The plan gets a new name, so that the
+    controller wakes pods which kube-scheduler has refused. The second time, the gang gives the missing workers back if
+    the policy grows jobs by itself and the job is elastic; otherwise they are awaited without a limit.
     """
     job, gang, now = expired.job, expired.gang, expired.now
     left = min(gang.awaited, absent(draft, job, gang))
@@ -91,7 +92,7 @@ def end_growth(draft: Draft, expired: Expired) -> list[Effect]:
 
 
 def give_back(draft: Draft, gang: Gang, now: float) -> list[Effect]:
-    """Shrink the gang by the workers that it still awaits, which frees their room, and report it.
+    """Shrink the gang by the workers that it still awaits, so that their room is free, and return the reports.
 
     The back-off before the gang may grow again doubles with each failed growth.
     """

@@ -1,4 +1,4 @@
-"""How long a gang waits for each thing (``PATIENCE``), in seconds."""
+"""The time in seconds for which a gang waits for each thing, such as room or members (``PATIENCE``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ any more; the watch, which may stall for most of a minute, has shown the binding
 PATIENCE: Final[Mapping[Awaits, Callable[[Rules], float]]] = {
     Awaits.ROOM: lambda rules: rules.freeing_seconds,
     Awaits.MEMBERS: lambda rules: rules.plan_seconds,
-    # kube-scheduler's back-off after errors makes the members come at different times.
+    # The second window is longer, because kube-scheduler's back-off after errors makes members come at different times.
     Awaits.SECOND_WINDOW: lambda rules: 2 * rules.window_seconds,
     Awaits.BINDINGS: lambda rules: rules.repair_seconds,
     Awaits.GROWTH: lambda rules: rules.growing_seconds,
@@ -45,5 +45,5 @@ class Expired(NamedTuple):
 
 
 def until(draft: Draft, awaits: Awaits, now: float) -> Deadline:
-    """Return the deadline of a gang that waits for ``awaits`` from ``now`` on."""
+    """Return the deadline of a gang that begins to wait for ``awaits`` at ``now`` (seconds since the epoch)."""
     return Deadline(awaits, now + PATIENCE[awaits](draft.base.rules))

@@ -14,10 +14,11 @@ from policy.transitions.gangs import any_bound, move, refuse_held
 
 
 def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: bool = True) -> list[Effect]:
-    """Drop the plan and refuse the held binds. If members are bound, they are released before the gang queues again.
+    """Drop the gang's plan, and return refusals for its held binds and a report of the reason.
 
-    The gang does not wait for members that are terminating already, because that may take hours on a node that is down.
-    back_off: whether the gang must wait for a while, which doubles with each failed plan, before it is admitted again.
+    If members are bound, they are released before the gang queues again. Members that are already terminating are not
+    waited for, because that may take hours on a node that is down. back_off: the gang may be admitted again only after
+    a back-off, which doubles with each failed plan.
     """
     effects: list[Effect] = [*refuse_held(gang, reason), Released(gang.job_uid, gang.plan, reason)]
     if back_off:
@@ -33,7 +34,7 @@ def give_up(draft: Draft, gang: Gang, now: float, reason: Reason, *, back_off: b
 
 
 def cleared(gang: Gang) -> Gang:
-    """Return the gang in the same state without its plan; bindings in flight, failures and the back-off stay."""
+    """Return the gang in the same state without its plan; it keeps its bindings in flight and its back-off."""
     tries = replace(gang.tries, retried=False)
     return Gang(gang.job_uid, gang.state, in_flight=gang.in_flight, tries=tries, refused=gang.refused)
 

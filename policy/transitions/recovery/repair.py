@@ -1,8 +1,8 @@
-"""Find nodes for the unplaced slots of admitted gangs, also for members that another scheduler has preempted.
+"""Finds nodes for the unplaced slots of admitted gangs, also for members that another scheduler has preempted.
 
 The gang of a preempted member loses the room at once, and the preemption is reported. Otherwise the next pod of the
-slot would be bound into the freed room before the preemptor is. The preemptor would then preempt that pod, too, and so
-on, or both would stay on an over-committed node.
+slot would be bound into the freed room before the preemptor. The preemptor would then preempt that pod, too, and so on,
+or both would stay on an over-committed node.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from policy.transitions.recovery.release import give_up
 
 
 def repair(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
-    """Find nodes for the unplaced slots of every admitted gang.
+    """Find nodes for the unplaced slots of every admitted gang, and return the effects.
 
-    This is done before the policy decides, so that running gangs are completed before others start.
-    gives_back: whether the policy grows a job again by itself. Only then may a running gang be shrunk by its last
-    workers if another scheduler has preempted them.
+    The step does this before the policy decides, so that running gangs are completed before other jobs start.
+    gives_back: whether the policy grows jobs by itself. Only then may a running gang be shrunk by its last workers if
+    another scheduler has preempted them.
     """
     effects: list[Effect] = []
     for uid in draft.index.lacking:
@@ -42,7 +42,7 @@ def _mend(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
     if not missing:
         return []
     if gang.state is State.PLANNED and not any_bound(draft, job.uid):
-        # No member is bound yet, so the plan is given up, and the policy may plan the whole gang again in this step.
+        # No member of the gang is bound yet, so the policy may plan the whole gang on other nodes in this step.
         return give_up(draft, gang, now, Reason.NODE_NOT_OFFERED, back_off=False)
     gang, effects = forget(draft, gang, missing)
     draft.settle()
@@ -55,7 +55,10 @@ def _mend(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effect]:
 
 
 def lose_room(draft: Draft, pod: Pod) -> None:
-    """Remove the slot of a preempted member that is terminating or gone from the plan, so that it gets another node."""
+    """Remove the planned node of a pod's slot if the pod was preempted, so that the slot gets another node.
+
+    pod: a pod that is terminating, has ended or is gone.
+    """
     if not pod.preempted or pod.slot is None or not pod.node or pod.phase is Phase.SUCCEEDED:
         return
     gang = draft.gang(pod.job_uid)
@@ -78,8 +81,8 @@ def shrink_to_rest(draft: Draft, job: Job, gang: Gang, now: float) -> list[Effec
     """Shrink a running elastic gang by its last workers if they were preempted and no other node has room for them.
 
     Only the workers with the highest indices can be left out, because the operator always removes the highest index
-    first. An operator that removes workers one by one fails at a gap among the indices (training-operator 1.8.1: index
-    out of range), so it must have created the pods of all these workers again first.
+    first. Some operators remove workers one by one and fail at a gap among the indices (training-operator 1.8.1: index
+    out of range). Under such an operator the gang is shrunk only once the pods of all these workers exist again.
     """
     left, preempted = gang.workers, gang.preempted
     while left > job.min_workers and Slot(WORKER, left - 1) in preempted:

@@ -1,9 +1,9 @@
-"""Plans whose room is taken by others: another scheduler does not know the plans, and a node's resources may shrink.
+"""Gives up plans whose room is gone: another scheduler has taken it, or a node's resources have become smaller.
 
-kube-scheduler would notice it only at the next attempt of a member, and it would not call Kohort if it found no other
-node. So such a plan is given up as soon as the fact is known; the policy plans the gang again in the same step, or lets
-it wait. Room that another scheduler keeps for a nominated pod counts as taken, except for gangs of a higher priority
-than that pod's.
+kube-scheduler would notice only when it next tries a member, and would not call Kohort if it found no other node. So
+the plan is given up as soon as the fact is known; the policy plans the gang again in the same step, or lets it wait.
+Room that another scheduler keeps for a nominated pod counts as taken, except for gangs of a higher priority than that
+pod's.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from policy.transitions.recovery.release import give_up
 def give_up_taken(draft: Draft, now: float) -> list[Effect]:
     """Give up plans on nodes that a fact of this step has filled beyond their resources.
 
-    The plan of the job that arrived last is given up first. Of a gang that has bound members, only the members that are
-    not bound to that node yet lose it, and get other nodes.
+    The plan of the job that arrived last is given up first. A gang that has bound members keeps its plan; only members
+    that are not bound yet lose the node, and the step finds other nodes for them.
     """
     effects: list[Effect] = []
     for name in sorted(draft.filled):
@@ -47,10 +47,10 @@ def give_up_taken(draft: Draft, now: float) -> list[Effect]:
 
 
 def is_taken(draft: Draft, gang: Gang, pod: Pod, name: str) -> bool:
-    """Tell whether the planned room of the member is known to be taken; plans of other gangs do not count.
+    """Tell whether pods have taken the planned room of the member; plans of other gangs do not count.
 
-    This is asked when a single binding is sent, because events of the same batch may be newer than the plan. For a gang
-    that is bound together it need not be asked, because ``give_up_taken`` comes before its bindings.
+    The question matters for a binding that is sent alone, because events of the same batch may be newer than the plan.
+    For a gang that is bound together ``give_up_taken`` answers it before the bindings are sent.
     """
     draft.settle()
     if _charged(draft, name).fits(_allocatable(draft, name)):
@@ -62,7 +62,10 @@ def is_taken(draft: Draft, gang: Gang, pod: Pod, name: str) -> bool:
 
 
 def _latest_first(draft: Draft, name: str) -> list[Gang]:
-    """Return the gangs that have slots planned on the node and wait for no room, the latest arrival first."""
+    """Return the gangs that have slots planned on the node, the latest arrival first.
+
+    Gangs that wait for room to be freed are left out.
+    """
     gangs = (
         gang
         for gang in draft.now.gangs.values()
@@ -72,9 +75,9 @@ def _latest_first(draft: Draft, name: str) -> list[Gang]:
 
 
 def _drop_open_slots(draft: Draft, name: str, gang: Gang) -> list[Effect]:
-    """Remove the gang's unbound members from the node, the last ones first, until the rest has room there.
+    """Remove the node from the plan of the gang's unbound members, the last slots first, until the rest has room.
 
-    A migrating gang keeps its plan, and its deadline decides.
+    Return refusals for the binds that are held for these slots. A migrating gang keeps its plan until its deadline.
     """
     effects: list[Effect] = []
     for slot in _open_slots(draft, name, gang):
@@ -87,9 +90,9 @@ def _drop_open_slots(draft: Draft, name: str, gang: Gang) -> list[Effect]:
 
 
 def _open_slots(draft: Draft, name: str, gang: Gang) -> Iterator[Slot]:
-    """Yield the slots that are planned on the node and neither bound nor being bound, the last slots first.
+    """Yield the gang's slots that are planned on the node and neither bound nor being bound, the last slots first.
 
-    A migrating gang has none.
+    Nothing is yielded for a migrating gang.
     """
     members, pods = draft.now.members.get(gang.job_uid, {}), draft.now.pods
     if gang.state is State.MIGRATING:
@@ -117,9 +120,9 @@ def _arrival(draft: Draft, gang: Gang) -> tuple[float, str]:
 
 
 def _is_overfull(draft: Draft, name: str, gang: Gang) -> bool:
-    """Tell whether what counts for the gang on the node exceeds the node's allocatable resources.
+    """Tell whether the charges that the gang must respect on the node exceed the node's allocatable resources.
 
-    Bound pods count, plans that do not wait for room, and room promised to pods of the same or a higher priority.
+    These are bound pods, plans that do not wait for room, and room nominated for pods of the same or a higher priority.
     """
     charges = draft.now.charges
     waiting = (uid for uid, gang in draft.now.gangs.items() if gang.waits_for)
