@@ -42,7 +42,7 @@ class Pair:
 
     nodes: the pair's nodes; the pod is pinned to the first. others: pods that exist before the pod is scheduled; a
     ``status`` in them is written after their creation, and a ``deletionTimestamp`` stands for a deletion. volumes:
-    PersistentVolumes and claims. traits: the names of the traits that were drawn.
+    PersistentVolumes and claims of volumes and devices. traits: the names of the traits that were drawn.
     """
 
     number: int
@@ -588,11 +588,18 @@ def anti_affinity_of_another(made: Pair, chance: random.Random) -> None:
 
 
 def claims(made: Pair, chance: random.Random) -> None:
-    """The pod has a resource claim that does not exist, or asks for a device class."""
-    if chance.random() < 0.5:
-        made.spec["resourceClaims"] = [{"name": "device", "resourceClaimName": "missing"}]
-    else:
+    """The pod has a resource claim, for nothing or for a device that no node has, or it asks for a device class."""
+    if chance.random() < 0.3:
         _limited(made.main, "deviceclass.resource.kubernetes.io/missing", "1")
+        return
+    # A pod whose claim is missing never leaves the queue, so that kube-scheduler would give no verdict.
+    made.spec["resourceClaims"] = [{"name": "device", "resourceClaimName": made.name}]
+    devices: Json = {"requests": [{"name": "device", "exactly": {"deviceClassName": "missing"}}]}
+    made.volumes.append({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {"name": made.name, "namespace": made.pod["metadata"]["namespace"]},
+        "spec": {"devices": devices if chance.random() < 0.5 else {}},
+    })  # fmt: skip
 
 
 def gates(made: Pair, chance: random.Random) -> None:

@@ -23,6 +23,12 @@ PER_PAIR_SECONDS: Final = 0.5  # how long kube-scheduler may take for a pair, at
 CLIENT: Final = {"qps": 1000, "burst": 2000}
 NODES: Final = "/api/v1/nodes"
 VOLUMES: Final = "/api/v1/persistentvolumes"
+PLACES: Final = {
+    "Pod": ("/api/v1", "pods"),
+    "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims"),
+    "ResourceClaim": ("/apis/resource.k8s.io/v1", "resourceclaims"),
+}
+"""The API group's path and the collection's name, by kind."""
 PLUGINS: Final = {
     "NodeResourcesFit": r"Insufficient|Too many pods",
     "TaintToleration": r"untolerated taint",
@@ -134,8 +140,8 @@ def _path_of(item: Json) -> str:
     """Return the path of the item's collection."""
     if item["kind"] == "PersistentVolume":
         return VOLUMES
-    plural = "pods" if item["kind"] == "Pod" else "persistentvolumeclaims"
-    return f"/api/v1/namespaces/{item['metadata']['namespace']}/{plural}"
+    group, plural = PLACES[item["kind"]]
+    return f"{group}/namespaces/{item['metadata']['namespace']}/{plural}"
 
 
 def _with_status(plane: ControlPlane, path: str, item: Json) -> None:
