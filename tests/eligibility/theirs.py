@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import yaml
 from tests.controlplane import ControlPlane, ControlPlaneError
 from tests.controlplane.kohort import shipped
 from tests.e2e.waiting import until
-from tests.eligibility.draw import FOREIGN, NAMESPACES, OVERHEADS, PRIORITIES, SCHEDULER, Json, Pair
+from tests.eligibility.draw import FOREIGN, HOSTNAME, NAMESPACES, OVERHEADS, PRIORITIES, SCHEDULER, Json, Pair
 from tests.eligibility.ours import Seen
 
 HANDS: Final = 4  # objects that are created at the same time
@@ -39,7 +40,7 @@ PLUGINS: Final = {
     "PodTopologySpread": r"topology spread",
     "InterPodAffinity": r"affinity rules",
     "DynamicResources": r"resourceclaim",
-    "NodeDeclaredFeatures": r"declared features|feature requirements",
+    "NodeDeclaredFeatures": r"required features",
     "SchedulingGates": r"gated|gates",
 }
 """The plugins, by what kube-scheduler writes when one of them refuses a node."""
@@ -55,18 +56,14 @@ class Judged:
 
     @property
     def plugins(self) -> frozenset[str]:
-        """The plugins that refused the pair's node, by kube-scheduler's message."""
-        told = re.sub(
-            r"\b(\d+) node\(s\) didn't match Pod's node affinity/selector", _all_or_none(self.refusal), self.refusal
-        )
-        return frozenset(name for name, words in PLUGINS.items() if re.search(words, told))
+        """The plugins that refused the pair's node, by kube-scheduler's message.
 
-
-def _all_or_none(message: str) -> Callable[[re.Match[str]], str]:
-    """Return a replacement that drops the nodes of other pairs, to which the pod is not allowed, from the message."""
-    found = re.match(r"0/(\d+) nodes", message)
-    every = int(found[1]) if found else 0
-    return lambda part: part[0] if int(part[1]) == every else ""
+        They are known only for a pod that names its node. For one that selects it by a label, the message counts what
+        is wrong with all nodes together.
+        """
+        if HOSTNAME in self.pair.spec.get("nodeSelector", {}):
+            return frozenset()
+        return frozenset(name for name, words in PLUGINS.items() if re.search(words, self.refusal))
 
 
 def judged(plane: ControlPlane, drawn: Sequence[Pair]) -> tuple[list[Judged], dict[str, str]]:
@@ -80,12 +77,8 @@ def judged(plane: ControlPlane, drawn: Sequence[Pair]) -> tuple[list[Judged], di
     left = [pair for pair in drawn if pair.name not in refused]
     seen = _seen(plane, left)
     scheduler = plane.start_scheduler(_configuration(plane), SCHEDULER)
-    until(
-        lambda: not _open(plane),
-        "a verdict on each pod",
-        limit=30 + PER_PAIR_SECONDS * len(left),
-        seen=lambda: str(_open(plane)[:5]),
-    )
+    limit = 30 + PER_PAIR_SECONDS * len(left)
+    until(lambda: not _open(plane), "a verdict on each pod", limit, lambda: _open(plane)[:5], lambda: time.sleep(1))
     scheduler.stop()
     pods = _pods(plane)
     return [Judged(pair, seen[pair.name], _refusal(pods[pair.name])) for pair in left], refused
