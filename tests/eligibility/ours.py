@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -126,6 +126,14 @@ def _accepts_by(change: Callable[[Constraints], Constraints]) -> list[Patch]:
 
 _MATCHES = fit._matches
 
+
+def _number(text: str) -> int | None:
+    """Return the number that Python reads in the text; None if it reads none."""
+    with suppress(ValueError):
+        return int(text)
+    return None
+
+
 BROKEN: Final[Mapping[str, list[Patch]]] = {
     "NoExecute taints are ignored": [(fit, "BARRING", ("NoSchedule",))],
     "NoSchedule taints are ignored": [(fit, "BARRING", ("NoExecute",))],
@@ -144,7 +152,7 @@ BROKEN: Final[Mapping[str, list[Patch]]] = {
         f"the operator {name} matches always": _without_operator(name, True)
         for name in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
     },
-    "a number may be written as in Python": [(fit, "_number", int)],
+    "a number may be written as in Python": [(fit, "_number", _number)],
     "the number of pods is ignored": _requests_without("pods"),
     "cpu is ignored": _requests_without("cpu"),
     "memory is ignored": _requests_without("memory"),
