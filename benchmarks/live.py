@@ -19,6 +19,7 @@ import yaml
 from tests.controlplane import ControlPlane, NodeShape, training
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.controlplane.process import Process
+from tests.e2e.asking import refusal
 from tests.e2e.tfjobs import TFJOBS, TFJob
 
 Json = dict[str, Any]
@@ -170,11 +171,13 @@ def plain_scheduler(plane: ControlPlane, name: str = "plain") -> Process:
     return plane.start_scheduler(path, f"{name}-scheduler")
 
 
-def kohort(plane: ControlPlane, settings: Mapping[str, Any] | None = None) -> Kohort:
+def kohort(plane: ControlPlane, settings: Mapping[str, Any] | None = None, name: str = "kohort") -> Kohort:
     """Start Kohort with the shipped settings, except that clients have the limits `CLIENT` and the replica leads
     without waiting for a Lease.
+
+    The names of its processes begin with ``name``.
     """
-    return start_kohort(plane, {"lease": {"identity": "*"}, **(settings or {})}, CLIENT, "kohort")
+    return start_kohort(plane, {"lease": {"identity": "*"}, **(settings or {})}, CLIENT, name)
 
 
 def window(seconds: int) -> Json:
@@ -198,12 +201,17 @@ def pause(parts: Kohort) -> None:
 
 def resume(plane: ControlPlane, parts: Kohort) -> None:
     """Start extender and controller again and wait until both answer; kube-scheduler stays stopped."""
-    if plane.api.ok(LEASE):
-        plane.api.delete(LEASE)
+    forget_lease(plane)
     parts.extender.start()
     parts.controller.start()
     parts.wait_ready()
     wait(lambda: _answers(f"{parts.controller_health}/livez"), "controller", 60)
+
+
+def forget_lease(plane: ControlPlane) -> None:
+    """Delete the Lease, because the next kube-scheduler would otherwise wait until that of the last one has run out."""
+    if plane.api.ok(LEASE):
+        plane.api.delete(LEASE)
 
 
 def _answers(url: str) -> bool:
@@ -252,6 +260,12 @@ Look = Callable[[Json], object]
 def is_bound(pod: Json) -> object:
     """Tell whether the pod has a node."""
     return pod["spec"].get("nodeName")
+
+
+def misreported(plane: ControlPlane) -> int:
+    """Return how many bound pods have the condition PodScheduled=False."""
+    pods = plane.api.get(PODS, fieldSelector="spec.nodeName!=")["items"]
+    return sum(bool(refusal(pod)) for pod in pods)
 
 
 def is_nominated(pod: Json) -> object:

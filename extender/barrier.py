@@ -121,8 +121,10 @@ class Barrier:
         if self._closed:
             return Reason.NOT_LEADING.text
         if bound := self._bound_early(uid):
+            if bound != node:
+                return Reason.PLAN_CHANGED.text
             self.events.asked(uid)
-            return BOUND if bound == node else Reason.PLAN_CHANGED.text
+            return BOUND
         if uid in self._held:
             self._withdraw(uid, SUPERSEDED)
         if not self._places.enter():
@@ -225,7 +227,7 @@ class Barrier:
                 same = waiting is None or waiting.node == bind.node
                 self._answer(bind.uid, BOUND if same else Reason.PLAN_CHANGED.text)
                 self._done[bind.uid] = bind.node
-                if waiting is None and self._ledger.snapshot.rules.commit_first:
+                if (waiting is None or not same) and self._ledger.snapshot.rules.commit_first:
                     self.events.bound(bind)
                 self._ledger.post(BindDone(bind.uid, bind.node))
             case Refused():

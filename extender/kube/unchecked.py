@@ -11,10 +11,12 @@ from typing import Final
 
 from extender.kube.fields import Json, ObjectError, each, items, mapping, part, string
 from extender.kube.podspec import DEVICE_CLASS_PREFIX, unsupported_in
+from policy.cluster import resources
 from policy.cluster.resources import HOST_PORT, Resources
 from policy.placement.eligible import EVERY_NAMESPACE
 from policy.placement.plugins import (
     AFFINITY,
+    BANDWIDTH,
     DEVICE_CLASS,
     FIELDS,
     HOST_PORTS,
@@ -31,9 +33,9 @@ PROMISED_OR_NOT: Final = frozenset(
     {"affinity", "resourceClaims", "schedulingGates", "schedulingGroup", "topologySpreadConstraints"}
 )
 """Keys of a spec that a plan can take into account or not, depending on their contents (``podspec.unsupported_in``)."""
-# Maps a field (host ports, device class) to a prefix. The field is in use if the name of any requested resource begins
+# Maps a field (host ports, device class, bandwidth) to a prefix. The field is in use if the name of any requested resource begins
 # with that prefix.
-PREFIXES: Final = {HOST_PORTS: HOST_PORT, DEVICE_CLASS: DEVICE_CLASS_PREFIX}
+PREFIXES: Final = {HOST_PORTS: HOST_PORT, DEVICE_CLASS: DEVICE_CLASS_PREFIX, BANDWIDTH: resources.BANDWIDTH}
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 

@@ -5,11 +5,15 @@ The node's free room plays no part here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from policy.cluster.model import Constraints, Node, Requirement, Taint, Toleration
 
 BARRING = ("NoSchedule", "NoExecute")
+LONGEST_NUMBER: Final = 63  # the value of a label has at most this many characters
+_DECIMAL: Final = re.compile(r"[+-]?[0-9]+")
 
 
 def accepts(node: Node, constraints: Constraints) -> bool:
@@ -72,8 +76,18 @@ def _matches(value: str | None, need: Requirement) -> bool:
 
 
 def _compares(value: str | None, need: Requirement) -> bool:
-    try:
-        have, bound = int(value or ""), int(need.values[0])
-    except (ValueError, IndexError):
+    have, bound = _number(value or ""), _number(need.values[0] if need.values else "")
+    if have is None or bound is None:
         return False
     return have > bound if need.operator == "Gt" else have < bound
+
+
+def _number(text: str) -> int | None:
+    """Return the text as kube-scheduler reads it (Go's ParseInt, 64 bits); None if it is no such number.
+
+    Python's ``int`` would also take spaces, underscores, other scripts' digits and larger numbers.
+    """
+    if len(text) > LONGEST_NUMBER or not _DECIMAL.fullmatch(text):
+        return None
+    found = int(text)
+    return found if -(2**63) <= found < 2**63 else None

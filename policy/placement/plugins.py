@@ -20,6 +20,7 @@ ANTI_AFFINITY: Final = "affinity.podAntiAffinity"
 CLAIMS: Final = "resourceClaims"
 DEVICE_CLASS: Final = "a device class"
 REQUESTS: Final = "requests that cannot be read"
+BANDWIDTH: Final = "a request of network bandwidth"
 GROUP: Final = "schedulingGroup"
 RESTART_ALL: Final = "restartPolicyRules"
 USER_NAMESPACE: Final = "hostUsers"
@@ -51,7 +52,8 @@ _ROWS: Final = (
     Plugin("TaintToleration", checked="the node's taints and the pod's tolerations"),
     Plugin("NodeAffinity", checked="nodeSelector and the required node affinity"),
     Plugin("NodePorts", (HOST_PORTS,)),
-    Plugin("NodeResourcesFit", (REQUESTS,), checked="requests, allocatable resources and the number of pods"),
+    # Kohort takes a node's bandwidth from an annotation, which the plugin does not read.
+    Plugin("NodeResourcesFit", (REQUESTS, BANDWIDTH), checked="requests, allocatable resources and the number of pods"),
     Plugin("VolumeRestrictions", (VOLUMES,)),
     Plugin("NodeVolumeLimits", (VOLUMES,)),
     Plugin("VolumeBinding", (VOLUMES,)),

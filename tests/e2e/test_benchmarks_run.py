@@ -15,7 +15,7 @@ SMALL = {
     "beside": "--nodes 5",
     "burst": "--nodes 5 --gangs 6 --seconds 3 --rooms 2",
     "decisions": "--nodes 20",
-    "gang_throughput": "--nodes 5 --gangs 3",
+    "gang_throughput": "--nodes 5 --gangs 3 --commit all first",
     "preemption": "--preemptions 1",
     "rebuild": "--nodes 20",
     "simulator": "--nodes 4",
@@ -41,7 +41,12 @@ def test_the_command_measures_something(name: str, tmp_path: Path) -> None:
 
 def test_every_scheduler_that_gangs_are_measured_on_binds_them_all(tmp_path: Path) -> None:
     found = report("gang_throughput", tmp_path / "out.json")
-    for name in ("kohort", "native", "plain"):
+    for name in ("kohort", "kohort-first", "native", "plain"):
         assert found["figures"][f"pods not bound in 90 s, {name}"] == 0
         assert found["figures"][f"pods per second, {name}"] > 0
-    assert {"pods_per_second/native", "pods_per_second/plain", "cpu_seconds/plain"} <= found["ratios"].keys()
+    assert found["figures"]["pods with PodScheduled=False after 1 s, kohort-first"] == 0
+    ratios = {"pods_per_second/native", "pods_per_second/plain", "cpu_seconds/plain"}
+    ratios |= {
+        f"{kind}, kohort-first/{rival}" for kind in ("pods_per_second", "gang_spread") for rival in ("plain", "kohort")
+    }
+    assert ratios <= found["ratios"].keys()

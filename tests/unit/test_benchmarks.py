@@ -141,6 +141,21 @@ def test_what_is_asked_of_gangs_goes_by_the_size_of_the_cluster(nodes: int, good
     assert any(f"pods_per_second/plain, {nodes} nodes" in line for line in lines)
 
 
+def test_both_ways_to_commit_are_compared_with_the_others_and_with_each_other() -> None:
+    made = BenchmarkReport("gang_throughput", {})
+    rates = {"plain": 100.0, "native": 50.0, "kohort": 80.0, "kohort-first": 160.0}
+    runs = {name: gang_throughput.ThroughputRun(rate, {"scheduler": 1.0}, 0.02) for name, rate in rates.items()}
+    runs["kohort-first"].misreported = 3
+    gang_throughput._note(made, runs, 500)
+    ratios = {name: figure.median for name, figure in made.ratios.items() if "pods_per" in name and "nodes" not in name}
+    assert ratios == {
+        "pods_per_second/plain": 0.8, "pods_per_second/native": 1.6,
+        "pods_per_second, kohort-first/plain": 1.6, "pods_per_second, kohort-first/native": 3.2,
+        "pods_per_second, kohort-first/kohort": 2.0,
+    }  # fmt: skip
+    assert made.figures["pods with PodScheduled=False after 1 s, kohort-first"].median == 3
+
+
 def test_filter_is_asked_with_one_name_and_with_all_of_them() -> None:
     one, every = verbs.filters(["worker-node-00007"]), verbs.cases_of(1000)
     assert one.keys() < every.keys()

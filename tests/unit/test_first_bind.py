@@ -176,6 +176,21 @@ async def test_members_that_nobody_asked_for_get_the_event_that_kube_scheduler_w
     writing.cancel()
 
 
+@pytest.mark.parametrize("seconds", [0.5, 1.5])
+@virtual
+async def test_a_call_for_another_node_does_not_replace_the_event(seconds: float) -> None:
+    """kube-scheduler writes no Event for a bind call that is refused, whether it comes before the binding or after."""
+    stage = Stage(commit_first=True)
+    stage.api.slow_seconds = 1.0
+    pods = submit(stage)
+    call(stage, pods[0])
+    await later(seconds)
+    other = call(stage, pods[2], elsewhere(stage, pods[2]))
+    await later(2.0)
+    assert other.result() == Reason.PLAN_CHANGED.text
+    assert set(stage.barrier.events._due) == {pods[1].uid, pods[2].uid}
+
+
 @virtual
 async def test_with_the_barrier_kube_scheduler_tells_of_every_binding() -> None:
     stage = Stage()

@@ -41,6 +41,9 @@ USED: dict[str, tuple[dict[str, Any], str]] = {
     "restart of all containers": (container(restartPolicyRules=[RULE]), "restartPolicyRules"),
     "a user namespace on the host's network": ({"hostUsers": False, "hostNetwork": True}, "hostUsers"),
     "options of a mount": (container(volumeMounts=[{"bindMountOptions": ["noexec"]}]), "bindMountOptions"),
+    "bandwidth of the network": (
+        container(resources={"requests": {"kohort.dev/network-bandwidth": 1000}}), "a request of network bandwidth",
+    ),
     "unreadable requests": (container(resources={"requests": {"cpu": "much"}}), "requests that cannot be read"),
 }  # fmt: skip
 UNUSED: dict[str, dict[str, Any]] = {

@@ -28,8 +28,8 @@ REFUSALS: Final = {
 class SocksConnector(aiohttp.TCPConnector):
     """Opens connections through one SOCKS5 proxy."""
 
-    def __init__(self, proxy: SplitResult, *, limit: int) -> None:
-        super().__init__(limit=limit, resolver=_Unresolved())
+    def __init__(self, proxy: SplitResult, *, limit: int, keepalive_timeout: float) -> None:
+        super().__init__(limit=limit, keepalive_timeout=keepalive_timeout, resolver=_Unresolved())
         self._through = proxy
 
     async def _wrap_create_connection(

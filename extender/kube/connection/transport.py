@@ -28,6 +28,9 @@ from extender.kube.connection.target import Connection, header_value, token_in
 # Token and certificate files are read again after this many seconds; the kubelet renews a token minutes before it
 # expires.
 AGAIN_SECONDS: Final = 50.0
+# A connection without a request is kept for this many seconds, so that the bindings of the next gang need no new TLS
+# handshakes. kube-apiserver closes such a connection after 90 s.
+KEPT_SECONDS: Final = 60.0
 BUFFER: Final = 2**21  # the read buffer has this many bytes, because one event of a watch may be long
 NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
 AGENT: Final = "kohort"
@@ -108,9 +111,9 @@ class Transport:
         if self._session is None:
             proxy = urlsplit(self._connection.proxy)
             connector = (
-                SocksConnector(proxy, limit=self._limit)
+                SocksConnector(proxy, limit=self._limit, keepalive_timeout=KEPT_SECONDS)
                 if proxy.scheme.startswith("socks")
-                else aiohttp.TCPConnector(limit=self._limit)
+                else aiohttp.TCPConnector(limit=self._limit, keepalive_timeout=KEPT_SECONDS)
             )
             self._session = aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), read_bufsize=BUFFER, trust_env=False

@@ -132,6 +132,16 @@ FITS = {
     "DoesNotExist": (SSD, labelled("DoesNotExist"), False),
     "Gt": (SSD, Constraints(terms=(Term((Requirement("size", "Gt", ("6",)),), ()),)), True),
     "Lt is strict": (SSD, Constraints(terms=(Term((Requirement("size", "Lt", ("7",)),), ()),)), False),
+    **{
+        f"Gt of a label that Go does not read as a number: {value}": (
+            node("n1", labels={"size": value}), Constraints(terms=(Term((Requirement("size", "Gt", ("0",)),), ()),)),
+            False,
+        )
+        for value in ("1_0", "1e1", "0x7", "\u0661", " 7", "9223372036854775808", "7" * 5000)
+    },
+    "Gt of a label with leading zeros": (
+        node("n1", labels={"size": "007"}), Constraints(terms=(Term((Requirement("size", "Gt", ("6",)),), ()),)), True,
+    ),
     "Gt of no number": (SSD, labelled("Gt", "6"), False),
     "an unknown operator never holds": (SSD, labelled("Near", "ssd"), False),
     "by the node's name": (SSD, Constraints(terms=(Term((), (Requirement("metadata.name", "In", ("n1",)),)),)), True),
