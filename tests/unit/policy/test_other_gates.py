@@ -59,7 +59,7 @@ def test_while_it_backs_off_beside_free_room_explain_does_not_say_that_it_fits_n
         world.pass_time(5)
     said = explain(world.snapshot, "job-a", world.policy, world.now)
     assert said is not None
-    assert said.arithmetic == f"all of it would fit, but {TOLD}"
+    assert said.arithmetic == f"all members would fit, but {TOLD}"
 
 
 def test_once_the_gate_is_gone_nothing_is_told_and_the_gang_is_bound() -> None:
