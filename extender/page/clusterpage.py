@@ -140,7 +140,7 @@ class ClusterPage:
         self._charted: tuple[float, list[str]] | None = None
 
     def make(self) -> tuple[int, Lists, Mapping[str, str]]:
-        """Return the snapshot's generation, the page's lists of rows by name, and the small values beside them."""
+        """Return the snapshot's number (generation), the page's lists of rows by name, and its other texts by name."""
         snapshot, now = self._ledger.snapshot, self._ledger.now()
         self._timeline.read_on()
         self.looks.keep(snapshot.jobs.keys())

@@ -21,7 +21,7 @@ def has(policy: NamedSpec, parameter: str) -> bool:
     return system is not None and any(field.name == parameter for field in fields(system))
 
 
-# The result is cached, because a comparison asks for each run, and reading a trace may take long.
+# The result is cached, because a comparison calls this once for each run, and reading a trace may take long.
 @lru_cache(maxsize=64)
 def slot_on(
     trace: NamedSpec, seed: int, simulator: tuple[tuple[str, Value], ...], policies: tuple[NamedSpec, ...]

@@ -163,7 +163,7 @@ class Gang:
         if self.awaited and state not in AWAITING:
             raise ValueError(f"a gang that is {state.value} must not await workers")
         if self.tries.retried and state not in TRYING:
-            raise ValueError(f"a gang that is {state.value} must not have a second try")
+            raise ValueError(f"a gang that is {state.value} must not try a plan for the second time")
 
     @property
     def held(self) -> Mapping[str, Slot]:

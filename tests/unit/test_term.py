@@ -36,7 +36,10 @@ class Reader:
 
 
 def made(policy: str, *, elected: bool = True) -> tuple[LeaderTerm, Ledger, Sequence[Reader]]:
-    """Return a term that does not lead yet, its ledger, and stand-ins for the readers of pods and of two job kinds."""
+    """Return the LeaderTerm of a replica that does not lead yet, its ledger, and stand-ins for three readers.
+
+    ``elected``: whether replicas elect a leader. The readers are those of pods and of two job kinds.
+    """
     ledger = Ledger(make_policy(policy), Rules(), Clock(), Journal())
     readers: Any = (Reader(), Reader(), Reader())
     term = LeaderTerm(ledger, readers[0], readers[1:], elected=elected)
