@@ -49,10 +49,14 @@ def preempted_kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 def filling(space: str, *, elastic: bool) -> TFJob:
-    """Return a job of one-core members that takes the whole cluster."""
+    """Return a job of one-core members that takes the whole cluster.
+
+    Its ps cannot be preempted, because the training operator fails a TFJob whose ps has failed.
+    """
     whole = NODES * CORES - 1
     least, most = (2, whole) if elastic else (None, None)
-    return TFJob(space, "filling", workers=20 if elastic else whole, least=least, most=most, dynamic=True)
+    return TFJob(space, "filling", workers=20 if elastic else whole, least=least, most=most, dynamic=True,
+                 ps_extra={"priorityClassName": URGENT["metadata"]["name"]})  # fmt: skip
 
 
 def preempt(plane: ControlPlane, space: str, name: str, cpu: int) -> None:
