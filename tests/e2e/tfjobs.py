@@ -75,6 +75,11 @@ class TFJob:
             "restartPolicy": "OnFailure",
             "template": {
                 "metadata": {"annotations": notes},
-                "spec": {"schedulerName": self.scheduler, "containers": [container], **(self.extra or {}), **(own or {})},
+                "spec": {
+                    "schedulerName": self.scheduler,
+                    "containers": [container],
+                    **(self.extra or {}),
+                    **(own or {}),
+                },
             },
         }
