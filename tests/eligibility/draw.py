@@ -661,6 +661,7 @@ TRAITS: Final[Mapping[str, Trait]] = {
 }  # fmt: skip
 """Every trait by its name."""
 OFTEN: Final = (
-    "anti affinity of another", "cpu", "ended", "init containers", "node affinity", "nominated", "numbers", "overhead", "taints",
+    "anti affinity of another", "cpu", "ended", "init containers", "node affinity", "nominated", "numbers",
+    "overhead", "taints",
 )  # fmt: skip
 """Traits that are drawn three times as often: Kohort checks what they are about, and each has many cases."""
