@@ -149,7 +149,7 @@ def test_a_gang_behind_the_gate_is_bound_when_the_gate_has_gone(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
     """A gated pod cannot be bound, so no binding is sent before every member has lost its gate."""
-    whole = {"worker_cpu": str(CORES), "ps_cpu": str(CORES)}
+    whole: Json = {"worker_cpu": str(CORES), "ps_cpu": str(CORES)}
     with ConditionObserver(plane, space) as watch:
         holder = submit(plane, TFJob(space, "holder", workers=2, **whole))
         until(lambda: len(watch.bound_now(holder.name)) == 3, "every node full")
