@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from extender.clock import Clock
@@ -212,5 +213,6 @@ async def test_a_connection_without_a_request_is_kept_almost_as_long_as_the_serv
     transport = Transport(connection(servers, proxy=proxy), Clock(), 1)
     connector = transport._opened().connector
     assert connector is not None
-    assert 45 < connector._keepalive_timeout < 90
+    assert isinstance(connector, aiohttp.TCPConnector)
+    assert 45 < (connector._keepalive_timeout or 0) < 90
     await transport.close()
